@@ -1,0 +1,36 @@
+/** What a conformance test says of itself, as the `locks` entry of its vitest meta. */
+export interface RuleMeta {
+  readonly backend: string
+  readonly area: string
+  readonly rule: string
+  /** Why the rule was not tested on this backend. Absent when it was. */
+  readonly untested?: string
+}
+
+declare module 'vitest' {
+  interface TaskMeta {
+    locks?: RuleMeta
+  }
+}
+
+/** One line of the run's account: a test, or an error outside every test. */
+export interface Outcome {
+  readonly state: 'passed' | 'failed' | 'untested'
+  readonly name: string
+  /** Absent for tests that belong to no rule of the suite. */
+  readonly rule?: RuleMeta
+  /** Why it is untested, or how it failed other than by an assertion. */
+  readonly reason?: string
+}
+
+export interface Counts {
+  readonly passed: number
+  readonly failed: number
+  readonly untested: number
+}
+
+export function count(outcomes: readonly Outcome[]): Counts {
+  const counts = { passed: 0, failed: 0, untested: 0 }
+  for (const { state } of outcomes) counts[state] += 1
+  return counts
+}

@@ -1,0 +1,64 @@
+import { writeFileSync } from 'node:fs'
+import type { Reporter, TestCase, TestModule, TestSuite, Vitest } from 'vitest/node'
+import type { SerializedError } from 'vitest'
+import { count, type Outcome } from './outcome.ts'
+import { renderReport } from './table.ts'
+
+/**
+ * Accounts for every test of a run. `npm test` names a file in LOCKS_TEST_SUMMARY and prints the
+ * account itself, last of all; without it the account goes to the terminal.
+ */
+export class ConformanceReporter implements Reporter {
+  #vitest: Vitest | undefined
+
+  onInit(vitest: Vitest): void {
+    this.#vitest = vitest
+  }
+
+  onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
+    const filtered = this.#vitest?.getGlobalTestNamePattern() !== undefined
+    const outcomes = [
+      ...modules.flatMap((module) => outcomesOf(module, filtered)),
+      ...unhandledErrors.map((error) => failure('unhandled error', error)),
+    ]
+    const table = renderReport(outcomes)
+    const summaryFile = process.env['LOCKS_TEST_SUMMARY']
+    if (summaryFile) writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table }))
+    else if (outcomes.some(({ rule }) => rule)) console.log(`\n${table}`)
+  }
+}
+
+function outcomesOf(module: TestModule, filtered: boolean): Outcome[] {
+  const suites: (TestModule | TestSuite)[] = [module, ...module.children.allSuites()]
+  return [
+    // A broken import or hook leaves its tests skipped; the error itself must still count.
+    ...suites.flatMap((suite) => suite.errors().map((error) => failure(nameOf(suite), error))),
+    ...[...module.children.allTests()].flatMap((test) => outcomeOf(test, filtered)),
+  ]
+}
+
+function outcomeOf(test: TestCase, filtered: boolean): Outcome[] {
+  const rule = test.meta().locks
+  const base = { name: test.fullName, ...(rule ? { rule } : {}) }
+  const result = test.result()
+  switch (result.state) {
+    case 'passed':
+    case 'failed':
+      return [{ ...base, state: result.state }]
+    case 'pending':
+      return [{ ...base, state: 'failed', reason: 'did not finish' }]
+    case 'skipped': {
+      const reason = rule?.untested ?? result.note
+      if (reason) return [{ ...base, state: 'untested', reason }]
+      return filtered ? [] : [{ ...base, state: 'failed', reason: 'skipped without a reason' }]
+    }
+  }
+}
+
+function failure(name: string, error: SerializedError): Outcome {
+  return { state: 'failed', name, reason: error.message }
+}
+
+function nameOf(suite: TestModule | TestSuite): string {
+  return suite.type === 'module' ? suite.relativeModuleId : suite.fullName
+}

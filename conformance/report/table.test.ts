@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest'
+import { count, type Outcome } from './outcome.ts'
+import { renderCell, renderReport } from './table.ts'
+
+function outcome(backend: string, rule: string, state: Outcome['state'], reason?: string): Outcome {
+  const [area = ''] = rule.split('-')
+  return {
+    state,
+    name: `title of ${rule}`,
+    rule: { backend, area, rule },
+    ...(reason === undefined ? {} : { reason }),
+  }
+}
+
+describe('a cell', () => {
+  test('writes what passed, failed and was left untested, and no zeros', () => {
+    const passed = outcome('redis', 'OWN-1', 'passed')
+    const failed = outcome('redis', 'OWN-2', 'failed')
+    const untested = outcome('redis', 'OWN-3', 'untested', 'why')
+    expect(renderCell([passed, passed])).toBe('2')
+    expect(renderCell([passed, failed])).toBe('1 ✗1')
+    expect(renderCell([passed, untested])).toBe('1 –1')
+    expect(renderCell([passed, failed, untested])).toBe('1 ✗1 –1')
+    expect(renderCell([untested, untested])).toBe('–2')
+    expect(renderCell([])).toBe('·')
+  })
+})
+
+describe('the report', () => {
+  test('is a grid of backends by areas, then failures, then untested rules by reason', () => {
+    const report = renderReport([
+      outcome('redis', 'OWN-1', 'passed'),
+      outcome('redis', 'OWN-2', 'failed'),
+      outcome('redis', 'CRASH-1', 'passed'),
+      outcome('memory', 'OWN-1', 'passed'),
+      outcome('memory', 'CRASH-1', 'untested', 'scope is process'),
+      outcome('memory', 'CRASH-2', 'untested', 'scope is process'),
+      outcome('memory', 'TIME-1', 'untested', 'no server clock'),
+      { state: 'passed', name: 'a unit test' },
+      { state: 'failed', name: 'unhandled error', reason: 'boom' },
+    ])
+    expect(report).toBe(
+      [
+        '        OWN   CRASH  TIME  all',
+        'memory  1     –2     –1    1 –3',
+        'redis   1 ✗1  1      ·     2 ✗1',
+        '',
+        'n passed · ✗n failed · –n untested, reasons below',
+        '',
+        'Tests of the packages themselves: 1 ✗1',
+        '',
+        'Failed',
+        '  ✗ redis OWN-2: title of OWN-2',
+        '  ✗ unhandled error (boom)',
+        '',
+        'Untested',
+        '  memory: 2 untested: scope is process (CRASH-1, CRASH-2)',
+        '  memory: 1 untested: no server clock (TIME-1)',
+      ].join('\n'),
+    )
+  })
+
+  test('names every untested rule, over several lines where needed', () => {
+    const rules = Array.from({ length: 40 }, (_, index) => `CRASH-${index + 1}`)
+    const report = renderReport(rules.map((rule) => outcome('memory', rule, 'untested', 'scope is process')))
+    for (const rule of rules) expect(report).toMatch(new RegExp(`\\b${rule}\\b`))
+    for (const line of report.split('\n')) expect(line.length).toBeLessThanOrEqual(104)
+  })
+
+  test('is empty when nothing ran', () => {
+    expect(renderReport([])).toBe('')
+  })
+})
+
+test('the counts tell passed, failed and untested apart', () => {
+  expect(
+    count([
+      outcome('redis', 'OWN-1', 'passed'),
+      outcome('redis', 'OWN-2', 'failed'),
+      outcome('redis', 'OWN-3', 'untested', 'why'),
+      { state: 'passed', name: 'a unit test' },
+    ]),
+  ).toEqual({ passed: 2, failed: 1, untested: 1 })
+})

@@ -1,0 +1,80 @@
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { CommandFailed, root, run, runMain, step } from './lib/run.mjs'
+
+const OLDEST_NODE = [20, 19]
+
+/**
+ * Installs the workspace and builds every package, with nothing but Node and npm on the machine.
+ * Afterwards `pnpm` is on this process's PATH in the exact version the workspace asks for.
+ */
+export async function bootstrap() {
+  requireNode()
+  await providePnpm()
+  await step('installing', () => run('pnpm', ['install', '--frozen-lockfile'], { env: { CI: 'true' } }))
+  await step('building', () => run('turbo', ['run', 'build', '--output-logs=errors-only']))
+}
+
+export async function providePnpm() {
+  process.env['TURBO_TELEMETRY_DISABLED'] = '1'
+  process.env['COREPACK_ENABLE_DOWNLOAD_PROMPT'] = '0'
+  const version = await wantedPnpm()
+  if ((await pnpmOnPath()) === version) return
+  // Kept inside the repository: no global install, and the second run needs no network.
+  const home = join(root, '.cache', `pnpm-${version}`)
+  const binaries = join(home, 'node_modules', '.bin')
+  if (!existsSync(join(binaries, 'pnpm')))
+    await step(`fetching pnpm ${version}`, () => fetchPnpm(version, home))
+  process.env['PATH'] = [binaries, process.env['PATH']].join(delimiter)
+  const found = await pnpmOnPath()
+  if (found !== version) {
+    throw new CommandFailed(
+      `pnpm ${version} is needed, got ${found ?? 'none'}; remove ${home} and try again`,
+      1,
+    )
+  }
+}
+
+async function wantedPnpm() {
+  const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
+  return String(manifest.packageManager).replace(/^pnpm@/, '')
+}
+
+async function pnpmOnPath() {
+  try {
+    const { exitCode, stdout } = await run('pnpm', ['--version'])
+    return exitCode === 0 ? stdout.trim() : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * @param {string} version
+ * @param {string} home
+ */
+async function fetchPnpm(version, home) {
+  const draft = `${home}.${process.pid}`
+  await rm(home, { recursive: true, force: true })
+  await mkdir(draft, { recursive: true })
+  const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--ignore-scripts']
+  const result = await run('npm', ['install', '--prefix', draft, ...options, `pnpm@${version}`])
+  // Renamed only when complete, so an interrupted download is never taken for an installation.
+  if (result.exitCode === 0 && !existsSync(home)) await rename(draft, home)
+  await rm(draft, { recursive: true, force: true })
+  return result
+}
+
+function requireNode() {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  const [oldestMajor = 0, oldestMinor = 0] = OLDEST_NODE
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return
+  throw new CommandFailed(
+    `Node ${OLDEST_NODE.join('.')} or newer is needed; this is ${process.versions.node}`,
+    1,
+  )
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await runMain(bootstrap)

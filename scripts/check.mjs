@@ -1,0 +1,63 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { bootstrap } from './bootstrap.mjs'
+import { packAll } from './lib/packages.mjs'
+import { CommandFailed, run, runMain, step } from './lib/run.mjs'
+import { packSmoke } from './pack-smoke.mjs'
+
+await runMain(async () => {
+  await bootstrap()
+  const folder = await mkdtemp(join(tmpdir(), 'locks-check-'))
+  try {
+    const packed = await packAll(folder)
+    const tarballs = packed.map(({ tarball }) => tarball)
+    return await runAll([
+      ['format', () => run('oxfmt', ['--check', '.'])],
+      ['lint', () => run('oxlint', [])],
+      ['types', () => run('tsc', ['-b'])],
+      ['publint', () => forEach(tarballs, (tarball) => run('publint', ['run', tarball, '--strict']))],
+      ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],
+      ['knip', () => run('knip', [])],
+      ['pack-smoke', () => packSmoke(packed)],
+    ])
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+/** @typedef {{ exitCode: number, output: string }} Result */
+
+/**
+ * Every check runs, whatever an earlier one found.
+ *
+ * @param {readonly (readonly [string, () => Promise<Result>])[]} checks
+ */
+async function runAll(checks) {
+  /** @type {string[]} */
+  const failed = []
+  for (const [name, check] of checks) {
+    try {
+      await step(name, check)
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error
+      failed.push(name)
+    }
+  }
+  console.log(failed.length === 0 ? `all ${checks.length} checks passed` : `failed: ${failed.join(', ')}`)
+  return failed.length === 0 ? 0 : 1
+}
+
+/**
+ * @param {readonly string[]} items
+ * @param {(item: string) => Promise<Result>} check
+ * @returns {Promise<Result>}
+ */
+async function forEach(items, check) {
+  const results = []
+  for (const item of items) results.push(await check(item))
+  return {
+    exitCode: results.find(({ exitCode }) => exitCode !== 0)?.exitCode ?? 0,
+    output: results.map(({ output }) => output).join('\n'),
+  }
+}

@@ -1,0 +1,61 @@
+import { readFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CommandFailed, root, run } from './run.mjs'
+
+/**
+ * @typedef {object} PublicPackage
+ * @property {string} name
+ * @property {string} version
+ * @property {string} folder
+ * @property {string[]} entries what a program may import, such as `@locks/core/conformance`
+ */
+
+/** @returns {Promise<PublicPackage[]>} */
+export async function publicPackages() {
+  const folders = (await readdir(join(root, 'packages'))).map((name) => join(root, 'packages', name))
+  const packages = await Promise.all(folders.map(describePackage))
+  return packages.filter((found) => found !== undefined)
+}
+
+/**
+ * @typedef {PublicPackage & { tarball: string, files: string[] }} PackedPackage
+ */
+
+/**
+ * Packs every public package exactly as it would be published.
+ *
+ * @param {string} destination
+ * @returns {Promise<PackedPackage[]>}
+ */
+export async function packAll(destination) {
+  /** @type {PackedPackage[]} */
+  const packed = []
+  for (const each of await publicPackages()) {
+    const { exitCode, stdout, output } = await run(
+      'pnpm',
+      ['pack', '--json', '--pack-destination', destination],
+      {
+        cwd: each.folder,
+      },
+    )
+    if (exitCode !== 0) throw new CommandFailed(output, exitCode)
+    /** @type {{ filename: string, files: { path: string }[] }} */
+    const result = JSON.parse(stdout)
+    packed.push({ ...each, tarball: result.filename, files: result.files.map(({ path }) => path) })
+  }
+  return packed
+}
+
+/**
+ * @param {string} folder
+ * @returns {Promise<PublicPackage | undefined>}
+ */
+async function describePackage(folder) {
+  /** @type {{ name: string, version: string, private?: boolean, exports?: Record<string, unknown> }} */
+  const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+  if (manifest.private) return undefined
+  const entries = Object.keys(manifest.exports ?? {})
+    .filter((path) => path !== './package.json')
+    .map((path) => join(manifest.name, path))
+  return { name: manifest.name, version: manifest.version, folder, entries }
+}
