@@ -1,0 +1,310 @@
+import type { Alarm } from './alarms.ts'
+import { backoffMs } from './backoff.ts'
+import type { Client } from './client.ts'
+import { heldError, isLockError, storeError } from './errors.ts'
+import type { LockError } from './errors.ts'
+import { Hold, validMs } from './hold.ts'
+import { LeaseHandle } from './lease.ts'
+import type { Settings } from './options.ts'
+import type { Slot } from './slot.ts'
+import type { AcquireRequest, Busy, Grant, Holder, PushedGrant } from './spi.ts'
+import { callStore } from './store-call.ts'
+
+/** A silent store is called an outage after this long, although it last said "busy". */
+const SILENCE_MS = 1_000
+
+/** How much longer than told an adapter may wait before core tries again without its answer. */
+const WAIT_GRACE_MS = 1_000
+
+/** At least this long between two tries: a wait that is over at once must not make a storm. */
+const MIN_WAIT_MS = 10
+
+/** What stands in the way of a grant: a holder, or a store that fails or stays silent. */
+export type Obstacle = { readonly holder: Holder | undefined } | { readonly failure: unknown }
+
+/**
+ * One acquire, from the call to its lease, refusal or failure. The caller is answered at once when
+ * the wait is over or aborted; what is under way at the store is then withdrawn behind its back.
+ */
+export class Acquisition implements Alarm {
+  at = 0
+  slackMs = 0
+  slot = -1
+  readonly keepsAlive = true
+  readonly #client: Client
+  readonly #slot: Slot
+  readonly #settings: Settings
+  readonly #resolve: (lease: LeaseHandle | null) => void
+  readonly #reject: (error: unknown) => void
+  readonly #onBusy: 'null' | 'throw'
+  readonly #calledAt: number
+  #request: AcquireRequest
+  #pending = true
+  #contended = false
+  #attempts = 0
+  #failures = 0
+  #failure: unknown
+  #busy: Busy | undefined
+  /** Since when the store owes an answer. */
+  #silentSince: number | undefined
+  /** The adapter's answer that is being waited for. */
+  #underWay: Promise<unknown> | undefined
+  #resumeAt = Infinity
+  #resume: (() => void) | undefined
+  #waiting: AbortController | undefined
+
+  constructor(
+    client: Client,
+    slot: Slot,
+    settings: Settings,
+    onBusy: 'null' | 'throw',
+    resolve: (lease: LeaseHandle | null) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#client = client
+    this.#slot = slot
+    this.#settings = settings
+    this.#onBusy = onBusy
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#calledAt = client.clock.now()
+    this.#request = client.request(slot.name, settings)
+  }
+
+  /** The explicit owner, by which a waiter may join a hold that came up meanwhile. */
+  get owner(): string | undefined {
+    return this.#settings.owner
+  }
+
+  /** Tries without waiting. */
+  get once(): boolean {
+    return this.#settings.waitMs === 0
+  }
+
+  /** What the store answered when it was last asked, if that was "busy". */
+  get busy(): Busy | undefined {
+    return this.#busy
+  }
+
+  start(): void {
+    this.#settings.signal?.addEventListener('abort', this.#onAbort)
+    // A try may stand in line behind a silent store; the store owes its answer from now on.
+    if (this.once) this.#silentSince = this.#calledAt
+    this.#arm()
+    this.#slot.enter(this)
+  }
+
+  /** Tries and waits at the store until there is an outcome. Never rejects. */
+  async contend(): Promise<void> {
+    const { adapter, clock } = this.#client
+    while (this.#pending) {
+      const request = this.#request
+      const sentAt = clock.now()
+      this.#attempts += 1
+      this.#silentSince ??= sentAt
+      this.#arm()
+      try {
+        const underWay = (this.#underWay = adapter.attempt(request))
+        const answer = await underWay
+        this.#underWay = undefined
+        if (!this.#pending) void this.#client.undo(request)
+        else if ('fence' in answer) await this.#take(answer, sentAt)
+        else await this.#afterBusy(answer)
+      } catch (error) {
+        this.#underWay = undefined
+        if (this.#pending) await this.#rideOut(error)
+        else void this.#client.undo(request)
+      }
+    }
+  }
+
+  /** The name is taken, as somebody learnt. Tells so once, and is the end of a try that will not wait. */
+  foundBusy(holder: Holder | undefined): void {
+    if (!this.#contended) {
+      this.#contended = true
+      const { events } = this.#client
+      if (events.wanted('contended')) {
+        const { name, owner } = this.#request
+        events.emit('contended', { lock: name, owner, ...(holder === undefined ? {} : { holder }) })
+      }
+    }
+    if (this.once) this.#refuse(holder)
+  }
+
+  reenter(hold: Hold): void {
+    if (this.#settle()) this.#resolve(LeaseHandle.join(this.#client, hold, this.#calledAt))
+  }
+
+  /** Ends without a lease, leaving nothing behind. */
+  abandon(error: unknown): void {
+    if (!this.#settle()) return
+    this.#leave()
+    this.#reject(error)
+  }
+
+  obstacle(now: number): Obstacle {
+    const silentMs = this.#silentSince === undefined ? 0 : now - this.#silentSince
+    const outage = this.#busy === undefined || this.#failure !== undefined || silentMs >= SILENCE_MS
+    return outage ? { failure: this.#failure } : { holder: this.#busy?.holder }
+  }
+
+  fire(now: number): void {
+    if (now >= this.#resumeAt) return this.#wake()
+    if (!this.once && now >= this.#waitUntil) {
+      const obstacle = this.#attempts === 0 ? this.#slot.obstacle(now) : this.obstacle(now)
+      return this.abandon(
+        'failure' in obstacle ? this.#outage(obstacle.failure) : this.#held(obstacle.holder),
+      )
+    }
+    if (now >= this.#outageAt) return this.abandon(this.#outage(this.#failure))
+    this.#arm()
+  }
+
+  get #waitUntil(): number {
+    return this.#calledAt + this.#settings.waitMs
+  }
+
+  get #outageAt(): number {
+    return this.#silentSince === undefined ? Infinity : this.#silentSince + this.#client.storeTimeoutMs
+  }
+
+  get #spent(): boolean {
+    return this.once || this.#attempts >= this.#settings.attempts
+  }
+
+  readonly #onAbort = (): void => this.abandon(this.#settings.signal?.reason)
+
+  async #afterBusy(busy: Busy): Promise<void> {
+    this.#heard()
+    this.#busy = busy
+    this.#slot.heardBusy(this, busy.holder)
+    this.foundBusy(busy.holder)
+    if (!this.#pending) return
+    if (this.#spent) return this.#refuse(busy.holder)
+    const { adapter, clock } = this.#client
+    const maxMs = Math.max(1, Math.min(this.#waitUntil - clock.now(), busy.retryInMs ?? Infinity))
+    if (adapter.wait === undefined)
+      return this.#pause(Math.min(maxMs, backoffMs(this.#attempts - 1, this.#settings, clock)))
+    const request = this.#request
+    const waiting = (this.#waiting = new AbortController())
+    const startedAt = clock.now()
+    const woken = (this.#underWay = adapter.wait(request, maxMs, waiting.signal))
+    const pushed = await this.#until(startedAt + maxMs + WAIT_GRACE_MS, woken)
+    this.#underWay = undefined
+    if (pushed !== undefined) return this.#take(pushed, pushed.grantedAt)
+    waiting.abort()
+    const dropLate = (late: PushedGrant | undefined): void => {
+      const wanted = this.#pending || this.#client.holds.has(request.attemptId)
+      if (late !== undefined && !wanted) void this.#client.undo(request)
+    }
+    woken.then(dropLate, () => undefined)
+    const earlyMs = startedAt + MIN_WAIT_MS - clock.now()
+    if (this.#pending && earlyMs > 0) await this.#pause(earlyMs)
+  }
+
+  /** Makes a hold of a grant, unless it came too late to be worth anything. */
+  async #take(grant: Grant, grantedAt: number): Promise<void> {
+    if (!this.#pending) return this.#client.undo(this.#request)
+    if (this.#client.clock.now() < grantedAt + validMs(grant.ttlMs)) {
+      const hold = new Hold(this.#client, this.#slot, this.#request, grant, grantedAt, this.#settings)
+      this.#settle()
+      const lease = LeaseHandle.first(this.#client, hold, this.#calledAt)
+      this.#slot.occupy(hold, this)
+      return this.#resolve(lease)
+    }
+    // A withdrawal that is still on its way must not meet the next try, so that one gets an id of its own.
+    const late = this.#request
+    this.#request = this.#client.request(this.#slot.name, this.#settings)
+    await this.#client.undo(late)
+    if (this.#pending) await this.#rideOut(new Error('the grant arrived after its lease was over'))
+  }
+
+  /** A failing store is tried again for a while: with the same id, so that a lost reply costs nothing. */
+  async #rideOut(error: unknown): Promise<void> {
+    const now = this.#client.clock.now()
+    this.#failure = error
+    this.#failures += 1
+    this.#silentSince ??= now
+    this.#slot.heardFailure(this)
+    const final = isLockError(error) && error.code !== 'LOCK_UNAVAILABLE'
+    if (final || this.#spent || now >= this.#outageAt) return this.abandon(this.#outage(error))
+    await this.#pause(backoffMs(this.#failures, this.#settings, this.#client.clock))
+  }
+
+  #refuse(holder: Holder | undefined): void {
+    if (!this.#settle()) return
+    this.#leave()
+    if (this.#onBusy === 'null') this.#resolve(null)
+    else this.#reject(this.#held(holder))
+  }
+
+  #heard(): void {
+    this.#silentSince = undefined
+    this.#failure = undefined
+    this.#failures = 0
+  }
+
+  async #pause(delayMs: number): Promise<void> {
+    await this.#until(this.#client.clock.now() + delayMs)
+  }
+
+  /** Until `at`, the end of this acquisition, or an outcome of `event`, whichever comes first. */
+  #until<T>(at: number, event?: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      const resume = (): void => resolve(undefined)
+      this.#resume = resume
+      this.#resumeAt = at
+      this.#arm()
+      // An event that comes too late must not disturb whatever is waited for by then.
+      const current = (): void => {
+        if (this.#resume === resume) this.#resumeAt = Infinity
+      }
+      event?.finally(current).then(resolve, reject)
+    })
+  }
+
+  #wake(): void {
+    this.#resumeAt = Infinity
+    this.#arm()
+    this.#resume?.()
+  }
+
+  #arm(): void {
+    if (!this.#pending) return
+    const until = this.once ? Infinity : this.#waitUntil
+    const at = Math.min(until, this.#outageAt, this.#resumeAt)
+    if (at !== Infinity) this.#client.alarms.set(this, at)
+  }
+
+  #settle(): boolean {
+    if (!this.#pending) return false
+    this.#pending = false
+    this.#client.alarms.cancel(this)
+    this.#settings.signal?.removeEventListener('abort', this.#onAbort)
+    return true
+  }
+
+  #leave(): void {
+    this.#waiting?.abort()
+    this.#resume?.()
+    const { willWait } = this.#request
+    // A try that was refused and never meant to wait has left nothing at the store.
+    const clean = this.#attempts === 0 || (this.#busy !== undefined && !willWait)
+    this.#slot.leave(this, clean ? undefined : this.#client.undo(this.#request))
+    // `close` gives the answer a chance to come, so that a late grant is withdrawn before the adapter is closed.
+    const underWay = this.#underWay
+    if (underWay !== undefined)
+      void this.#client.inBackground(
+        callStore(this.#client, this.#slot.name, () => underWay, { retry: false }),
+      )
+  }
+
+  #held(holder: Holder | undefined): LockError {
+    const waitedMs = this.once ? undefined : this.#client.clock.now() - this.#calledAt
+    return heldError(this.#slot.name, holder, waitedMs)
+  }
+
+  #outage(failure: unknown): LockError {
+    return storeError(this.#slot.name, failure)
+  }
+}

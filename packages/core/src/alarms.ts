@@ -1,0 +1,122 @@
+import type { Clock, Timer } from './clock.ts'
+
+/** Something that wants to be called at a time. Carries its own place in the heap, so that it can leave at once. */
+export interface Alarm {
+  at: number
+  /** How much earlier it may be called, to go together with others. */
+  slackMs: number
+  /** Index in the heap, -1 when not set. Owned by `Alarms`. */
+  slot: number
+  /** Whether the process must stay alive for it. */
+  readonly keepsAlive: boolean
+  fire(now: number): void
+}
+
+/**
+ * Every deadline of a client on one timer: a binary heap of alarms. Setting and cancelling on the
+ * way of an uncontended cycle touches no system timer: a timer that is armed too early just fires,
+ * finds nothing due and re-arms.
+ */
+export class Alarms {
+  readonly #clock: Clock
+  readonly #heap: Alarm[] = []
+  #timer: Timer | undefined
+  #armedFor = Infinity
+  #keepAlive = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get size(): number {
+    return this.#heap.length
+  }
+
+  set(alarm: Alarm, at: number): void {
+    if (alarm.slot >= 0) this.cancel(alarm)
+    alarm.at = at
+    alarm.slot = this.#heap.push(alarm) - 1
+    this.#up(alarm.slot)
+    if (at < this.#armedFor) this.#arm(at)
+    if (alarm.keepsAlive && this.#keepAlive++ === 0) this.#timer?.keepAlive(true)
+  }
+
+  cancel(alarm: Alarm): void {
+    const { slot } = alarm
+    if (slot < 0) return
+    alarm.slot = -1
+    const last = this.#heap.pop()
+    if (last !== undefined && last !== alarm) {
+      this.#heap[slot] = last
+      last.slot = slot
+      this.#up(slot)
+      this.#down(slot)
+    }
+    if (alarm.keepsAlive && --this.#keepAlive === 0) this.#timer?.keepAlive(false)
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    this.#armedFor = Infinity
+  }
+
+  #arm(at: number): void {
+    this.#timer?.cancel()
+    this.#armedFor = at
+    this.#timer = this.#clock.timer(at - this.#clock.now(), () => this.#ring())
+    if (this.#keepAlive > 0) this.#timer.keepAlive(true)
+  }
+
+  #ring(): void {
+    this.stop()
+    const now = this.#clock.now()
+    for (let next = this.#heap[0]; next !== undefined; next = this.#heap[0]) {
+      if (next.at - next.slackMs > now) break
+      this.cancel(next)
+      next.fire(now)
+    }
+    const next = this.#heap[0]
+    if (next !== undefined && next.at < this.#armedFor) this.#arm(next.at)
+  }
+
+  #up(from: number): void {
+    const heap = this.#heap
+    let slot = from
+    const alarm = heap[slot]
+    if (alarm === undefined) return
+    while (slot > 0) {
+      const above = (slot - 1) >> 1
+      const parent = heap[above]
+      if (parent === undefined || parent.at <= alarm.at) break
+      heap[slot] = parent
+      parent.slot = slot
+      slot = above
+    }
+    heap[slot] = alarm
+    alarm.slot = slot
+  }
+
+  #down(from: number): void {
+    const heap = this.#heap
+    let slot = from
+    const alarm = heap[slot]
+    if (alarm === undefined) return
+    for (;;) {
+      let below = 2 * slot + 1
+      let child = heap[below]
+      if (child === undefined) break
+      const right = heap[below + 1]
+      if (right !== undefined && right.at < child.at) {
+        child = right
+        below += 1
+      }
+      if (child.at >= alarm.at) break
+      heap[slot] = child
+      child.slot = slot
+      slot = below
+    }
+    heap[slot] = alarm
+    alarm.slot = slot
+  }
+}

@@ -1,0 +1,36 @@
+export type Mode = 'exclusive'
+
+/**
+ * What an adapter can do, as values that programs, types and the conformance suite all read.
+ * A value here is a promise: the suite tests what is claimed and that what is not claimed is
+ * refused with `LOCK_UNSUPPORTED` before anything is touched.
+ */
+export interface Capabilities {
+  /** Who excludes whom: tasks of one process, processes of one host, or everyone who reaches the store. */
+  readonly scope: 'process' | 'host' | 'cluster'
+  /**
+   * `lease`: the store forgets a holder after its ttl.
+   * `session`: the store forgets a holder when its connection or session ends; the ttl is the
+   * session's, whatever the caller asked for.
+   */
+  readonly kind: 'lease' | 'session'
+  /**
+   * `durable`: strictly increasing whatever crashes. `clock-assisted`: also after the counter was
+   * lost, as long as the store's clock did not go back. `none`: switched off by the user.
+   */
+  readonly fencing: 'durable' | 'clock-assisted' | 'none'
+  /**
+   * `handoff`: a release gives the lock to the next waiter in the store.
+   * `notify`: a release wakes waiters, who try again. `poll`: waiters try again by back-off.
+   */
+  readonly wait: 'handoff' | 'notify' | 'poll'
+  /** `fifo`: clients that wait at the store are served in the order they began to. */
+  readonly fairness: 'fifo' | 'none'
+  /** A lease can be serialised and resumed in another process. */
+  readonly handover: boolean
+  /** The name can stay blocked for a while after an abnormal end. */
+  readonly lockDelay: boolean
+  readonly modes: readonly Mode[]
+  readonly minTtlMs: number
+  readonly maxNameBytes: number
+}

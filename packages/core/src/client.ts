@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { Alarms } from './alarms.ts'
+import type { Clock } from './clock.ts'
+import { LockError } from './errors.ts'
+import { Events } from './events.ts'
+import type { Hold } from './hold.ts'
+import type { Settings } from './options.ts'
+import { Renewer } from './renewer.ts'
+import { Slot } from './slot.ts'
+import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost } from './spi.ts'
+import { callStore } from './store-call.ts'
+
+const host = hostname()
+
+/** What the parts of one client share. Private to core; programs see `Locks`. */
+export class Client implements AdapterHost {
+  readonly clientId: string = randomUUID()
+  readonly clock: Clock
+  readonly storeTimeoutMs: number
+  readonly alarms: Alarms
+  readonly renewer: Renewer = new Renewer(this)
+  readonly events: Events = new Events()
+  readonly adapter: Adapter
+  /** Holds by attempt id. */
+  readonly holds: Map<string, Hold> = new Map()
+  readonly #slots = new Map<string, Slot>()
+  readonly #background = new Set<Promise<unknown>>()
+  #attempts = 0
+  #closing: Promise<void> | undefined
+
+  constructor(factory: AdapterFactory, clock: Clock, storeTimeoutMs: number) {
+    this.clock = clock
+    this.storeTimeoutMs = storeTimeoutMs
+    this.alarms = new Alarms(clock)
+    this.adapter = factory(this)
+  }
+
+  request(name: string, settings: Settings): AcquireRequest {
+    const attemptId = `${this.clientId}:${++this.#attempts}`
+    const { label } = settings
+    return {
+      name,
+      attemptId,
+      owner: settings.owner ?? attemptId,
+      mode: settings.mode,
+      ttlMs: settings.ttlMs,
+      lockDelayMs: settings.lockDelayMs,
+      willWait: settings.waitMs > 0,
+      metadata: label === undefined ? { host, pid: process.pid } : { host, pid: process.pid, label },
+    }
+  }
+
+  slot(name: string): Slot {
+    let slot = this.#slots.get(name)
+    if (slot === undefined) this.#slots.set(name, (slot = new Slot(this, name)))
+    return slot
+  }
+
+  existingSlot(name: string): Slot | undefined {
+    return this.#slots.get(name)
+  }
+
+  forget(slot: Slot): void {
+    if (this.#slots.get(slot.name) === slot) this.#slots.delete(slot.name)
+  }
+
+  report(state: 'ok' | 'jeopardy' | 'lost', attemptId?: string): void {
+    const one = attemptId === undefined ? undefined : this.holds.get(attemptId)
+    const concerned = attemptId === undefined ? [...this.holds.values()] : one ? [one] : []
+    for (const hold of concerned) hold.reported(state)
+  }
+
+  /** Withdraws a request, insisting while the store fails. Never rejects: the ttl cleans up what this cannot. */
+  undo(request: AcquireRequest): Promise<void> {
+    return this.inBackground(
+      callStore(this, request.name, () => this.adapter.withdraw(request), { retry: true }),
+    )
+  }
+
+  /** Keeps track of work nobody waits for, so that `close` can; its failure concerns nobody. */
+  inBackground(work: Promise<unknown>): Promise<void> {
+    const forget = (): void => void this.#background.delete(done)
+    const done: Promise<void> = work.then(forget, forget)
+    this.#background.add(done)
+    return done
+  }
+
+  assertOpen(): void {
+    if (this.#closing !== undefined) throw this.closedError()
+  }
+
+  closedError(): LockError {
+    return new LockError('LOCK_CLOSED', 'the locks client was closed')
+  }
+
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
+  }
+
+  async #close(): Promise<void> {
+    for (const slot of [...this.#slots.values()]) slot.close(this.closedError())
+    for (const hold of [...this.holds.values()]) void this.inBackground(hold.close(this.closedError()))
+    // Every piece of background work ends by itself within storeTimeoutMs, and may start one more.
+    while (this.#background.size > 0) await Promise.all(this.#background)
+    try {
+      await callStore(this, '(all)', () => this.adapter.close(), { retry: false })
+    } finally {
+      this.alarms.stop()
+    }
+  }
+}

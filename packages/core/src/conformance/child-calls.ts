@@ -1,0 +1,62 @@
+import type { LocksConfig } from '../config.ts'
+import type { LockErrorCode } from '../errors.ts'
+import type { LeaseState } from '../lease.ts'
+import type { LocksOptions } from '../options.ts'
+import type { ContendOptions, Contention } from './contend.ts'
+
+interface Call<Args, Result> {
+  readonly args: Args
+  readonly result: Result
+}
+
+/** A lease in a child process, named by a number. */
+export interface ChildLease {
+  readonly lease: number
+  readonly fence: bigint
+}
+
+export interface ChildAcquireOptions {
+  readonly ttlMs?: number
+  readonly waitMs?: number
+  readonly renew?: boolean
+  readonly lockDelayMs?: number
+  readonly owner?: string
+  readonly label?: string
+}
+
+/** Everything a child process can be told to do. */
+export interface ChildCalls {
+  open: Call<{ config: LocksConfig; options: LocksOptions }, void>
+  acquire: Call<{ lock: string; options?: ChildAcquireOptions }, ChildLease>
+  tryAcquire: Call<{ lock: string; options?: ChildAcquireOptions }, ChildLease | null>
+  /** Whether an acquire of that name has met another holder so far. */
+  contended: Call<{ lock: string }, boolean>
+  release: Call<{ lease: number }, void>
+  extend: Call<{ lease: number }, void>
+  state: Call<{ lease: number }, { state: LeaseState; remainingMs: number }>
+  assertHeld: Call<{ lease: number }, void>
+  serialize: Call<{ lease: number }, string>
+  resume: Call<{ text: string }, ChildLease>
+  /** Starts protected steps in a tight loop, each recorded, until the lease is not held any more. */
+  work: Call<{ lease: number; process: string; file: string }, void>
+  /** Contends with the options of `contend`, its counter in a file. */
+  contend: Call<
+    Omit<ContendOptions, 'recorder' | 'counter'> & { process: string; file: string; counter: string },
+    Contention
+  >
+  /** How many timers keep the process alive. */
+  timers: Call<Record<string, never>, number>
+  close: Call<Record<string, never>, void>
+  /** Lets go of the parent: the process then ends by itself, if nothing else keeps it. */
+  disconnect: Call<Record<string, never>, void>
+}
+
+export interface ChildRequest {
+  readonly id: number
+  readonly name: keyof ChildCalls
+  readonly args: never
+}
+
+export type ChildReply =
+  | { readonly id: number; readonly result: never }
+  | { readonly id: number; readonly error: { readonly code?: LockErrorCode; readonly message: string } }

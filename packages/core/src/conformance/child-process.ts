@@ -1,0 +1,73 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { LockError } from '../errors.ts'
+import type { LockErrorCode } from '../errors.ts'
+import type { ChildCalls, ChildReply } from './child-calls.ts'
+
+/** A real process that runs a lock client and does as it is told. */
+export interface Child {
+  readonly pid: number
+  /** Rejects with what the call threw over there, or when the process ends first. */
+  call<K extends keyof ChildCalls>(name: K, args: ChildCalls[K]['args']): Promise<ChildCalls[K]['result']>
+  /** SIGKILL; resolves when the process is gone. */
+  kill(): Promise<void>
+  /** SIGSTOP. */
+  pause(): void
+  /** SIGCONT. */
+  resume(): void
+  /** Resolves with the exit code (null after a signal) once it ended. */
+  readonly exited: Promise<number | null>
+}
+
+const program = fileURLToPath(new URL('./child.js', import.meta.url))
+
+export async function startChild(): Promise<Child> {
+  const child = fork(program, {
+    execArgv: [],
+    serialization: 'advanced',
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  const pending = new Map<number, { resolve: (value: never) => void; reject: (error: unknown) => void }>()
+  let calls = 0
+  let over = false
+  const exited = new Promise<number | null>((resolve) => {
+    child.once('exit', (code) => {
+      over = true
+      for (const { reject } of pending.values()) reject(new Error(`child process ${child.pid} ended`))
+      pending.clear()
+      resolve(code)
+    })
+  })
+  child.on('message', (reply: ChildReply) => {
+    const waiting = pending.get(reply.id)
+    pending.delete(reply.id)
+    if ('error' in reply) waiting?.reject(toError(reply.error))
+    else waiting?.resolve(reply.result)
+  })
+  await once(child, 'spawn')
+  const { pid } = child
+  if (pid === undefined) throw new Error('the child process has no pid')
+
+  return {
+    pid,
+    exited,
+    call: (name, args) =>
+      new Promise((resolve, reject) => {
+        if (over) return reject(new Error(`child process ${pid} ended`))
+        const id = ++calls
+        pending.set(id, { resolve, reject })
+        child.send({ id, name, args })
+      }),
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
+    },
+    pause: () => void child.kill('SIGSTOP'),
+    resume: () => void child.kill('SIGCONT'),
+  }
+}
+
+function toError({ code, message }: { readonly code?: LockErrorCode; readonly message: string }): Error {
+  return code === undefined ? new Error(message) : new LockError(code, message)
+}

@@ -1,0 +1,110 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { setImmediate as turn } from 'node:timers/promises'
+import { openLocks } from '../config.ts'
+import { isLockError } from '../errors.ts'
+import type { Lease } from '../lease.ts'
+import type { Locks } from '../locks.ts'
+import type { ChildCalls, ChildLease, ChildRequest } from './child-calls.ts'
+import { contend } from './contend.ts'
+import { createRecorder } from './history.ts'
+
+let opened: Locks | undefined
+let orphaned = true
+const leases = new Map<number, Lease>()
+const contended = new Set<string>()
+
+function locks(): Locks {
+  if (opened === undefined) throw new Error('call open first')
+  return opened
+}
+
+function leaseOf(number: number): Lease {
+  const lease = leases.get(number)
+  if (lease === undefined) throw new Error(`no lease ${number}`)
+  return lease
+}
+
+function keep(lease: Lease): ChildLease {
+  const number = leases.size + 1
+  leases.set(number, lease)
+  return { lease: number, fence: lease.fence }
+}
+
+type Calls = { [K in keyof ChildCalls]: (args: ChildCalls[K]['args']) => Promise<ChildCalls[K]['result']> }
+
+const calls: Calls = {
+  async open({ config, options }) {
+    opened = await openLocks(config, options)
+    opened.on('contended', ({ lock }) => void contended.add(lock))
+  },
+  acquire: async ({ lock, options }) => keep(await locks().lock(lock).acquire(options)),
+  async tryAcquire({ lock, options }) {
+    const lease = await locks().lock(lock).tryAcquire(options)
+    return lease && keep(lease)
+  },
+  contended: async ({ lock }) => contended.has(lock),
+  release: ({ lease }) => leaseOf(lease).release(),
+  extend: ({ lease }) => leaseOf(lease).extend(),
+  async state({ lease }) {
+    const { state, remainingMs } = leaseOf(lease)
+    return { state, remainingMs }
+  },
+  assertHeld: async ({ lease }) => leaseOf(lease).assertHeld(),
+  serialize: async ({ lease }) => leaseOf(lease).serialize(),
+  resume: async ({ text }) => keep(await locks().resume(text)),
+  async work({ lease: number, process: label, file }) {
+    const lease = leaseOf(number)
+    const recorder = createRecorder(file, label)
+    const held = { name: lease.name, task: 'work', fence: lease.fence }
+    recorder.record({ ...held, type: 'acquire-called' })
+    recorder.record({ ...held, type: 'granted', deadline: recorder.deadline(() => lease.remainingMs) })
+    void (async () => {
+      while (lease.state === 'held' || lease.state === 'jeopardy') {
+        recorder.record({ ...held, type: 'renewed', deadline: recorder.deadline(() => lease.remainingMs) })
+        const t = recorder.now()
+        try {
+          lease.assertHeld()
+        } catch {
+          break
+        }
+        recorder.record({ ...held, t, type: 'protected' })
+        await turn()
+      }
+      recorder.record({ ...held, type: 'lost' })
+    })()
+  },
+  async contend({ process: label, file, counter, ...options }) {
+    return contend(locks(), {
+      ...options,
+      recorder: createRecorder(file, label),
+      counter: {
+        read: () => Number(readFileSync(counter, 'utf8')),
+        write: (value) => writeFileSync(counter, String(value)),
+      },
+    })
+  },
+  timers: async () => process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length,
+  close: () => locks().close(),
+  async disconnect() {
+    orphaned = false
+    // After the reply has gone out.
+    setImmediate(() => process.disconnect())
+  },
+}
+
+async function answer({ id, name, args }: ChildRequest): Promise<object> {
+  try {
+    return { id, result: await calls[name](args) }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    return { id, error: isLockError(error) ? { code: error.code, message } : { message } }
+  }
+}
+
+process.on('message', (request: ChildRequest) => {
+  void answer(request).then((reply) => process.send?.(reply))
+})
+// A child whose parent was killed must not go on contending.
+process.on('disconnect', () => {
+  if (orphaned) process.exit(1)
+})

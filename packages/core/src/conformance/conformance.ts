@@ -1,0 +1,51 @@
+import type { Capabilities } from '../capabilities.ts'
+import { systemClock } from '../clock.ts'
+import { loadAdapter } from '../config.ts'
+import type { AdapterFactory } from '../spi.ts'
+import { Harness, slowFactor } from './harness.ts'
+import type { Area, RuleKind } from './rule.ts'
+import { whyUntested } from './rule.ts'
+import { rules } from './rules/index.ts'
+import type { Subject } from './subject.ts'
+
+/** A rule applied to a subject, ready for any test runner. */
+export interface ConformanceCase {
+  readonly id: string
+  readonly area: Area
+  /** Kind, id and promise in one line. */
+  readonly title: string
+  readonly kind: RuleKind
+  /** Why this rule cannot be tried here. Show it; do not count it as passed. */
+  readonly untested?: string
+  readonly timeoutMs: number
+  /** Rejects with an assertion error when the promise is broken. */
+  readonly run: () => Promise<void>
+}
+
+/** The whole suite for one adapter, as data. Cases are independent and may run in any order. */
+export async function conformance(subject: Subject): Promise<readonly ConformanceCase[]> {
+  const factory = subject.adapter ?? (await loadAdapter(subject.config))
+  const capabilities = await capabilitiesOf(factory)
+  const cases: ConformanceCase[] = []
+  for (const [area, areaRules] of rules)
+    for (const rule of areaRules) {
+      const { id, kind } = rule
+      const reason = whyUntested(rule, subject, capabilities)
+      cases.push({
+        id,
+        area,
+        kind,
+        title: `${id} ${rule.title} [${reason === undefined ? kind : 'untested'}]`,
+        timeoutMs: (rule.timeoutMs ?? 30_000) * slowFactor(),
+        ...(reason !== undefined && { untested: reason }),
+        run: () => new Harness(subject, factory, capabilities).run((harness) => rule.run(harness)),
+      })
+    }
+  return cases
+}
+
+async function capabilitiesOf(factory: AdapterFactory): Promise<Capabilities> {
+  const adapter = factory({ clientId: 'conformance', clock: systemClock, report: () => undefined })
+  await adapter.close()
+  return adapter.capabilities
+}

@@ -1,0 +1,66 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Lease } from '../lease.ts'
+import type { Locks } from '../locks.ts'
+import { isLockError } from '../errors.ts'
+import type { Recorder } from './history.ts'
+
+/** Something that loses updates unless a lock protects it. */
+export interface Counter {
+  read(): number
+  write(value: number): void
+}
+
+export interface ContendOptions {
+  readonly lock: string
+  readonly tasks: number
+  readonly cycles: number
+  readonly waitMs: number
+  readonly recorder: Recorder
+  readonly counter: Counter
+}
+
+export interface Contention {
+  /** Updates made under the lock: what the counter must have risen by. */
+  readonly updates: number
+}
+
+/** Tasks that take one lock again and again, and update a counter by an unprotected read and write. */
+export async function contend(locks: Locks, options: ContendOptions): Promise<Contention> {
+  const tasks = Array.from({ length: options.tasks }, (_, n) => contendTask(locks, `task ${n}`, options))
+  const updates = await Promise.all(tasks)
+  return { updates: updates.reduce((sum, made) => sum + made, 0) }
+}
+
+async function contendTask(locks: Locks, task: string, options: ContendOptions): Promise<number> {
+  const { lock, cycles, waitMs, recorder, counter } = options
+  const act = { name: lock, task }
+  let updates = 0
+  for (let cycle = 0; cycle < cycles; cycle += 1) {
+    recorder.record({ ...act, type: 'acquire-called' })
+    const lease = await locks.lock(lock).acquire({ waitMs })
+    const held = { ...act, fence: lease.fence }
+    recorder.record({ ...held, type: 'granted', deadline: deadlineOf(lease, recorder) })
+    try {
+      const seen = counter.read()
+      await turn()
+      recorder.record({ ...held, type: 'renewed', deadline: deadlineOf(lease, recorder) })
+      const t = recorder.now()
+      lease.assertHeld()
+      counter.write(seen + 1)
+      recorder.record({ ...held, t, type: 'protected' })
+      updates += 1
+      recorder.record({ ...held, type: 'release-called' })
+      await lease.release()
+      recorder.record({ ...held, type: 'released' })
+    } catch (error) {
+      // On a machine too busy to renew in time, a lock may be lost: then nothing was written.
+      if (!isLockError(error, 'LOCK_LOST')) throw error
+      recorder.record({ ...held, type: 'lost' })
+    }
+  }
+  return updates
+}
+
+function deadlineOf(lease: Lease, recorder: Recorder): number {
+  return recorder.deadline(() => lease.remainingMs)
+}

@@ -1,0 +1,376 @@
+import { connect, createServer, type Socket } from 'node:net'
+
+/** `requests` run from the client to the server, `replies` the other way. */
+export type Direction = 'requests' | 'replies'
+
+export interface Target {
+  readonly host: string
+  readonly port: number
+}
+
+export interface SwallowOptions {
+  /** Picks the request, by the bytes its connection has sent since the last reply. Default: the next one. */
+  readonly matching?: (request: Buffer) => boolean
+}
+
+export interface ReplayOptions extends SwallowOptions {
+  /** How long after the reply to the original the copy is sent. Default 0. */
+  readonly afterMs?: number
+  /** What a new connection must say before the request, such as `AUTH`; one answer to it is awaited. */
+  readonly preamble?: Buffer
+}
+
+export interface FaultProxyStats {
+  /** Accepted so far, refused ones included. */
+  readonly connections: number
+  /** Connections of which at least one side is still open. */
+  readonly open: number
+  readonly bytesToServer: number
+  readonly bytesToClient: number
+  /** Bytes that reached the proxy and will never leave it. */
+  readonly swallowed: number
+}
+
+/**
+ * A TCP proxy that injects wire faults. One mode holds at a time, for old and new connections alike; each
+ * call replaces the mode before it. A TCP stream with a hole never goes on: when a mode lets bytes flow again
+ * in a direction that lost some, that connection is reset.
+ */
+export interface FaultProxy {
+  readonly host: '127.0.0.1'
+  readonly port: number
+  readonly stats: FaultProxyStats
+  /** Heals: what was held back flows on; a trap (`swallowNextReply`, `replayNext`) not yet sprung rejects. */
+  pass(): void
+  /** Holds every chunk back for `ms`, both ways, in order. */
+  delay(ms: number): void
+  /** Writes byte by byte. The receiving kernel may still join bytes that their reader is slow to fetch. */
+  slice(): void
+  /** Bytes vanish, and so does the news that one side hung up; connections stay open, new ones are accepted. */
+  blackhole(direction?: 'both' | Direction): void
+  /** Sends RST on all current connections. New ones pass. */
+  reset(): void
+  /** As `reset`, and new connections are reset as soon as they are accepted. */
+  refuse(): void
+  /**
+   * The next matching request reaches the server; its reply is swallowed and the client's connection reset.
+   * Resolves once that happened. A connection that ends without a reply leaves the trap armed for the next.
+   * The proxy knows no protocol: the first bytes from the server after the request count as its reply.
+   */
+  swallowNextReply(options?: SwallowOptions): Promise<void>
+  /**
+   * The next matching request is answered as usual and later sent again, on a connection of its own, past
+   * whatever fault is on. Resolves with the server's answer to the copy: check it, for a copy refused at the
+   * door (`NOAUTH`) proves nothing. Cannot get past a handshake by challenge (PostgreSQL, MySQL).
+   */
+  replayNext(options?: ReplayOptions): Promise<Buffer>
+  /** Only new connections go to the new target. */
+  retarget(target: Target): void
+  /** Destroys every connection and resolves when no handle is left. */
+  close(): Promise<void>
+}
+
+interface Mode {
+  readonly delayMs: number
+  readonly slicing: boolean
+  readonly refusing: boolean
+  readonly vanishing: readonly Direction[]
+}
+
+interface Pipe {
+  readonly direction: Direction
+  readonly from: Socket
+  readonly to: Socket
+  readonly held: { what: Buffer | 'end' | 'reset'; readonly since: number }[]
+  heldBytes: number
+  holed: boolean
+  draining: boolean
+  cancelWake: (() => void) | undefined
+}
+
+type Fail = (reason: Error) => void
+type Spring = (link: Link, request: Buffer) => 'swallow' | 'forward'
+
+interface Trap {
+  readonly matching: (request: Buffer) => boolean
+  readonly spring: Spring
+  readonly fail: Fail
+}
+
+interface Link {
+  readonly client: Socket
+  readonly server: Socket
+  readonly pipes: readonly Pipe[]
+  request: Buffer
+  trap: Trap | undefined
+  dead: boolean
+}
+
+const PASS: Mode = { delayMs: 0, slicing: false, refusing: false, vanishing: [] }
+const NOTHING = Buffer.alloc(0)
+const HELD_LIMIT = 256 * 1024
+const REQUEST_LIMIT = 64 * 1024
+
+export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy> {
+  let target = initialTarget
+  let mode = PASS
+  let closing: Promise<void> | undefined
+  const traps: Trap[] = []
+  const links = new Set<Link>()
+  const sockets = new Set<Socket>()
+  const replays = new Set<Fail>()
+  const stats = { connections: 0, open: 0, bytesToServer: 0, bytesToClient: 0, swallowed: 0 }
+  const listener = createServer({ allowHalfOpen: true, noDelay: true }, accept)
+
+  function track(socket: Socket): Socket {
+    sockets.add(socket)
+    // What an error means to the other side is decided at 'close', which always follows it.
+    return socket.on('error', () => undefined).on('close', () => sockets.delete(socket))
+  }
+
+  function accept(accepted: Socket): void {
+    const client = track(accepted)
+    stats.connections += 1
+    if (mode.refusing) {
+      client.resetAndDestroy()
+      return
+    }
+    const server = track(connect({ ...target, allowHalfOpen: true, noDelay: true }))
+    const pipes = [makePipe('requests', client, server), makePipe('replies', server, client)]
+    const link: Link = { client, server, pipes, request: NOTHING, trap: undefined, dead: false }
+    links.add(link)
+    stats.open += 1
+    for (const pipe of pipes) attach(link, pipe)
+  }
+
+  function attach(link: Link, pipe: Pipe): void {
+    pipe.from.on('data', (bytes: Buffer) => take(link, pipe, bytes))
+    pipe.from.on('end', () => take(link, pipe, 'end'))
+    pipe.from.on('close', (failed) => {
+      if (failed || !pipe.from.readableEnded) take(link, pipe, 'reset')
+      if (!link.client.closed || !link.server.closed || !links.delete(link)) return
+      stats.open -= 1
+      abandon(link)
+      rearm(link)
+    })
+    const flow = (): void => {
+      pipe.draining = false
+      pump(link, pipe)
+    }
+    pipe.to.on('connect', flow).on('drain', flow)
+  }
+
+  function take(link: Link, pipe: Pipe, what: Buffer | 'end' | 'reset'): void {
+    const size = typeof what === 'string' ? 0 : what.length
+    if (what === 'end' && pipe.direction === 'replies') rearm(link)
+    if (link.dead || (size > 0 && pipe.direction === 'replies' && springTrap(link) === 'swallow')) {
+      stats.swallowed += size
+      return
+    }
+    pipe.held.push({ what, since: performance.now() })
+    pipe.heldBytes += size
+    if (vanishes(pipe)) drop(pipe)
+    else if (pipe.cancelWake) throttle(pipe)
+    else pump(link, pipe)
+  }
+
+  function vanishes(pipe: Pipe): boolean {
+    return mode.vanishing.includes(pipe.direction)
+  }
+
+  function drop(pipe: Pipe): void {
+    stopWaiting(pipe)
+    if (pipe.held.length > 0) pipe.holed = true
+    stats.swallowed += pipe.heldBytes
+    pipe.held.length = 0
+    pipe.heldBytes = 0
+    // A vanishing direction is read to its end: back-pressure would tell the sender that nobody listens.
+    pipe.from.resume()
+  }
+
+  function pump(link: Link, pipe: Pipe): void {
+    stopWaiting(pipe)
+    while (pipe.held[0] && !pipe.draining && !pipe.cancelWake) {
+      const waitMs = mode.delayMs === 0 ? 0 : pipe.held[0].since + mode.delayMs - performance.now()
+      if (waitMs > 0) {
+        const timer = setTimeout(() => pump(link, pipe), waitMs)
+        pipe.cancelWake = () => clearTimeout(timer)
+      } else {
+        forward(link, pipe)
+      }
+    }
+    throttle(pipe)
+  }
+
+  function forward(link: Link, pipe: Pipe): void {
+    const head = pipe.held[0]
+    if (!head || typeof head.what === 'string') {
+      pipe.held.shift()
+      if (head?.what === 'end') pipe.to.end()
+      else kill(link)
+      return
+    }
+    const bytes = mode.slicing ? head.what.subarray(0, 1) : head.what
+    if (bytes.length < head.what.length) head.what = head.what.subarray(1)
+    else pipe.held.shift()
+    pipe.heldBytes -= bytes.length
+    pipe.draining = !pipe.to.write(bytes)
+    stats[pipe.direction === 'requests' ? 'bytesToServer' : 'bytesToClient'] += bytes.length
+    if (pipe.direction === 'requests') setTrap(link, bytes)
+    if (!mode.slicing) return
+    // A whole turn of the event loop lies between two bytes, so that a reader in this process sees each alone.
+    let immediate = setImmediate(() => {
+      immediate = setImmediate(() => pump(link, pipe))
+    })
+    pipe.cancelWake = () => clearImmediate(immediate)
+  }
+
+  function setTrap(link: Link, bytes: Buffer): void {
+    if (traps.length === 0 && !link.trap) return
+    link.request = Buffer.concat([link.request, bytes]).subarray(-REQUEST_LIMIT)
+    if (link.trap) return
+    const index = traps.findIndex((trap) => trap.matching(link.request))
+    if (index >= 0) link.trap = traps.splice(index, 1)[0]
+  }
+
+  function springTrap(link: Link): 'swallow' | 'forward' {
+    const { trap, request } = link
+    link.trap = undefined
+    link.request = NOTHING
+    return trap?.spring(link, request) ?? 'forward'
+  }
+
+  function arm<T>(
+    options: SwallowOptions,
+    onReply: (done: (value: T) => void, fail: Fail) => Spring,
+  ): Promise<T> {
+    const sprung = new Promise<T>((done, fail) => {
+      traps.push({ matching: options.matching ?? (() => true), spring: onReply(done, fail), fail })
+    })
+    // Whoever awaits it sees the rejection; a trap that nobody awaits must not end the process at close.
+    sprung.catch(() => undefined)
+    return sprung
+  }
+
+  function rearm(link: Link): void {
+    if (link.trap) traps.unshift(link.trap)
+    link.trap = undefined
+  }
+
+  function disarm(reason: Error): void {
+    for (const link of links) rearm(link)
+    for (const trap of traps.splice(0)) trap.fail(reason)
+  }
+
+  function swallow(link: Link): 'swallow' {
+    abandon(link)
+    link.client.resetAndDestroy()
+    // FIN, not RST: an RST could discard what the server has not read yet, and the request was to pass.
+    link.server.end()
+    return 'swallow'
+  }
+
+  function replay(request: Buffer, options: ReplayOptions, done: (reply: Buffer) => void, fail: Fail): void {
+    const parts = options.preamble ? [options.preamble, request] : [request]
+    const cancel = (reason: Error): void => {
+      clearTimeout(timer)
+      fail(reason)
+    }
+    const timer = setTimeout(() => {
+      replays.delete(cancel)
+      const socket = track(connect({ ...target, noDelay: true }))
+      socket.write(parts.shift() ?? NOTHING)
+      socket.on('data', (reply: Buffer) => {
+        const next = parts.shift()
+        if (next) return void socket.write(next)
+        done(reply)
+        socket.destroy()
+      })
+      socket.on('close', () => fail(new Error('the replayed request got no answer')))
+    }, options.afterMs ?? 0)
+    replays.add(cancel)
+  }
+
+  function abandon(link: Link): void {
+    link.dead = true
+    for (const pipe of link.pipes) drop(pipe)
+  }
+
+  function kill(link: Link): void {
+    abandon(link)
+    link.client.resetAndDestroy()
+    link.server.resetAndDestroy()
+  }
+
+  function enter(next: Mode): void {
+    mode = next
+    for (const link of links) {
+      if (link.dead) continue
+      for (const pipe of link.pipes) if (vanishes(pipe)) drop(pipe)
+      if (mode.refusing || link.pipes.some((pipe) => pipe.holed && !vanishes(pipe))) kill(link)
+      for (const pipe of link.pipes) if (!vanishes(pipe)) pump(link, pipe)
+    }
+  }
+
+  async function shutDown(): Promise<void> {
+    const reason = new Error('the fault proxy was closed')
+    const stopped = new Promise((resolve) => listener.close(resolve))
+    const gone = [...sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve)))
+    for (const cancel of replays) cancel(reason)
+    disarm(reason)
+    for (const link of links) kill(link)
+    // One still connecting puts off its RST until connected, perhaps for ever.
+    for (const socket of sockets) socket.destroy()
+    await Promise.all([stopped, ...gone])
+  }
+
+  await new Promise<void>((resolve, reject) => {
+    listener.once('error', reject)
+    listener.listen(0, '127.0.0.1', resolve)
+  })
+  const address = listener.address()
+  if (address === null || typeof address === 'string') throw new Error('the fault proxy has no TCP port')
+  return {
+    host: '127.0.0.1',
+    port: address.port,
+    stats,
+    pass: () => {
+      enter(PASS)
+      disarm(new Error('the fault proxy was healed before the trap was sprung'))
+    },
+    delay: (ms) => enter({ ...PASS, delayMs: ms }),
+    slice: () => enter({ ...PASS, slicing: true }),
+    blackhole: (direction = 'both') =>
+      enter({ ...PASS, vanishing: direction === 'both' ? ['requests', 'replies'] : [direction] }),
+    reset: () => {
+      for (const link of links) kill(link)
+      enter(PASS)
+    },
+    refuse: () => enter({ ...PASS, refusing: true }),
+    swallowNextReply: (options = {}) => arm<void>(options, (done) => (link) => (done(), swallow(link))),
+    replayNext: (options = {}) =>
+      arm<Buffer>(options, (done, fail) => (_link, request) => {
+        replay(request, options, done, fail)
+        return 'forward'
+      }),
+    retarget: (next) => {
+      target = next
+    },
+    close: () => (closing ??= shutDown()),
+  }
+}
+
+function makePipe(direction: Direction, from: Socket, to: Socket): Pipe {
+  const draining = to.connecting
+  return { direction, from, to, held: [], heldBytes: 0, holed: false, draining, cancelWake: undefined }
+}
+
+function stopWaiting(pipe: Pipe): void {
+  pipe.cancelWake?.()
+  pipe.cancelWake = undefined
+}
+
+function throttle(pipe: Pipe): void {
+  if (pipe.draining || pipe.heldBytes > HELD_LIMIT) pipe.from.pause()
+  else pipe.from.resume()
+}

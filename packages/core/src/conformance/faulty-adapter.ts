@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Adapter, AdapterFactory } from '../spi.ts'
+
+export type AdapterMethod =
+  | 'attempt'
+  | 'wait'
+  | 'withdraw'
+  | 'renew'
+  | 'release'
+  | 'adopt'
+  | 'inspect'
+  | 'close'
+
+/**
+ * `fail`: not executed, rejects. `lose-reply`: executed, then rejects. `hang`: not executed, settles
+ * only when healed, by a rejection. `swallow-reply`: executed, then hangs likewise. `delayMs` holds
+ * back the reply of an executed call, `lateMs` the call itself.
+ */
+export type Fault =
+  | 'fail'
+  | 'lose-reply'
+  | 'hang'
+  | 'swallow-reply'
+  | { readonly delayMs: number }
+  | { readonly lateMs: number }
+
+export interface Faults {
+  /** How often each method was called. */
+  readonly calls: Readonly<Record<AdapterMethod, number>>
+  /** The next `times` calls of `method` suffer `fault`; all until healed, unless told. */
+  inject(method: AdapterMethod, fault: Fault, times?: number): void
+  /** Ends all faults; calls that hang reject now. */
+  heal(): void
+}
+
+/** Lays counting and faults over an adapter: what a lossy wire does, for stores without a wire. */
+export function faulty(factory: AdapterFactory): {
+  readonly factory: AdapterFactory
+  readonly faults: Faults
+} {
+  const calls = { attempt: 0, wait: 0, withdraw: 0, renew: 0, release: 0, adopt: 0, inspect: 0, close: 0 }
+  const injected = new Map<AdapterMethod, { fault: Fault; times: number }>()
+  const hanging = new Set<() => void>()
+
+  function hang(method: AdapterMethod): Promise<never> {
+    return new Promise((_, reject) => {
+      const end = (): void => reject(new Error(`injected: ${method} hung until healed`))
+      hanging.add(end)
+    })
+  }
+
+  function faultOf(method: AdapterMethod): Fault | undefined {
+    const found = injected.get(method)
+    if (found === undefined) return undefined
+    found.times -= 1
+    if (found.times <= 0) injected.delete(method)
+    return found.fault
+  }
+
+  async function suffer<T>(method: AdapterMethod, call: () => Promise<T>): Promise<T> {
+    calls[method] += 1
+    const fault = faultOf(method)
+    if (fault === 'hang') return hang(method)
+    if (fault === 'fail') throw new Error(`injected: ${method} failed`)
+    if (typeof fault === 'object' && 'lateMs' in fault) await sleep(fault.lateMs)
+    const result = await call()
+    if (fault === 'swallow-reply') return hang(method)
+    if (fault === 'lose-reply') throw new Error(`injected: the reply to ${method} was lost`)
+    if (typeof fault === 'object' && 'delayMs' in fault) await sleep(fault.delayMs)
+    return result
+  }
+
+  function wrap(inner: Adapter): Adapter {
+    const wait = inner.wait?.bind(inner)
+    const adopt = inner.adopt?.bind(inner)
+    return {
+      capabilities: inner.capabilities,
+      attempt: (request) => suffer('attempt', () => inner.attempt(request)),
+      withdraw: (request) => suffer('withdraw', () => inner.withdraw(request)),
+      renew: (renewals) => suffer('renew', () => inner.renew(renewals)),
+      release: (grant) => suffer('release', () => inner.release(grant)),
+      inspect: (name) => suffer('inspect', () => inner.inspect(name)),
+      close: () => suffer('close', () => inner.close()),
+      ...(wait && { wait: (request, maxMs, signal) => suffer('wait', () => wait(request, maxMs, signal)) }),
+      ...(adopt && { adopt: (from, request) => suffer('adopt', () => adopt(from, request)) }),
+    }
+  }
+
+  return {
+    factory: (host) => wrap(factory(host)),
+    faults: {
+      calls,
+      inject: (method, fault, times = Infinity) => void injected.set(method, { fault, times }),
+      heal() {
+        injected.clear()
+        for (const end of hanging) end()
+        hanging.clear()
+      },
+    },
+  }
+}

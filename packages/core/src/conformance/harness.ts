@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Capabilities } from '../capabilities.ts'
+import { systemClock } from '../clock.ts'
+import { loadAdapter } from '../config.ts'
+import type { LocksConfig } from '../config.ts'
+import { isLockError } from '../errors.ts'
+import type { LockErrorCode } from '../errors.ts'
+import { createLocks } from '../locks.ts'
+import type { Locks } from '../locks.ts'
+import type { LocksOptions } from '../options.ts'
+import type { AcquireRequest, Adapter, AdapterFactory, Busy, Grant } from '../spi.ts'
+import { startChild } from './child-process.ts'
+import type { Child } from './child-process.ts'
+import { startFaultProxy } from './fault-proxy.ts'
+import type { FaultProxy } from './fault-proxy.ts'
+import { faulty } from './faulty-adapter.ts'
+import type { Faults } from './faulty-adapter.ts'
+import type { Subject } from './subject.ts'
+
+/** Every time in the suite is multiplied by this, for slow or busy machines. */
+export function slowFactor(): number {
+  const factor = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
+  return Number.isFinite(factor) && factor >= 1 ? factor : 1
+}
+
+/** A client of its own, as an independent program would have it, with its adapter under control. */
+export interface TestClient {
+  readonly locks: Locks
+  readonly faults: Faults
+}
+
+/** The adapter beneath core, with requests made as core makes them. */
+export interface TestAdapter {
+  readonly adapter: Adapter
+  /** A new attempt of a client of its own. */
+  readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
+  /** Attempts and fails the rule unless that is granted. */
+  readonly take: (request: AcquireRequest) => Promise<Grant>
+}
+
+/** What a rule works with. Everything made by it is closed or killed when the rule ends. */
+export class Harness {
+  readonly subject: Subject
+  readonly capabilities: Capabilities
+  readonly #factory: AdapterFactory
+  readonly #cleanups: (() => Promise<unknown>)[] = []
+  #unhandled: unknown[] = []
+
+  constructor(subject: Subject, factory: AdapterFactory, capabilities: Capabilities) {
+    this.subject = subject
+    this.capabilities = capabilities
+    this.#factory = factory
+  }
+
+  /** Lease length to work with, scaled already. */
+  get ttlMs(): number {
+    return this.ms(Math.max(this.subject.ttlMs ?? 1_000, this.capabilities.minTtlMs))
+  }
+
+  /** A duration, scaled for slow machines. */
+  ms(duration: number): number {
+    return Math.ceil(duration * slowFactor())
+  }
+
+  /** A lock name nobody else uses. */
+  name(hint = 'lock'): string {
+    return `conformance:${hint}:${randomUUID()}`
+  }
+
+  async client(options: LocksOptions = {}): Promise<TestClient> {
+    return this.#open(this.#factory, options)
+  }
+
+  /** A client whose connections go through a proxy. Only for rules that need `wire`. */
+  async wireClient(options: LocksOptions = {}): Promise<TestClient & { readonly proxy: FaultProxy }> {
+    const { wire } = this.subject
+    assert.ok(wire, 'this rule needs wire')
+    const proxy = await startFaultProxy(wire.target)
+    this.onEnd(() => proxy.close())
+    const factory = await loadAdapter(wire.via(proxy))
+    return { ...this.#open(factory, options), proxy }
+  }
+
+  /** The bare adapter of another client. */
+  adapter(): TestAdapter {
+    const clientId = randomUUID()
+    const adapter = this.#factory({ clientId, clock: systemClock, report: () => undefined })
+    this.onEnd(() => adapter.close())
+    let attempts = 0
+    const request = (lock: string, options: Partial<AcquireRequest> = {}): AcquireRequest => {
+      const attemptId = `${clientId}:${++attempts}`
+      const metadata = { host: 'conformance', pid: process.pid }
+      const defaults = { owner: attemptId, mode: 'exclusive', ttlMs: this.ttlMs, lockDelayMs: 0 } as const
+      return { name: lock, attemptId, ...defaults, willWait: false, metadata, ...options }
+    }
+    const take = async (wanted: AcquireRequest): Promise<Grant> => {
+      const answer: Grant | Busy = await adapter.attempt(wanted)
+      assert.ok('fence' in answer, `expected a grant of ${wanted.name}, got busy`)
+      return answer
+    }
+    return { adapter, request, take }
+  }
+
+  /** A real process with a client of its own. Only for rules that need `processes`, or with a config of its own. */
+  async child(options: LocksOptions = {}, config: LocksConfig = this.subject.config): Promise<Child> {
+    const child = await startChild()
+    this.onEnd(() => child.kill())
+    await child.call('open', { config, options: { ttlMs: this.ttlMs, ...options } })
+    return child
+  }
+
+  /** A directory of the rule's own. */
+  async directory(): Promise<string> {
+    const path = await mkdtemp(join(tmpdir(), 'locks-conformance-'))
+    this.onEnd(() => rm(path, { recursive: true, force: true }))
+    return path
+  }
+
+  /** Asks until `probe` answers something other than undefined or false. Fails the rule after `withinMs`. */
+  async eventually<T>(
+    what: string,
+    withinMs: number,
+    probe: () => Promise<T | undefined | null | false> | T | undefined | null | false,
+  ): Promise<T> {
+    const giveUpAt = performance.now() + withinMs
+    for (;;) {
+      const found = await probe()
+      if (found !== undefined && found !== null && found !== false) return found
+      assert.ok(performance.now() < giveUpAt, `not within ${Math.round(withinMs)} ms: ${what}`)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  }
+
+  /** Fails the rule unless `outcome` rejects with a `LockError` of that code. */
+  async rejects(outcome: Promise<unknown>, code: LockErrorCode): Promise<void> {
+    const error = await outcome.then(
+      () => assert.fail(`expected ${code}, but it succeeded`),
+      (reason: unknown) => reason,
+    )
+    assert.ok(isLockError(error), `expected ${code}, got ${String(error)}`)
+    assert.equal(error.code, code, error.message)
+  }
+
+  /** Fails the rule unless `lock` can be had at once and leaves nothing behind in the store. */
+  async free(lock: string): Promise<void> {
+    const { locks } = await this.client()
+    const lease = await locks.lock(lock).tryAcquire({ ttlMs: this.ttlMs })
+    assert.ok(lease, `${lock} should be free, but it is held`)
+    await lease.release()
+    const left = (await this.subject.leftovers?.(lock)) ?? []
+    assert.deepEqual(left, [], `left in the store for ${lock}`)
+  }
+
+  onEnd(cleanup: () => Promise<unknown>): void {
+    this.#cleanups.push(cleanup)
+  }
+
+  /** Runs `body`, then ends everything it made. An unhandled rejection meanwhile fails the rule. */
+  async run(body: (harness: Harness) => Promise<void>): Promise<void> {
+    const onUnhandled = (reason: unknown): void => void this.#unhandled.push(reason)
+    process.on('unhandledRejection', onUnhandled)
+    try {
+      await body(this)
+    } finally {
+      for (const cleanup of this.#cleanups.reverse()) await cleanup()
+      // A rejection counts as unhandled one turn of the loop after it happened.
+      await new Promise((resolve) => setImmediate(resolve))
+      process.off('unhandledRejection', onUnhandled)
+    }
+    assert.deepEqual(this.#unhandled, [], 'unhandled rejections')
+  }
+
+  #open(inner: AdapterFactory, options: LocksOptions): TestClient {
+    const { factory, faults } = faulty(inner)
+    const locks = createLocks(factory, { ttlMs: this.ttlMs, ...options })
+    this.onEnd(async () => {
+      faults.heal()
+      await locks.close()
+    })
+    return { locks, faults }
+  }
+}

@@ -1,0 +1,166 @@
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { hrtime } from 'node:process'
+
+interface Stamp {
+  /**
+   * Milliseconds of the host's monotonic clock, the same for every process of the host. A double keeps it to
+   * the nanosecond for the first 104 days of uptime and to two for as long again.
+   */
+  readonly t: number
+  /** The process that wrote it. Unique per start: a process started again is another process. */
+  readonly process: string
+}
+
+interface Act extends Stamp {
+  readonly name: string
+  /** One line of calls in that process: a task has at most one acquire of a name under way. */
+  readonly task: string
+  /** Who holds, where several tasks share an owner. Default: the task. */
+  readonly owner?: string
+}
+
+interface ActUnderFence extends Act {
+  readonly fence: bigint
+}
+
+/** `deadline`, on the clock of `t`: until then the holder believes itself the holder. `Infinity` if it has none. */
+export type HistoryEvent =
+  | (Act & { readonly type: 'acquire-called' })
+  | (ActUnderFence & { readonly type: 'granted'; readonly deadline: number })
+  /** `fail`: surely not acquired. `info`: unknown, the store may have acted. */
+  | (Act & { readonly type: 'acquire-failed'; readonly outcome: 'fail' | 'info'; readonly code: string })
+  | (ActUnderFence & { readonly type: 'renewed'; readonly deadline: number })
+  | (ActUnderFence & { readonly type: 'release-called' | 'released' | 'lost' })
+  | (ActUnderFence & { readonly type: 'release-failed'; readonly code: string })
+  /** A protected operation starts. Take its `t` before the validity check: a pause in between is the fence's business. */
+  | (ActUnderFence & { readonly type: 'protected' })
+  /** Written by the process of the resource that `name` protects. */
+  | (Stamp & {
+      readonly type: 'resource-accepted' | 'resource-rejected'
+      readonly name: string
+      readonly fence: bigint
+    })
+  /** A fault that never ends lasts to the end of the history. Without a `name` it concerns all names. */
+  | (Stamp & {
+      readonly type: 'fault'
+      readonly label: string
+      readonly class: 'E' | 'F'
+      readonly phase: 'begin' | 'end'
+      readonly name?: string
+    })
+  /** Process `victim` is about to be killed; write it just before the signal. A fault (class E) by itself. */
+  | (Stamp & { readonly type: 'crash'; readonly victim: string })
+
+type Unstamped<E> = E extends HistoryEvent ? Omit<E, 't' | 'process'> & { readonly t?: number } : never
+
+/** An event as the recorder takes it: `process` is filled in, and `t` too unless given. */
+export type HistoryEntry = Unstamped<HistoryEvent>
+
+export interface Recorder {
+  readonly process: string
+  /** The clock of `t`. */
+  now(): number
+  /** The deadline of a lease, from how much of it is left: `recorder.deadline(() => lease.remainingMs)`. */
+  deadline(remainingMs: () => number): number
+  /** On return the event is with the kernel, and survives a SIGKILL of this process. */
+  record(entry: HistoryEntry): void
+  close(): void
+}
+
+/** Refuses a file that exists: a line torn by a kill must stay the last of its file. */
+export function createRecorder(file: string, process: string): Recorder {
+  let fd: number | undefined = openSync(file, 'ax')
+  const now = (): number => Number(hrtime.bigint()) / 1e6
+  return {
+    process,
+    now,
+    deadline(remainingMs) {
+      // Paused between the two readings, the sum would be off by the pause: read again.
+      for (;;) {
+        const before = now()
+        const deadline = before + remainingMs()
+        if (now() - before < 1) return deadline
+      }
+    },
+    record(entry) {
+      if (fd === undefined) throw new Error(`the history of ${process} is closed`)
+      const line = Buffer.from(`${JSON.stringify({ t: now(), process, ...entry }, writeField)}\n`)
+      for (let written = 0; written < line.length;) written += writeSync(fd, line, written)
+    },
+    close() {
+      if (fd !== undefined) closeSync(fd)
+      fd = undefined
+    },
+  }
+}
+
+/** All events of the files in order of time; those of one file keep their order where the clock is equal. */
+export function readHistory(files: readonly string[]): HistoryEvent[] {
+  return files.flatMap(readFile).sort((a, b) => a.t - b.t)
+}
+
+function readFile(file: string): HistoryEvent[] {
+  // The newline is the commit mark: what follows the last one was torn by a kill.
+  const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1)
+  return lines.map((line, index) => {
+    const event = parse(line)
+    if (event === undefined) throw new Error(`${file}:${index + 1} is not a history event: ${line}`)
+    return event
+  })
+}
+
+function parse(line: string): HistoryEvent | undefined {
+  try {
+    const value: unknown = JSON.parse(line, readField)
+    return isHistoryEvent(value) ? value : undefined
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
+
+function writeField(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? value.toString() : value
+}
+
+function readField(key: string, value: unknown): unknown {
+  if (key === 'fence' && typeof value === 'string') return BigInt(value)
+  // JSON writes Infinity as null.
+  if (key === 'deadline' && value === null) return Infinity
+  return value
+}
+
+const ACT = ['name', 'task']
+const UNDER_FENCE = [...ACT, 'fence']
+const FIELDS: Record<HistoryEvent['type'], readonly string[]> = {
+  'acquire-called': ACT,
+  granted: [...UNDER_FENCE, 'deadline'],
+  'acquire-failed': [...ACT, 'outcome', 'code'],
+  renewed: [...UNDER_FENCE, 'deadline'],
+  'release-called': UNDER_FENCE,
+  released: UNDER_FENCE,
+  'release-failed': [...UNDER_FENCE, 'code'],
+  lost: UNDER_FENCE,
+  protected: UNDER_FENCE,
+  'resource-accepted': ['name', 'fence'],
+  'resource-rejected': ['name', 'fence'],
+  fault: ['label', 'class', 'phase'],
+  crash: ['victim'],
+}
+const TYPES = new Map<unknown, readonly string[]>(Object.entries(FIELDS))
+const isText = (value: unknown): boolean => typeof value === 'string'
+const CHECKS = new Map<string, (value: unknown) => boolean>([
+  ['fence', (value) => typeof value === 'bigint'],
+  ['deadline', (value) => typeof value === 'number'],
+  ['outcome', (value) => value === 'fail' || value === 'info'],
+  ['class', (value) => value === 'E' || value === 'F'],
+  ['phase', (value) => value === 'begin' || value === 'end'],
+])
+
+function isHistoryEvent(value: unknown): value is HistoryEvent {
+  if (typeof value !== 'object' || value === null) return false
+  const fields = new Map<string, unknown>(Object.entries(value))
+  const required = TYPES.get(fields.get('type'))
+  if (required === undefined || typeof fields.get('t') !== 'number') return false
+  return ['process', ...required].every((field) => (CHECKS.get(field) ?? isText)(fields.get(field)))
+}

@@ -1,0 +1,87 @@
+import type { Capabilities } from '../capabilities.ts'
+import type { Harness } from './harness.ts'
+import type { Subject } from './subject.ts'
+
+export type Area =
+  | 'atomicity'
+  | 'uniqueness'
+  | 'ownership'
+  | 're-entry'
+  | 'waiting'
+  | 'crash'
+  | 'pause'
+  | 'renewal'
+  | 'fencing'
+  | 'lost replies'
+  | 'names'
+  | 'errors'
+  | 'hygiene'
+  | 'hand-over'
+
+/**
+ * `required`: every adapter. `optional`: where the capability is claimed, or, for an honest absence,
+ * where it is not. `stochastic`: a bug shows with some probability per run; a failure is always real.
+ */
+export type RuleKind = 'required' | 'optional' | 'stochastic'
+
+/** One promise, and the program that tries to break it. */
+export interface Rule {
+  /** Stable; listed in the specification. */
+  readonly id: string
+  readonly title: string
+  readonly kind: RuleKind
+  readonly needs?: readonly Need[]
+  /** How long it may take, before scaling; 30 s unless told. */
+  readonly timeoutMs?: number
+  run(harness: Harness): Promise<void>
+}
+
+/** What a rule needs of the subject or of the adapter's capabilities. */
+export type Need =
+  | 'processes'
+  | 'wire'
+  | 'server'
+  | 'restart'
+  | 'secret'
+  | 'lease'
+  | 'session'
+  | 'fencing'
+  | 'push'
+  | 'handoff'
+  | 'fifo'
+  | 'handover'
+  | 'no handover'
+  | 'lock-delay'
+  | 'no lock-delay'
+
+type Judge = (subject: Subject, capabilities: Capabilities) => string | undefined
+
+const unless = (met: boolean, reason: string): string | undefined => (met ? undefined : reason)
+
+/** Each need answers why it is not met. */
+const needs: Record<Need, Judge> = {
+  processes: (_, { scope }) => unless(scope !== 'process', 'scope is process'),
+  wire: ({ wire }) => unless(wire !== undefined, 'no way through a proxy was given'),
+  server: ({ server }) => unless(server !== undefined, 'the server is not ours to stop'),
+  restart: ({ server }) => unless(server?.restart !== undefined, 'the server is not ours to restart'),
+  secret: ({ secret }) => unless(secret !== undefined, 'the config has no secret'),
+  lease: (_, { kind }) => unless(kind === 'lease', 'kind is session'),
+  session: (_, { kind }) => unless(kind === 'session', 'kind is lease'),
+  fencing: (_, { fencing }) => unless(fencing !== 'none', 'fencing is switched off'),
+  push: (_, { wait }) => unless(wait !== 'poll', 'wait is poll'),
+  handoff: (_, { wait }) => unless(wait === 'handoff', 'wait is not handoff'),
+  fifo: (_, { fairness }) => unless(fairness === 'fifo', 'fairness is not fifo'),
+  handover: (_, { handover }) => unless(handover, 'no hand-over'),
+  'no handover': (_, { handover }) => unless(!handover, 'hand-over is claimed'),
+  'lock-delay': (_, { lockDelay }) => unless(lockDelay, 'no lock-delay'),
+  'no lock-delay': (_, { lockDelay }) => unless(!lockDelay, 'lock-delay is claimed'),
+}
+
+/** Why `rule` cannot be tried on `subject`, or undefined when it can. */
+export function whyUntested(rule: Rule, subject: Subject, capabilities: Capabilities): string | undefined {
+  for (const need of rule.needs ?? []) {
+    const reason = needs[need](subject, capabilities)
+    if (reason !== undefined) return reason
+  }
+  return undefined
+}

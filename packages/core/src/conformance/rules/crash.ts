@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict'
+import { setTimeout as pass } from 'node:timers/promises'
+import { validMs } from '../../hold.ts'
+import type { Child } from '../child-process.ts'
+import type { Harness } from '../harness.ts'
+import type { Rule } from '../rule.ts'
+import { assertRising, startWaiting, takeOverMs } from './steps.ts'
+
+/** Probes as often as it can until `lock` is granted to somebody new; answers its fence, and when that was. */
+async function successorOf(
+  h: Harness,
+  lock: string,
+  withinMs: number,
+): Promise<{ readonly fence: bigint; readonly at: number }> {
+  const next = h.adapter()
+  const wanted = next.request(lock)
+  const { fence } = await h.eventually(`${lock} is granted again`, withinMs, async () => {
+    const answer = await next.adapter.attempt(wanted)
+    return 'fence' in answer && answer
+  })
+  return { fence, at: performance.now() }
+}
+
+function assertNotBefore(sentAt: number, ttlMs: number, at: number): void {
+  const tookMs = at - sentAt
+  assert.ok(tookMs >= validMs(ttlMs), `granted again after ${tookMs} ms, before ${ttlMs} ms were over`)
+}
+
+function assertWithin(killedAt: number, boundMs: number): void {
+  const tookMs = performance.now() - killedAt
+  assert.ok(tookMs <= boundMs, `granted ${tookMs} ms after the kill; the bound is ${boundMs} ms`)
+}
+
+/** Kills `child` somewhere between the call of an acquire and a moment after its grant. */
+async function killWhileAcquiring(h: Harness, child: Child, lock: string): Promise<void> {
+  // Connected already, it is at the store within the few milliseconds to come.
+  await child.call('tryAcquire', { lock: h.name('warm-up') })
+  const doomed = Promise.allSettled([child.call('acquire', { lock })])
+  await pass(Math.random() * h.ms(8))
+  await child.kill()
+  await doomed
+}
+
+export const crash: readonly Rule[] = [
+  {
+    id: 'CRASH-1',
+    title: 'the lock of a killed holder goes to a waiter within the ttl and 250 ms, with a higher fence',
+    kind: 'required',
+    needs: ['processes'],
+    async run(h) {
+      const lock = h.name()
+      const holder = await h.child()
+      const { fence } = await holder.call('acquire', { lock })
+      const { locks } = await h.client()
+      const { granted } = await startWaiting(locks, lock, takeOverMs(h) * 2)
+      const killedAt = performance.now()
+      await holder.kill()
+      const lease = await granted
+      assertWithin(killedAt, takeOverMs(h))
+      assertRising(h, [fence, lease.fence])
+    },
+  },
+  {
+    id: 'CRASH-2',
+    title: 'a killed waiter keeps those behind it waiting no longer than the lease',
+    kind: 'required',
+    needs: ['processes'],
+    async run(h) {
+      const lock = h.name()
+      const [holder, behind, waiter] = [await h.client(), await h.client(), await h.child()]
+      const lease = await holder.locks.lock(lock).acquire()
+      const waitMs = takeOverMs(h) * 4
+      const doomed = Promise.allSettled([waiter.call('acquire', { lock, options: { waitMs } })])
+      await h.eventually('the process waits', h.ms(5_000), () => waiter.call('contended', { lock }))
+      const { granted } = await startWaiting(behind.locks, lock, waitMs)
+      await waiter.kill()
+      await doomed
+      const releasedAt = performance.now()
+      await lease.release()
+      const next = await granted
+      const tookMs = performance.now() - releasedAt
+      assert.ok(tookMs <= takeOverMs(h), `granted ${tookMs} ms after the release, behind a dead waiter`)
+      assertRising(h, [lease.fence, next.fence])
+    },
+  },
+  {
+    id: 'CRASH-3',
+    title: 'killed at any moment of an acquire, a process blocks the name no longer than the ttl and 250 ms',
+    kind: 'stochastic',
+    needs: ['processes'],
+    async run(h) {
+      const children = await Promise.all(Array.from({ length: 6 }, () => h.child()))
+      await Promise.all(
+        children.map(async (child) => {
+          const lock = h.name()
+          const { locks } = await h.client()
+          await killWhileAcquiring(h, child, lock)
+          const killedAt = performance.now()
+          const lease = await locks.lock(lock).acquire({ waitMs: takeOverMs(h) * 2 })
+          assertWithin(killedAt, takeOverMs(h))
+          await lease.release()
+        }),
+      )
+    },
+  },
+  {
+    id: 'CRASH-4',
+    title: 'a holder that falls silent is expired by the store, not before its ttl and soon after',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const lock = h.name()
+      const silent = h.adapter()
+      const sentAt = performance.now()
+      const { fence } = await silent.take(silent.request(lock))
+      const next = await successorOf(h, lock, h.ttlMs + h.ms(250))
+      assertNotBefore(sentAt, h.ttlMs, next.at)
+      assertRising(h, [fence, next.fence])
+    },
+  },
+  {
+    id: 'CRASH-5',
+    title: 'after an abnormal end the name stays blocked for lockDelayMs, after a release it does not',
+    kind: 'optional',
+    needs: ['lock-delay', 'lease'],
+    async run(h) {
+      const [holder, next] = [await h.client(), await h.client()]
+      const [released, lost] = [h.name('released'), h.name('lost')]
+      const lockDelayMs = h.ttlMs
+      const polite = await holder.locks.lock(released).acquire({ lockDelayMs })
+      await polite.release()
+      assert.ok(await next.locks.lock(released).tryAcquire(), 'blocked after a release')
+
+      const sentAt = performance.now()
+      const lease = await holder.locks.lock(lost).acquire({ lockDelayMs, renew: false })
+      const { granted } = await startWaiting(next.locks, lost, takeOverMs(h) * 4)
+      const { fence } = await granted
+      assertNotBefore(sentAt, h.ttlMs + lockDelayMs, performance.now())
+      assertWithin(sentAt, takeOverMs(h) + lockDelayMs)
+      assert.equal(lease.state, 'lost')
+      assertRising(h, [lease.fence, fence])
+    },
+  },
+  {
+    id: 'CRASH-6',
+    title: 'without lock-delay, asking for one is LOCK_UNSUPPORTED before the store is touched',
+    kind: 'optional',
+    needs: ['no lock-delay'],
+    async run(h) {
+      const { locks, faults } = await h.client()
+      const lock = locks.lock(h.name())
+      const lockDelayMs = h.ttlMs
+      await h.rejects(lock.acquire({ lockDelayMs }), 'LOCK_UNSUPPORTED')
+      await h.rejects(lock.tryAcquire({ lockDelayMs }), 'LOCK_UNSUPPORTED')
+      await h.rejects(
+        lock.with({ lockDelayMs }, () => assert.fail('the callback ran')),
+        'LOCK_UNSUPPORTED',
+      )
+      assert.throws(() => locks.lock(h.name(), { lockDelayMs }), { code: 'LOCK_UNSUPPORTED' })
+      assert.ok(
+        Object.values(faults.calls).every((count) => count === 0),
+        'the adapter was called',
+      )
+    },
+  },
+  {
+    id: 'CRASH-7',
+    title: 'a process started again is no heir of its killed predecessor, though of the same owner',
+    kind: 'required',
+    needs: ['processes'],
+    async run(h) {
+      const lock = h.name()
+      // Long enough to still run when the second process is up.
+      const options = { owner: 'the only job of its kind', ttlMs: h.ttlMs * 2, waitMs: takeOverMs(h) * 4 }
+      const first = await h.child()
+      const sentAt = performance.now()
+      const { fence } = await first.call('acquire', { lock, options })
+      await first.kill()
+      const second = await h.child()
+      const next = await second.call('acquire', { lock, options })
+      if (h.capabilities.kind === 'lease') assertNotBefore(sentAt, options.ttlMs, performance.now())
+      assertRising(h, [fence, next.fence])
+    },
+  },
+]

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { isLockError, LockError } from '../../errors.ts'
+import type { Rule } from '../rule.ts'
+import { wireErrors } from './errors-wire.ts'
+import { assertHolder, breakHold, eventOf, inTime, lockError, lossOf, soonFree } from './observe.ts'
+
+export const errors: readonly Rule[] = [
+  {
+    id: 'ERR-1',
+    title: 'a store that fails is LOCK_UNAVAILABLE with its cause, never "somebody else has it"',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const [free, taken] = [h.name(), h.name()]
+      const lease = await holder.locks.lock(taken).acquire()
+      other.faults.inject('attempt', 'fail')
+      other.locks.on('contended', () => assert.fail('an outage was reported as contention'))
+      for (const name of [free, taken]) {
+        const lock = other.locks.lock(name)
+        const tries = [lock.tryAcquire(), lock.acquire({ waitMs: 0 }), lock.acquire({ waitMs: h.ms(400) })]
+        for (const { cause } of await Promise.all(tries.map((one) => lockError(one, 'LOCK_UNAVAILABLE'))))
+          assert.match(String(cause), /injected: attempt failed/)
+      }
+      await assertHolder(h, lease)
+    },
+  },
+  {
+    id: 'ERR-2',
+    title: 'a store that is silent is LOCK_UNAVAILABLE within storeTimeoutMs, for every call',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client({ storeTimeoutMs: h.ms(300) })
+      const [lock, held] = [h.name(), h.name()]
+      const lease = await locks.lock(held).acquire()
+      for (const method of ['attempt', 'withdraw', 'inspect', 'release'] as const)
+        faults.inject(method, 'hang')
+      const outcomes = [
+        locks.lock(lock).tryAcquire(),
+        locks.lock(h.name()).acquire({ waitMs: h.ms(60_000) }),
+        locks.with(h.name(), () => assert.fail('it ran')),
+        locks.inspect(lock),
+        lease.release(),
+      ].map((outcome) => h.rejects(outcome, 'LOCK_UNAVAILABLE'))
+      await inTime('an answer to every call', h.ms(3_000), Promise.all(outcomes))
+      faults.heal()
+      await lease.release()
+      await h.free(held)
+    },
+  },
+  {
+    id: 'ERR-4',
+    title: 'every error has a code and the lock it is about, and is recognised without instanceof',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const timeout = await lockError(other.locks.lock(lock).acquire({ waitMs: 0 }), 'LOCK_TIMEOUT')
+      await lease.release()
+      const notOwned = await lockError(lease.release(), 'LOCK_NOT_OWNED')
+      other.faults.inject('attempt', 'fail', 1)
+      const outage = await lockError(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
+      const doomed = await holder.locks.lock(lock).acquire({ waitMs: h.ttlMs })
+      holder.faults.inject('renew', 'hang')
+      await inTime('the loss', h.ttlMs * 3, lossOf(doomed))
+      const lost = await lockError(doomed.release(), 'LOCK_LOST')
+      for (const error of [timeout, notOwned, outage, lost]) {
+        assert.equal(error.lock, lock)
+        assert.equal(error.name, 'LockError')
+        assert.ok(error.message.includes(lock) && String(error.stack).includes('LockError'))
+      }
+      // An error of another copy of this package has the same brand, and nothing else has it.
+      assert.ok(isLockError({ [Symbol.for('@locks/LockError')]: true, code: 'LOCK_LOST' }, 'LOCK_LOST'))
+      assert.ok(Symbol.for('@locks/LockError') in new LockError('LOCK_LOST', ''))
+      assert.equal(isLockError(Object.assign(new Error('alike'), { code: 'LOCK_LOST' })), false)
+    },
+  },
+  {
+    id: 'ERR-6',
+    title: 'a release that fails replaces neither the result nor the error of a with callback',
+    kind: 'required',
+    async run(h) {
+      const client = await h.client({ storeTimeoutMs: h.ms(300) })
+      const { locks, faults } = client
+      const own = new Error("the callback's own")
+      for (const fault of ['fail', 'hang'] as const) {
+        const [returns, throws] = [h.name(), h.name()]
+        const told = eventOf(client, 'release', returns)
+        faults.inject('release', fault)
+        const value = locks.with(returns, () => 42)
+        assert.equal(await inTime('the result', h.ms(5_000), value), 42)
+        assert.ok(isLockError((await told).error, 'LOCK_UNAVAILABLE'), 'nobody was told of the failure')
+        const failing = locks.with(throws, () => Promise.reject(own))
+        await inTime(
+          'the error',
+          h.ms(5_000),
+          assert.rejects(failing, (error) => error === own),
+        )
+        faults.heal()
+      }
+    },
+  },
+  {
+    id: 'ERR-7',
+    title: 'LOCK_TIMEOUT says who holds the lock',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire({ owner: 'the owner', label: 'the label' })
+      const known = (await other.locks.inspect(lock)).holder
+      for (const { locks } of [holder, other])
+        for (const waitMs of [0, h.ms(200)]) {
+          const error = await lockError(locks.lock(lock).acquire({ waitMs }), 'LOCK_TIMEOUT')
+          assert.equal(error.holder?.owner, 'the owner')
+          assert.equal(error.holder?.metadata?.label, known?.metadata?.label)
+          if (h.capabilities.fencing !== 'none') assert.equal(error.holder?.fence, lease.fence)
+          assert.ok(error.message.includes('the owner'))
+        }
+      assert.equal(known?.metadata?.label, 'the label')
+    },
+  },
+  {
+    id: 'ERR-8',
+    title: "an abort rejects with the signal's own reason, whatever it is and whenever it comes",
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      for (const reason of [new Error('mine'), 'a text', { a: 1 }, 0]) {
+        const before = other.locks.lock(lock).acquire({ signal: AbortSignal.abort(reason) })
+        await assert.rejects(before, (error) => error === reason)
+        const waits = eventOf(other, 'contended', lock)
+        const controller = new AbortController()
+        const waiting = other.locks.lock(lock).acquire({ signal: controller.signal, waitMs: h.ms(20_000) })
+        await waits
+        controller.abort(reason)
+        await assert.rejects(waiting, (error) => error === reason)
+      }
+      const { attempt } = other.faults.calls
+      other.faults.inject('attempt', 'hang')
+      const controller = new AbortController()
+      const hanging = other.locks.lock(lock).tryAcquire({ signal: controller.signal })
+      await h.eventually('the try', h.ms(2_000), () => other.faults.calls.attempt > attempt)
+      controller.abort()
+      await assert.rejects(hanging, (error) => error === controller.signal.reason)
+      await lease.release()
+      await soonFree(h, lock)
+    },
+  },
+  {
+    id: 'ERR-10',
+    title: 'a lock lost during a with callback surfaces, whatever the callback made of it',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client()
+      const own = new Error("the callback's own")
+      faults.inject('renew', 'hang')
+      const swallowing = locks.with(h.name(), async (lease) => {
+        await lossOf(lease)
+        return 'as if nothing had happened'
+      })
+      const throwing = locks.with(h.name(), async (lease) => {
+        await lossOf(lease)
+        throw own
+      })
+      const within = h.ttlMs * 3 + h.ms(1_000)
+      await inTime('the loss', within, h.rejects(swallowing, 'LOCK_LOST'))
+      const { cause } = await inTime('the loss', within, lockError(throwing, 'LOCK_LOST'))
+      assert.equal(cause, own)
+    },
+  },
+  {
+    id: 'ERR-12',
+    title: 'a lock that went to somebody else during a with callback surfaces at its end',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [holder, other] = [await h.client({ ttlMs: h.ttlMs * 20 }), await h.client()]
+      const lock = h.name()
+      const work = holder.locks.with(lock, async (lease) => {
+        await breakHold(h, lease)
+        return other.locks.lock(lock).acquire()
+      })
+      await h.rejects(work, 'LOCK_LOST')
+      assert.equal(await holder.locks.lock(lock).tryAcquire(), null)
+    },
+  },
+  ...wireErrors,
+]

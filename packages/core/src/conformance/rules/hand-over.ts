@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { setTimeout as pass } from 'node:timers/promises'
+import { writeHandover } from '../../handover.ts'
+import type { Rule } from '../rule.ts'
+import { assertSoleHolder, takeOverMs } from './steps.ts'
+
+export const handOver: readonly Rule[] = [
+  {
+    id: 'HAND-1',
+    title: 'a serialised lease goes on in another client: same fence, held, renewed and released there',
+    kind: 'optional',
+    needs: ['handover'],
+    async run(h) {
+      const [from, to] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const given = await from.locks.lock(lock).acquire()
+      const lease = await to.locks.resume(given.serialize())
+      assert.equal(lease.fence, given.fence)
+      await assertSoleHolder(h, lease)
+      await pass(h.ttlMs * 1.5)
+      await assertSoleHolder(h, lease)
+      await lease.release()
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'HAND-2',
+    title: 'a text is resumed once: everybody else gets LOCK_LOST, and the first one keeps the lock',
+    kind: 'optional',
+    needs: ['handover'],
+    async run(h) {
+      const from = await h.client()
+      const heirs = await Promise.all(Array.from({ length: 3 }, () => h.client()))
+      const given = await from.locks.lock(h.name()).acquire()
+      const text = given.serialize()
+      const outcomes = await Promise.allSettled(heirs.map(({ locks }) => locks.resume(text)))
+      const won = outcomes.filter((outcome) => outcome.status === 'fulfilled')
+      assert.equal(won.length, 1, `${won.length} of ${heirs.length} resumed it`)
+      for (const { locks } of [from, ...heirs]) await h.rejects(locks.resume(text), 'LOCK_LOST')
+      for (const { value } of won) {
+        assert.equal(value.fence, given.fence)
+        await assertSoleHolder(h, value)
+      }
+    },
+  },
+  {
+    id: 'HAND-3',
+    title: 'a lease resumed in another process outlives the process it came from',
+    kind: 'optional',
+    needs: ['handover', 'processes'],
+    async run(h) {
+      const lock = h.name()
+      const [from, to, { locks }] = [await h.child(), await h.child(), await h.client()]
+      const given = await from.call('acquire', { lock })
+      const text = await from.call('serialize', given)
+      const resumed = await to.call('resume', { text })
+      assert.equal(resumed.fence, given.fence)
+      await from.kill()
+      await pass(h.ttlMs * 1.5)
+      await to.call('assertHeld', resumed)
+      assert.equal(await locks.lock(lock).tryAcquire(), null)
+      await to.call('release', resumed)
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'HAND-4',
+    title: 'after serialize the old handle is released: it says LOCK_NOT_OWNED and frees nothing',
+    kind: 'optional',
+    needs: ['handover'],
+    async run(h) {
+      const [from, to] = [await h.client(), await h.client()]
+      const given = await from.locks.lock(h.name()).acquire()
+      const text = given.serialize()
+      assert.throws(() => given.assertHeld(), { code: 'LOCK_NOT_OWNED' })
+      assert.equal(given.state, 'released')
+      await h.rejects(given.release(), 'LOCK_NOT_OWNED')
+      await h.rejects(given.extend(), 'LOCK_NOT_OWNED')
+      await from.locks.close()
+      const lease = await to.locks.resume(text)
+      assert.equal(lease.fence, given.fence)
+      await assertSoleHolder(h, lease)
+    },
+  },
+  {
+    id: 'HAND-5',
+    title: 'a text resumed after its ttl is LOCK_LOST, whether the name is free or taken by then',
+    kind: 'optional',
+    needs: ['handover', 'lease'],
+    async run(h) {
+      const [from, to, other] = [await h.client(), await h.client(), await h.client()]
+      const lock = h.name()
+      const text = (await from.locks.lock(lock).acquire()).serialize()
+      await h.eventually('the lease expires', takeOverMs(h), async () => !(await to.locks.inspect(lock)).held)
+      await h.rejects(to.locks.resume(text), 'LOCK_LOST')
+      const lease = await other.locks.lock(lock).tryAcquire()
+      assert.ok(lease, 'the name is not free')
+      await h.rejects(to.locks.resume(text), 'LOCK_LOST')
+      await assertSoleHolder(h, lease)
+    },
+  },
+  {
+    id: 'HAND-6',
+    title: 'without hand-over, serialize and resume are LOCK_UNSUPPORTED, and the lease stays held',
+    kind: 'optional',
+    needs: ['no handover'],
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lease = await holder.locks.lock(h.name()).acquire()
+      assert.throws(() => lease.serialize(), { code: 'LOCK_UNSUPPORTED' })
+      await assertSoleHolder(h, lease)
+      const { name, owner, fence } = lease
+      const text = writeHandover({ name, owner, fence, attemptId: owner, ttlMs: h.ttlMs, lockDelayMs: 0 })
+      await h.rejects(other.locks.resume(text), 'LOCK_UNSUPPORTED')
+      await assertSoleHolder(h, lease)
+    },
+  },
+]

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { checkHistory } from '../check-history.ts'
+import { contend } from '../contend.ts'
+import { createRecorder, readHistory } from '../history.ts'
+import type { Rule } from '../rule.ts'
+import { acquireTimed, assertHolder, inTime, lossOf, pass, soonFree, wired } from './observe.ts'
+
+/** The same losses on the wire, where the adapter's own client reconnects and may resend. */
+export const wireLosses: readonly Rule[] = [
+  {
+    id: 'LOST-9',
+    title: 'the reply to an acquire is swallowed on the wire: the acquire still gets the lock',
+    kind: 'required',
+    needs: ['wire'],
+    async run(h) {
+      const { locks, proxy } = await wired(h)
+      const lock = h.name()
+      const swallowed = proxy.swallowNextReply()
+      const lease = await locks.lock(lock).acquire({ ttlMs: h.ttlMs * 20, waitMs: h.ttlMs * 10 })
+      await inTime('the fault', h.ms(1_000), swallowed)
+      lease.assertHeld()
+      await assertHolder(h, lease)
+      await lease.release()
+      await soonFree(h, lock)
+    },
+  },
+  {
+    id: 'LOST-10',
+    title: 'the reply to a renewal is swallowed on the wire: the lease is kept under its fence',
+    kind: 'required',
+    needs: ['wire', 'lease'],
+    async run(h) {
+      const { locks, faults, proxy } = await wired(h, { ttlMs: h.ttlMs * 2 })
+      const lock = h.name()
+      const lease = await locks.lock(lock).acquire()
+      const firstDeadline = performance.now() + lease.remainingMs
+      const swallowed = proxy.swallowNextReply()
+      await inTime('the fault', h.ttlMs * 2, swallowed)
+      await h.eventually('a renewal', h.ttlMs * 2, () => faults.calls.renew > 0)
+      await pass(firstDeadline + h.ttlMs / 5 - performance.now())
+      lease.assertHeld()
+      await assertHolder(h, lease)
+      await lease.release()
+      await soonFree(h, lock)
+    },
+  },
+  {
+    id: 'LOST-11',
+    title: 'the reply to a release is swallowed on the wire: the release succeeds and the name is free',
+    kind: 'required',
+    needs: ['wire'],
+    async run(h) {
+      const { locks, proxy } = await wired(h, { ttlMs: h.ttlMs * 20 })
+      const lock = h.name()
+      const lease = await locks.lock(lock).acquire()
+      const swallowed = proxy.swallowNextReply()
+      await lease.release()
+      await inTime('the fault', h.ms(1_000), swallowed)
+      await soonFree(h, lock)
+    },
+  },
+  {
+    id: 'LOST-12',
+    title:
+      'connections reset in mid-request lose no update, let in no second holder and leave nothing behind',
+    kind: 'stochastic',
+    needs: ['wire'],
+    timeoutMs: 60_000,
+    async run(h) {
+      const [shaky, steady] = [await wired(h), await h.client()]
+      const names = [h.name(), h.name(), h.name()]
+      const directory = await h.directory()
+      let [grants, resets] = [0, 0]
+      shaky.locks.on('acquire', () => {
+        grants += 1
+        if (grants % 10 !== 0) return
+        resets += 1
+        shaky.proxy.reset()
+      })
+      const files = ['shaky', 'steady'].map((name) => join(directory, name))
+      const recorders = files.map((file) => createRecorder(file, file))
+      const work = names.map(async (lock) => {
+        let count = 0
+        const counter = { read: () => count, write: (value: number) => void (count = value) }
+        const options = { lock, tasks: 2, cycles: 15, waitMs: h.ms(20_000), counter }
+        const done = [shaky, steady].map(({ locks }, n) => {
+          const recorder = recorders[n]
+          assert.ok(recorder)
+          return contend(locks, { ...options, recorder })
+        })
+        const updates = (await Promise.all(done)).reduce((sum, part) => sum + part.updates, 0)
+        assert.equal(count, updates, 'updates were lost')
+      })
+      await Promise.all(work)
+      for (const recorder of recorders) recorder.close()
+      assert.ok(resets >= 3, `only ${resets} resets`)
+      const floors = { grants: 60, contendedWaits: 30, faults: 0 }
+      const violations = checkHistory(readHistory(files), { floors })
+      assert.deepEqual(
+        violations.map(({ invariant, message }) => `${invariant} ${message}`),
+        [],
+      )
+      for (const lock of names) await soonFree(h, lock, h.ttlMs * 2 + h.ms(3_000))
+    },
+  },
+  {
+    id: 'LOST-13',
+    title: 'replies that arrive byte by byte are understood',
+    kind: 'required',
+    needs: ['wire'],
+    async run(h) {
+      const [sliced, other] = [await wired(h), await h.client()]
+      const lock = h.name()
+      sliced.proxy.slice()
+      const lease = await sliced.locks.lock(lock).acquire()
+      await assertHolder(h, lease)
+      await lease.extend()
+      const { held, holder } = await sliced.locks.inspect(lock)
+      assert.ok(held)
+      if (h.capabilities.fencing !== 'none') assert.equal(holder?.fence, lease.fence)
+      await lease.release()
+      const next = await other.locks.lock(lock).acquire({ waitMs: h.ttlMs })
+      assert.equal(await sliced.locks.lock(lock).tryAcquire(), null)
+      await next.release()
+      await soonFree(h, lock)
+    },
+  },
+  {
+    id: 'LOST-14',
+    title: 'with a slow wire a lease ends here before the store gives it to another',
+    kind: 'required',
+    needs: ['wire', 'lease'],
+    async run(h) {
+      const slow = await wired(h, { storeTimeoutMs: h.ttlMs * 6 })
+      const other = await h.client()
+      const [late, tooLate] = [h.name(), h.name()]
+      slow.proxy.delay(h.ttlMs / 4)
+      const lease = await slow.locks.lock(late).acquire({ renew: false })
+      assert.ok(lease.remainingMs <= h.ttlMs / 2, `${lease.remainingMs} ms remain after half a ttl`)
+      const [loss, next] = await Promise.all([
+        inTime('the abort', h.ttlMs * 3, lossOf(lease)),
+        acquireTimed(other, late, h.ttlMs * 4),
+      ])
+      assert.ok(loss.at <= next.at, `granted to another ${loss.at - next.at} ms before the abort`)
+      slow.proxy.delay(h.ttlMs / 2)
+      await h.rejects(slow.locks.lock(tooLate).tryAcquire(), 'LOCK_UNAVAILABLE')
+      slow.proxy.pass()
+      await soonFree(h, tooLate, h.ttlMs * 2)
+    },
+  },
+  {
+    id: 'LOST-15',
+    title: 'a session whose connection breaks is kept under its fence or reported as lost, never neither',
+    kind: 'optional',
+    needs: ['wire', 'session'],
+    async run(h) {
+      const { locks, proxy } = await wired(h)
+      const lock = h.name()
+      const lease = await locks.lock(lock).acquire()
+      const lost = lossOf(lease)
+      proxy.reset()
+      const over = await Promise.race([lost.then(() => true), pass(h.ttlMs * 2).then(() => false)])
+      if (over) return soonFree(h, lock, h.ttlMs * 2)
+      lease.assertHeld()
+      await assertHolder(h, lease)
+      await lease.release()
+      await soonFree(h, lock)
+    },
+  },
+]

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict'
+import type { Rule } from '../rule.ts'
+import { wireLosses } from './lost-replies-wire.ts'
+import { assertHolder, eventOf, inTime, pass, soonFree } from './observe.ts'
+
+export const lostReplies: readonly Rule[] = [
+  {
+    id: 'LOST-1',
+    title: 'an acquire whose reply is lost still gets the lock, and does not wait for itself',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client()
+      const lock = h.name()
+      faults.inject('attempt', 'lose-reply', 2)
+      // Shorter than the lease: a lost grant that stood in the way would still be there at the end.
+      const lease = await locks.lock(lock).acquire({ ttlMs: h.ttlMs * 20, waitMs: h.ttlMs * 5 })
+      assert.equal(faults.calls.attempt, 3)
+      lease.assertHeld()
+      await assertHolder(h, lease)
+      await lease.release()
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'LOST-2',
+    title: 'the adapter answers a repeated attempt with the hold it already made, under the same fence',
+    kind: 'required',
+    async run(h) {
+      const holder = h.adapter()
+      const lock = h.name()
+      const wanted = holder.request(lock)
+      const first = await holder.take(wanted)
+      for (let n = 0; n < 3; n += 1) {
+        const again = await holder.take(wanted)
+        assert.equal(again.fence, first.fence)
+        assert.equal(again.attemptId, wanted.attemptId)
+      }
+      assert.equal(await holder.adapter.release(first), 'released')
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'LOST-3',
+    title: 'the adapter gives a repeated attempt a fresh ttl',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [holder, other] = [h.adapter(), h.adapter()]
+      const lock = h.name()
+      const ttlMs = h.ttlMs * 2
+      const wanted = holder.request(lock, { ttlMs })
+      const { fence } = await holder.take(wanted)
+      const grantedAt = performance.now()
+      await pass(ttlMs * 0.6)
+      assert.equal((await holder.take(wanted)).fence, fence)
+      await pass(grantedAt + ttlMs * 1.3 - performance.now())
+      const answer = await other.adapter.attempt(other.request(lock))
+      assert.ok('busy' in answer, 'the hold ended with its first ttl')
+      const { holder: now } = await other.adapter.inspect(lock)
+      if (h.capabilities.fencing !== 'none') assert.equal(now?.fence, fence)
+    },
+  },
+  {
+    id: 'LOST-4',
+    title: 'a lease whose renewals are executed but not confirmed is kept beyond its ttl, once one is',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const firstDeadline = performance.now() + lease.remainingMs
+      holder.faults.inject('renew', 'lose-reply', 2)
+      await inTime('a jeopardy event', h.ttlMs, eventOf(holder, 'jeopardy', lock))
+      await h.eventually('held again', h.ttlMs, () => lease.state === 'held')
+      await pass(firstDeadline + h.ttlMs / 5 - performance.now())
+      lease.assertHeld()
+      assert.equal(await other.locks.lock(lock).tryAcquire(), null)
+      await assertHolder(h, lease)
+      await lease.release()
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'LOST-5',
+    title: 'a release whose reply is lost succeeds, and frees nobody who came after it',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client({ ttlMs: h.ttlMs * 20 }), await h.client()]
+      const [alone, wanted] = [h.name(), h.name()]
+      for (const lock of [alone, wanted]) {
+        const lease = await holder.locks.lock(lock).acquire()
+        const waits = eventOf(other, 'contended', lock)
+        const turn = lock === wanted && other.locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })
+        if (turn) await waits
+        holder.faults.inject('release', 'lose-reply', 1)
+        await lease.release()
+        assert.equal(lease.state, 'released')
+        if (turn) await assertHolder(h, await turn)
+        else await h.free(lock)
+      }
+    },
+  },
+  {
+    id: 'LOST-6',
+    title: 'an acquire that was given up while its reply was lost leaves nothing behind',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 20 })
+      const [tried, aborted] = [h.name(), h.name()]
+      faults.inject('attempt', 'lose-reply', 1)
+      // Nor may the undoing depend on its first try.
+      faults.inject('withdraw', 'fail', 1)
+      await h.rejects(locks.lock(tried).tryAcquire(), 'LOCK_UNAVAILABLE')
+      await soonFree(h, tried)
+      faults.inject('attempt', 'swallow-reply', 1)
+      faults.inject('withdraw', 'lose-reply', 1)
+      const controller = new AbortController()
+      const outcome = locks.lock(aborted).acquire({ signal: controller.signal })
+      const { adapter } = h.adapter()
+      await h.eventually('a grant', h.ms(5_000), async () => (await adapter.inspect(aborted)).held)
+      controller.abort('given up')
+      await assert.rejects(outcome, (reason) => reason === 'given up')
+      await soonFree(h, aborted)
+    },
+  },
+  {
+    id: 'LOST-7',
+    title: 'the adapter does not free a successor for a release that arrives twice',
+    kind: 'required',
+    async run(h) {
+      const [first, second] = [h.adapter(), h.adapter()]
+      const lock = h.name()
+      const stale = await first.take(first.request(lock))
+      assert.equal(await first.adapter.release(stale), 'released')
+      const grant = await second.take(second.request(lock))
+      assert.equal(await first.adapter.release(stale), 'not-held')
+      assert.deepEqual(await second.adapter.renew([{ grant, ttlMs: h.ttlMs, lockDelayMs: 0 }]), ['renewed'])
+      assert.ok('busy' in (await first.adapter.attempt(first.request(lock))))
+    },
+  },
+  {
+    id: 'LOST-8',
+    title: 'an attempt that arrives again after its end blocks the name for a ttl at most',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [first, second] = [h.adapter(), h.adapter()]
+      const [released, withdrawn] = [first.request(h.name()), first.request(h.name(), { willWait: true })]
+      const grant = await first.take(released)
+      await first.adapter.release(grant)
+      await first.take(withdrawn)
+      await first.adapter.withdraw(withdrawn)
+      for (const request of [released, withdrawn]) await first.adapter.attempt(request)
+      for (const { name } of [released, withdrawn]) {
+        const next = await h.eventually(`${name} is free`, h.ttlMs * 2 + h.ms(2_000), async () => {
+          const answer = await second.adapter.attempt(second.request(name))
+          return 'fence' in answer && answer
+        })
+        if (h.capabilities.fencing !== 'none' && name === released.name) assert.ok(next.fence > grant.fence)
+      }
+    },
+  },
+  {
+    id: 'LOST-16',
+    title: 'an attempt that reaches the store after its caller gave up leaves nothing behind',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 20 })
+      const lock = h.name()
+      const lateMs = h.ms(300)
+      faults.inject('attempt', { lateMs }, 1)
+      const controller = new AbortController()
+      const outcome = locks.lock(lock).acquire({ signal: controller.signal })
+      controller.abort('given up')
+      await assert.rejects(outcome, (reason) => reason === 'given up')
+      await h.eventually('its withdrawal', h.ms(5_000), () => faults.calls.withdraw > 0)
+      await pass(lateMs * 1.5)
+      await soonFree(h, lock)
+    },
+  },
+  ...wireLosses,
+]

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { isLockError } from '../../errors.ts'
+import type { LockError, LockErrorCode } from '../../errors.ts'
+import type { LockEventName, LockEvents } from '../../events.ts'
+import type { Lease } from '../../lease.ts'
+import type { Grant } from '../../spi.ts'
+import type { FaultProxy } from '../fault-proxy.ts'
+import type { Harness, TestClient } from '../harness.ts'
+import type { LocksOptions } from '../../options.ts'
+
+/** Lets a ttl or a period go by. Never to wait for somebody: that is what `eventually` is for. */
+export function pass(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** Fails the rule unless `work` settles within `withinMs`. */
+export async function inTime<T>(what: string, withinMs: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const error = new assert.AssertionError({ message: `not within ${Math.round(withinMs)} ms: ${what}` })
+    timer = setTimeout(() => reject(error), withinMs)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The `LockError` that `outcome` rejects with. Fails the rule unless it is of that code. */
+export async function lockError(outcome: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
+  const error = await outcome.then(
+    () => assert.fail(`expected ${code}, but it succeeded`),
+    (reason: unknown) => reason,
+  )
+  assert.ok(isLockError(error, code), `expected ${code}, got ${String(error)}`)
+  return error
+}
+
+/** When and why the lease's signal aborts, without anybody asking the lease. */
+export function lossOf({ signal }: Lease): Promise<{ readonly at: number; readonly reason: unknown }> {
+  return new Promise((resolve) => {
+    const aborted = (): void => resolve({ at: performance.now(), reason: signal.reason })
+    if (signal.aborted) aborted()
+    else signal.addEventListener('abort', aborted, { once: true })
+  })
+}
+
+/** Acquires, waiting if need be, and says when it was granted. */
+export async function acquireTimed(
+  { locks }: TestClient,
+  lock: string,
+  waitMs: number,
+): Promise<{ readonly lease: Lease; readonly at: number }> {
+  const lease = await locks.lock(lock).acquire({ waitMs })
+  return { lease, at: performance.now() }
+}
+
+/** The next event of that kind about `lock`. */
+export function eventOf<K extends LockEventName>(
+  { locks }: TestClient,
+  event: K,
+  lock: string,
+): Promise<LockEvents[K]> {
+  return new Promise((resolve) => {
+    const off = locks.on(event, (payload) => {
+      if (payload.lock !== lock) return
+      off()
+      resolve(payload)
+    })
+  })
+}
+
+/** Fails the rule unless the store says that `lease`, and nobody else, holds its name. */
+export async function assertHolder(h: Harness, { name, fence, owner }: Lease): Promise<void> {
+  const { adapter } = h.adapter()
+  const { held, holder } = await adapter.inspect(name)
+  assert.ok(held, `${name} should be held, but it is free`)
+  if (h.capabilities.fencing === 'none') assert.equal(holder?.owner, owner)
+  else assert.equal(holder?.fence, fence, 'somebody else holds it')
+}
+
+/** As `free`, for a name that is being given back behind the scenes: soon, and never only by its ttl. */
+export async function soonFree(h: Harness, lock: string, withinMs: number = h.ms(3_000)): Promise<void> {
+  const { adapter } = h.adapter()
+  await h.eventually(`${lock} is free`, withinMs, async () => !(await adapter.inspect(lock)).held)
+  await h.free(lock)
+}
+
+/** The grant behind a lease that was taken without an owner of the caller's: its owner is then its attempt. */
+export function grantOf(h: Harness, { name, owner, fence }: Lease): Grant {
+  return { name, attemptId: owner, fence, ttlMs: h.ttlMs }
+}
+
+/** Ends a hold behind its holder's back, as an operator with another client might. */
+export async function breakHold(h: Harness, lease: Lease): Promise<void> {
+  const { adapter } = h.adapter()
+  assert.equal(await adapter.release(grantOf(h, lease)), 'released')
+}
+
+/** A client behind a proxy, connected, with every fault ended before it is closed. */
+export async function wired(
+  h: Harness,
+  options: LocksOptions = {},
+): Promise<TestClient & { readonly proxy: FaultProxy }> {
+  const client = await h.wireClient(options)
+  h.onEnd(async () => client.proxy.pass())
+  const lease = await client.locks.lock(h.name('warm-up')).acquire()
+  await lease.release()
+  return client
+}

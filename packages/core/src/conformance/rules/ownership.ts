@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict'
+import type { Rule } from '../rule.ts'
+import type { Grant } from '../../spi.ts'
+
+export const ownership: readonly Rule[] = [
+  {
+    id: 'OWN-1',
+    title: 'a release under a foreign attempt id frees nothing and says so',
+    kind: 'required',
+    async run(h) {
+      const holder = h.adapter()
+      const stranger = h.adapter()
+      const lock = h.name()
+      const held = await holder.take(holder.request(lock))
+      const forged = { ...held, attemptId: stranger.request(lock).attemptId }
+      assert.equal(await stranger.adapter.release(forged), 'not-held')
+      assert.equal((await stranger.adapter.inspect(lock)).holder?.fence, held.fence)
+    },
+  },
+  {
+    id: 'OWN-2',
+    title: 'a renewal under a foreign attempt id is refused and prolongs nothing',
+    kind: 'required',
+    async run(h) {
+      const holder = h.adapter()
+      const stranger = h.adapter()
+      const lock = h.name()
+      const held = await holder.take(holder.request(lock))
+      const forged = { ...held, attemptId: stranger.request(lock).attemptId }
+      const renewal = { grant: forged, ttlMs: h.ttlMs * 100, lockDelayMs: 0 }
+      assert.deepEqual(await stranger.adapter.renew([renewal]), ['lost'])
+      const { holder: now, remainingMs = 0 } = await stranger.adapter.inspect(lock)
+      assert.equal(now?.fence, held.fence)
+      assert.ok(remainingMs <= h.ttlMs, `prolonged to ${remainingMs} ms`)
+    },
+  },
+  {
+    id: 'OWN-3',
+    title: "an expired owner cannot release its successor's lock",
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const first = h.adapter()
+      const second = h.adapter()
+      const lock = h.name()
+      const stale = await first.take(first.request(lock))
+      const held = await h.eventually('the first lease expires', h.ttlMs * 3, async () => {
+        const answer = await second.adapter.attempt(second.request(lock))
+        return 'fence' in answer && answer
+      })
+      assert.equal(await first.adapter.release(stale), 'not-held')
+      assert.equal((await first.adapter.inspect(lock)).holder?.fence, held.fence)
+    },
+  },
+  {
+    id: 'OWN-4',
+    title: "an expired owner cannot renew itself back, nor prolong its successor's lease",
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const first = h.adapter()
+      const second = h.adapter()
+      const lock = h.name()
+      const stale = await first.take(first.request(lock))
+      const held = await h.eventually('the first lease expires', h.ttlMs * 3, async () => {
+        const answer = await second.adapter.attempt(second.request(lock))
+        return 'fence' in answer && answer
+      })
+      const renewal = { grant: stale, ttlMs: h.ttlMs * 100, lockDelayMs: 0 }
+      assert.deepEqual(await first.adapter.renew([renewal]), ['lost'])
+      const { holder: now, remainingMs = 0 } = await first.adapter.inspect(lock)
+      assert.equal(now?.fence, held.fence)
+      assert.ok(remainingMs <= h.ttlMs, `prolonged to ${remainingMs} ms`)
+    },
+  },
+  {
+    id: 'OWN-5',
+    title: 'withdrawing one attempt leaves the hold of another untouched',
+    kind: 'required',
+    async run(h) {
+      const holder = h.adapter()
+      const other = h.adapter()
+      const lock = h.name()
+      const held = await holder.take(holder.request(lock))
+      const request = other.request(lock, { willWait: true })
+      assert.ok('busy' in (await other.adapter.attempt(request)))
+      await other.adapter.withdraw(request)
+      await other.adapter.withdraw(request)
+      await other.adapter.withdraw(other.request(lock))
+      assert.equal((await other.adapter.inspect(lock)).holder?.fence, held.fence)
+      assert.deepEqual(await holder.adapter.renew([{ grant: held, ttlMs: h.ttlMs, lockDelayMs: 0 }]), [
+        'renewed',
+      ])
+    },
+  },
+  {
+    id: 'OWN-6',
+    title: 'a second release of a lease is refused and frees no successor',
+    kind: 'required',
+    async run(h) {
+      const first = await h.client()
+      const second = await h.client()
+      const lock = h.name()
+      const lease = await first.locks.lock(lock).acquire()
+      await lease.release()
+      const successor = await second.locks.lock(lock).acquire()
+      await h.rejects(lease.release(), 'LOCK_NOT_OWNED')
+      assert.equal((await first.locks.inspect(lock)).holder?.fence, successor.fence)
+      assert.equal(successor.state, 'held')
+      await successor.release()
+    },
+  },
+  {
+    id: 'OWN-7',
+    title: 'a repeated release at the adapter succeeds as long as the name is free',
+    kind: 'required',
+    async run(h) {
+      const { adapter, request, take } = h.adapter()
+      const grant = await take(request(h.name()))
+      assert.equal(await adapter.release(grant), 'released')
+      assert.equal(await adapter.release(grant), 'released')
+    },
+  },
+  {
+    id: 'OWN-8',
+    title: 'every acquisition is an owner of its own: a shared lock object excludes its own users',
+    kind: 'required',
+    async run(h) {
+      const { locks } = await h.client()
+      const lock = locks.lock(h.name())
+      let inside = 0
+      let most = 0
+      const fences = await Promise.all(
+        Array.from({ length: 10 }, () =>
+          lock.with({ waitMs: h.ms(20_000) }, async ({ fence }) => {
+            most = Math.max(most, ++inside)
+            await new Promise((resolve) => setImmediate(resolve))
+            inside -= 1
+            return fence
+          }),
+        ),
+      )
+      assert.equal(most, 1)
+      assert.equal(new Set(fences).size, 10)
+    },
+  },
+  {
+    id: 'OWN-9',
+    title: 'two attempts of one client are two holders: the second is refused while the first holds',
+    kind: 'required',
+    async run(h) {
+      const { adapter, request, take } = h.adapter()
+      const lock = h.name()
+      const held: Grant = await take(request(lock, { owner: 'same' }))
+      assert.ok('busy' in (await adapter.attempt(request(lock, { owner: 'same' }))))
+      assert.equal((await adapter.inspect(lock)).holder?.fence, held.fence)
+    },
+  },
+  {
+    id: 'OWN-10',
+    title: "a late withdrawal of an abandoned try does not touch the same client's next hold",
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client()
+      const lock = h.name()
+      const controller = new AbortController()
+      faults.inject('attempt', 'swallow-reply', 1)
+      const abandoned = locks.lock(lock).acquire({ signal: controller.signal })
+      controller.abort()
+      await assert.rejects(abandoned)
+      const lease = await locks.lock(lock).acquire()
+      const before = faults.calls.withdraw
+      // The abandoned try fails only now, and is withdrawn once more.
+      faults.heal()
+      await h.eventually('the late withdrawal', h.ms(5_000), () => faults.calls.withdraw > before)
+      assert.equal((await locks.inspect(lock)).holder?.fence, lease.fence)
+      await lease.release()
+    },
+  },
+]

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import type { Rule } from '../rule.ts'
+import { assertHolder, breakHold, inTime, lossOf, pass, soonFree } from './observe.ts'
+
+/** What moves a deadline and what does not, in the holder and at the store. */
+export const deadlines: readonly Rule[] = [
+  {
+    id: 'RENEW-7',
+    title: 'extend moves the deadline, here and at the store',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire({ renew: false })
+      await lease.extend(h.ttlMs * 3)
+      assert.ok(lease.remainingMs > h.ttlMs, `${lease.remainingMs} ms remain`)
+      await pass(h.ttlMs * 1.5)
+      lease.assertHeld()
+      assert.equal(await other.locks.lock(lock).tryAcquire(), null)
+      assert.equal(holder.faults.calls.renew, 1)
+      await assertHolder(h, lease)
+    },
+  },
+  {
+    id: 'RENEW-9',
+    title: 'a lease counts from before it was asked for, however late the grant arrives',
+    kind: 'required',
+    async run(h) {
+      const bare = h.adapter()
+      const { ttlMs } = await bare.take(bare.request(h.name()))
+      const { locks, faults } = await h.client()
+      const delayMs = ttlMs / 2
+      faults.inject('attempt', { delayMs }, 1)
+      const lease = await locks.lock(h.name()).tryAcquire()
+      assert.ok(lease)
+      const { remainingMs } = lease
+      assert.ok(remainingMs <= ttlMs - delayMs, `${remainingMs} of ${ttlMs} ms, granted ${delayMs} ms ago`)
+      await lease.release()
+    },
+  },
+  {
+    id: 'RENEW-10',
+    title: 'a grant that took longer than its ttl is not returned, and nothing of it is left',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const options = { storeTimeoutMs: h.ttlMs * 6 }
+      const [once, patient] = [await h.client(options), await h.client(options)]
+      for (const { faults } of [once, patient]) faults.inject('attempt', { delayMs: h.ttlMs * 1.5 }, 1)
+      const refused = h.name()
+      const refusal = h.rejects(once.locks.lock(refused).tryAcquire(), 'LOCK_UNAVAILABLE')
+      const lease = await patient.locks.lock(h.name()).acquire({ waitMs: h.ttlMs * 8 })
+      lease.assertHeld()
+      await assertHolder(h, lease)
+      await refusal
+      await soonFree(h, refused)
+    },
+  },
+  {
+    id: 'RENEW-12',
+    title: 'the adapter answers lost when a hold expired, although nobody took it, and does not revive it',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const holder = h.adapter()
+      const { adapter } = holder
+      const lock = h.name()
+      const grant = await holder.take(holder.request(lock))
+      await h.eventually('the hold expires', h.ttlMs * 3, async () => !(await adapter.inspect(lock)).held)
+      assert.deepEqual(await adapter.renew([{ grant, ttlMs: h.ttlMs, lockDelayMs: 0 }]), ['lost'])
+      assert.equal((await adapter.inspect(lock)).held, false)
+    },
+  },
+  {
+    id: 'RENEW-13',
+    title: "a renewal moves the store's own expiry, and the hold ends there when that has passed",
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [holder, other] = [h.adapter(), h.adapter()]
+      const lock = h.name()
+      const ttlMs = h.ttlMs * 3
+      const grant = await holder.take(holder.request(lock))
+      assert.deepEqual(await holder.adapter.renew([{ grant, ttlMs, lockDelayMs: 0 }]), ['renewed'])
+      const renewedAt = performance.now()
+      await pass(h.ttlMs * 1.5)
+      assert.ok(
+        'busy' in (await other.adapter.attempt(other.request(lock))),
+        'expired in spite of its renewal',
+      )
+      // A store without a clock may need to watch the hold stand still for its whole length first.
+      await h.eventually('the renewed hold expires', ttlMs * 2 + h.ms(2_000), async () => {
+        return 'fence' in (await other.adapter.attempt(other.request(lock)))
+      })
+      assert.ok(performance.now() - renewedAt > ttlMs * 0.9, 'expired before its ttl')
+    },
+  },
+  {
+    id: 'RENEW-14',
+    title: 'extending a lease that the store no longer knows is LOCK_LOST and takes nothing back',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const { locks } = await h.client()
+      const lock = h.name()
+      const lease = await locks.lock(lock).acquire({ renew: false, ttlMs: h.ttlMs * 5 })
+      await breakHold(h, lease)
+      await h.rejects(lease.extend(), 'LOCK_LOST')
+      assert.equal(lease.signal.aborted, true)
+      await h.free(lock)
+      await h.rejects(lease.extend(), 'LOCK_LOST')
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'RENEW-15',
+    title: 'extending with an unknown outcome is LOCK_UNAVAILABLE, and the old deadline stands',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const { locks, faults } = await h.client()
+      const lease = await locks.lock(h.name()).acquire({ renew: false })
+      const deadline = performance.now() + lease.remainingMs
+      const lost = lossOf(lease)
+      // Executed at the store, but the holder cannot know.
+      faults.inject('renew', 'lose-reply', 1)
+      await h.rejects(lease.extend(h.ttlMs * 10), 'LOCK_UNAVAILABLE')
+      assert.ok(lease.remainingMs <= deadline - performance.now() + 1)
+      const { at } = await inTime('the abort', h.ttlMs * 3, lost)
+      assert.ok(at < deadline + h.ttlMs, `lost ${at - deadline} ms after the old deadline`)
+    },
+  },
+  {
+    id: 'RENEW-16',
+    title: 'the adapter does not re-create a hold whose successor has come and gone',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [first, second] = [h.adapter(), h.adapter()]
+      const lock = h.name()
+      const stale = await first.take(first.request(lock))
+      const successor = await h.eventually('the hold expires', h.ttlMs * 3, async () => {
+        const answer = await second.adapter.attempt(second.request(lock))
+        return 'fence' in answer && answer
+      })
+      assert.equal(await second.adapter.release(successor), 'released')
+      const renewal = { grant: stale, ttlMs: h.ttlMs, lockDelayMs: 0 }
+      assert.deepEqual(await first.adapter.renew([renewal]), ['lost'])
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'RENEW-17',
+    title: 'a renewal counts from before it was sent, however late it is confirmed',
+    kind: 'required',
+    async run(h) {
+      const bare = h.adapter()
+      const { ttlMs } = await bare.take(bare.request(h.name()))
+      const { locks, faults } = await h.client()
+      const lease = await locks.lock(h.name()).acquire()
+      const delayMs = ttlMs / 2
+      // Also that of a scheduled renewal, which would bring a later deadline.
+      faults.inject('renew', { delayMs })
+      await lease.extend()
+      const { remainingMs } = lease
+      assert.ok(remainingMs <= ttlMs - delayMs, `${remainingMs} of ${ttlMs} ms, renewed ${delayMs} ms ago`)
+    },
+  },
+  {
+    id: 'RENEW-18',
+    title: 'a session is never relied on for longer than its own ttl, whatever the caller asked for',
+    kind: 'optional',
+    needs: ['session'],
+    async run(h) {
+      const bare = h.adapter()
+      const { ttlMs } = await bare.take(bare.request(h.name()))
+      const { locks, faults } = await h.client()
+      const lease = await locks.lock(h.name()).acquire({ ttlMs: ttlMs * 10 })
+      assert.ok(lease.remainingMs <= ttlMs, `${lease.remainingMs} ms of a session of ${ttlMs}`)
+      await h.eventually('a renewal', ttlMs * 2, () => faults.calls.renew > 0)
+      await pass(ttlMs / 10)
+      assert.ok(lease.remainingMs <= ttlMs, `renewed to ${lease.remainingMs} ms of a session of ${ttlMs}`)
+      await lease.extend(ttlMs * 10)
+      assert.ok(lease.remainingMs <= ttlMs, `extended to ${lease.remainingMs} ms of a session of ${ttlMs}`)
+    },
+  },
+]

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import { isLockError } from '../../errors.ts'
+import type { Rule } from '../rule.ts'
+import { acquireTimed, assertHolder, breakHold, eventOf, inTime, lockError, lossOf, pass } from './observe.ts'
+import { deadlines } from './renewal-deadlines.ts'
+
+export const renewal: readonly Rule[] = [
+  {
+    id: 'RENEW-1',
+    title: 'a renewed lease outlives its ttl several times, exclusive and under one fence',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const { fence } = lease
+      const until = performance.now() + h.ttlMs * 3.5
+      while (performance.now() < until) {
+        assert.equal(await other.locks.lock(lock).tryAcquire(), null)
+        lease.assertHeld()
+        await pass(h.ttlMs / 5)
+      }
+      assert.equal(lease.signal.aborted, false)
+      assert.equal(lease.fence, fence)
+      await assertHolder(h, lease)
+      await lease.release()
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'RENEW-2',
+    title: 'a fixed lease is never renewed: it is lost at its ttl, and then the name goes to others',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      // The store itself has to forget the holder, whom it does not hear from again.
+      holder.faults.inject('release', 'hang')
+      const calledAt = performance.now()
+      const lease = await holder.locks.lock(lock).acquire({ renew: false })
+      const lost = lossOf(lease)
+      const next = await acquireTimed(other, lock, h.ttlMs * 3 + h.ms(2_000))
+      const heldMs = next.at - calledAt
+      assert.ok(heldMs >= h.ttlMs * 0.95, `it went to another after ${heldMs} ms of ${h.ttlMs}`)
+      assert.ok((await lost).at <= next.at, 'two holders')
+      assert.equal(holder.faults.calls.renew, 0)
+      assert.throws(() => lease.assertHeld(), { code: 'LOCK_LOST' })
+      await h.rejects(lease.release(), 'LOCK_LOST')
+      await assertHolder(h, next.lease)
+    },
+  },
+  {
+    id: 'RENEW-3',
+    title:
+      'with a hung store a lease is in jeopardy, then lost by the local clock, before anybody else gets it',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      holder.faults.inject('renew', 'hang')
+      // A lease ends by itself at the store. A session does not: there the holder has to end it.
+      if (h.capabilities.kind === 'lease') holder.faults.inject('release', 'hang')
+      const inJeopardy = eventOf(holder, 'jeopardy', lock).then(() => [lease.state, lease.signal.aborted])
+      const lost = lossOf(lease)
+      const waitMs = h.ttlMs * 3 + h.ms(3_000)
+      const next = acquireTimed(other, lock, waitMs)
+      assert.deepEqual(await inTime('a jeopardy event', waitMs, inJeopardy), ['jeopardy', false])
+      const [loss, grant] = await Promise.all([inTime('the abort', waitMs, lost), next])
+      assert.ok(loss.at <= grant.at, `granted to another ${loss.at - grant.at} ms before the abort`)
+      assert.equal(lease.state, 'lost')
+      await assertHolder(h, grant.lease)
+    },
+  },
+  {
+    id: 'RENEW-4',
+    title: 'a hold that the store no longer knows is lost at the next renewal, long before its deadline',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs * 3 })
+      const deadline = performance.now() + lease.remainingMs
+      const event = eventOf(holder, 'lost', lock)
+      await breakHold(h, lease)
+      const successor = await other.locks.lock(lock).tryAcquire()
+      assert.ok(successor)
+      const { at, reason } = await inTime('the abort', h.ttlMs * 4, lossOf(lease))
+      assert.ok(at < deadline, 'noticed only at the deadline')
+      assert.ok(isLockError(reason, 'LOCK_LOST'), String(reason))
+      assert.equal((await event).fence, lease.fence)
+      assert.throws(() => lease.assertHeld(), { code: 'LOCK_LOST' })
+      await h.rejects(lease.extend(), 'LOCK_LOST')
+      await h.rejects(lease.release(), 'LOCK_LOST')
+      await assertHolder(h, successor)
+    },
+  },
+  {
+    id: 'RENEW-5',
+    title: 'renewals that fail for a while put a lease in jeopardy, and the next one that succeeds ends that',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const firstDeadline = performance.now() + lease.remainingMs
+      holder.faults.inject('renew', 'fail', 2)
+      const { cause } = await inTime('a jeopardy event', h.ttlMs, eventOf(holder, 'jeopardy', lock))
+      assert.match(String(cause), /renew failed/)
+      await h.eventually('held again', h.ttlMs, () => lease.state === 'held')
+      await pass(firstDeadline + h.ttlMs / 5 - performance.now())
+      lease.assertHeld()
+      assert.equal(lease.signal.aborted, false)
+      assert.equal(await other.locks.lock(lock).tryAcquire(), null)
+      await assertHolder(h, lease)
+    },
+  },
+  {
+    id: 'RENEW-6',
+    title: 'maxHoldMs ends the renewal of a stuck holder: it is lost, and others get the lock',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      let unstick: () => void = () => undefined
+      const stuck = new Promise<void>((resolve) => (unstick = resolve))
+      let lostAt = Infinity
+      const entered = eventOf(holder, 'acquire', lock)
+      const work = holder.locks.with(lock, { maxHoldMs: h.ttlMs }, (lease) => {
+        void lossOf(lease).then(({ at }) => (lostAt = at))
+        return stuck
+      })
+      const outcome = lockError(work, 'LOCK_LOST')
+      await entered
+      const next = await acquireTimed(other, lock, h.ttlMs * 5 + h.ms(3_000))
+      assert.ok(holder.faults.calls.renew > 0, 'it should have been renewed at first')
+      assert.ok(lostAt <= next.at, 'two holders')
+      await assertHolder(h, next.lease)
+      unstick()
+      await outcome
+    },
+  },
+  {
+    id: 'RENEW-8',
+    title: 'nothing is renewed after its release',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client()
+      const lease = await locks.lock(h.name()).acquire()
+      await h.eventually('a renewal', h.ttlMs * 2, () => faults.calls.renew > 0)
+      await lease.release()
+      const renewals = faults.calls.renew
+      await pass(h.ttlMs * 1.2)
+      assert.equal(faults.calls.renew, renewals)
+    },
+  },
+  {
+    id: 'RENEW-11',
+    title: 'leases that fall due together are renewed together: many leases, few calls',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 3 })
+      // A session may cost a connection for each lock.
+      const count = h.capabilities.kind === 'lease' ? 50 : 20
+      const names = Array.from({ length: count }, () => h.name())
+      const leases = await Promise.all(names.map((name) => locks.lock(name).acquire()))
+      const periodMs = Math.max(...leases.map(({ remainingMs }) => remainingMs)) / 3
+      const start = performance.now()
+      await pass(periodMs * 2.5)
+      const periods = Math.ceil((performance.now() - start) / periodMs)
+      for (const lease of leases) lease.assertHeld()
+      const { renew } = faults.calls
+      assert.ok(renew >= 2, `only ${renew} renewals in ${periods} periods`)
+      assert.ok(renew <= periods * 5, `${renew} calls to renew ${count} leases in ${periods} periods`)
+      await Promise.all(leases.map((lease) => lease.release()))
+    },
+  },
+  ...deadlines,
+]

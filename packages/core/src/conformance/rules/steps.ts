@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Lease } from '../../lease.ts'
+import type { Locks } from '../../locks.ts'
+import { checkHistory } from '../check-history.ts'
+import type { CheckOptions } from '../check-history.ts'
+import type { Harness } from '../harness.ts'
+import { createRecorder, readHistory } from '../history.ts'
+import type { HistoryEvent, Recorder } from '../history.ts'
+import { assertHolder } from './observe.ts'
+
+/** By when a waiter has the name of a holder that vanished: lease, two back-offs where it polls, some room. */
+export function takeOverMs(h: Harness): number {
+  return h.ttlMs + h.ms(h.capabilities.wait === 'poll' ? 2_250 : 250)
+}
+
+/** Starts an acquire of a held lock and resolves once it waits. */
+export async function startWaiting(
+  locks: Locks,
+  lock: string,
+  waitMs: number,
+): Promise<{ readonly granted: Promise<Lease> }> {
+  const waits = new Promise<void>((resolve) => {
+    const off = locks.on('contended', (event) => {
+      if (event.lock !== lock) return
+      off()
+      resolve()
+    })
+  })
+  const granted = locks.lock(lock).acquire({ waitMs })
+  const early = granted.then(({ fence }) => assert.fail(`granted with fence ${fence} although held`))
+  await Promise.race([waits, early])
+  return { granted }
+}
+
+/** Where the adapter mints fences: fails the rule unless each is higher than the one before. */
+export function assertRising(h: Harness, fences: readonly bigint[]): void {
+  if (h.capabilities.fencing === 'none') return
+  const rising = fences.every((fence, n) => fence > (fences[n - 1] ?? 0n))
+  assert.ok(rising, `fences in the order of holds: ${fences.join(', ')}`)
+}
+
+/** Fails the rule unless `lease`, and no other, holds its name: here and at the store. */
+export async function assertSoleHolder(h: Harness, lease: Lease): Promise<void> {
+  await lease.extend()
+  await assertHolder(h, lease)
+  const { locks } = await h.client()
+  const stolen = await locks.lock(lease.name).tryAcquire()
+  assert.equal(stolen, null, `${lease.name} could be had although fence ${lease.fence} holds it`)
+}
+
+/** A recorder with a file of its own in `directory`. */
+export function recorderIn(h: Harness, directory: string, process: string): Recorder {
+  const recorder = createRecorder(historyFile(directory, process), process)
+  h.onEnd(async () => recorder.close())
+  return recorder
+}
+
+export function historyFile(directory: string, process: string): string {
+  return join(directory, `${process}.jsonl`)
+}
+
+interface RecordedHold {
+  readonly recorder: Recorder
+  readonly task: string
+  readonly waitMs: number
+}
+
+/** Holds `lock` while `body` runs, each step recorded. */
+export async function recordedHold(
+  locks: Locks,
+  lock: string,
+  { recorder, task, waitMs }: RecordedHold,
+  body: (lease: Lease) => Promise<unknown>,
+): Promise<void> {
+  const act = { name: lock, task }
+  recorder.record({ ...act, type: 'acquire-called' })
+  const lease = await locks.lock(lock).acquire({ waitMs })
+  const held = { ...act, fence: lease.fence }
+  const deadline = (): number => recorder.deadline(() => lease.remainingMs)
+  recorder.record({ ...held, type: 'granted', deadline: deadline() })
+  await body(lease)
+  lease.assertHeld()
+  recorder.record({ ...held, type: 'renewed', deadline: deadline() })
+  recorder.record({ ...held, type: 'release-called' })
+  await lease.release()
+  recorder.record({ ...held, type: 'released' })
+}
+
+/** Fails the rule unless what all processes recorded in `directory` keeps the invariants. */
+export function assertHistory(h: Harness, directory: string, options: CheckOptions): readonly HistoryEvent[] {
+  const files = readdirSync(directory).filter((file) => file.endsWith('.jsonl'))
+  const events = readHistory(files.map((file) => join(directory, file)))
+  const fenced = h.capabilities.fencing !== 'none'
+  const violations = checkHistory(events, options).filter(({ invariant }) => fenced || invariant !== 'I2')
+  const shown = violations.slice(0, 10).map(({ invariant, message }) => `${invariant} ${message}`)
+  assert.deepEqual(shown, [], `${violations.length} violations`)
+  return events
+}

@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict'
+import type { Harness, TestClient } from '../harness.ts'
+import type { Lease } from '../../lease.ts'
+import type { Rule } from '../rule.ts'
+
+const reason = new Error('the caller has changed its mind')
+
+/** Resolves once `client` has been told by the store that `lock` is taken. */
+function contended({ locks }: TestClient, lock: string): Promise<void> {
+  return new Promise((resolve) => {
+    const off = locks.on('contended', (event) => {
+      if (event.lock !== lock) return
+      off()
+      resolve()
+    })
+  })
+}
+
+/** Clients that wait for `lock` in the order of the result; each is known to wait before the next one starts. */
+async function queueUp(
+  h: Harness,
+  lock: string,
+  count: number,
+): Promise<(TestClient & { turn: Promise<Lease> })[]> {
+  const waiters = []
+  for (let n = 0; n < count; n += 1) {
+    const client = await h.client()
+    const waits = contended(client, lock)
+    const turn = client.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
+    await waits
+    waiters.push({ ...client, turn })
+  }
+  return waiters
+}
+
+export const waiting: readonly Rule[] = [
+  {
+    id: 'WAIT-1',
+    title: 'without waiting, a held lock is null to tryAcquire and LOCK_TIMEOUT to acquire',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      assert.equal(await other.locks.lock(lock).tryAcquire(), null)
+      await h.rejects(other.locks.lock(lock).acquire({ waitMs: 0 }), 'LOCK_TIMEOUT')
+      await lease.release()
+    },
+  },
+  {
+    id: 'WAIT-2',
+    title: 'a wait ends with LOCK_TIMEOUT when its time is over, not before, and leaves nothing behind',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const waitMs = h.ms(300)
+      const start = performance.now()
+      await h.rejects(other.locks.lock(lock).acquire({ waitMs }), 'LOCK_TIMEOUT')
+      const waited = performance.now() - start
+      assert.ok(waited >= waitMs - 1, `gave up after ${waited} ms of ${waitMs}`)
+      assert.ok(waited < waitMs + h.ms(2_000), `gave up only after ${waited} ms of ${waitMs}`)
+      await lease.release()
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'WAIT-3',
+    title: 'retry.attempts bounds the tries at the store',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const { faults } = other
+      // The wait between tries is cut short, so that the second try comes at once on every store.
+      faults.inject('wait', 'fail')
+      const retry = { attempts: 3, delayMs: 1, maxDelayMs: 5 }
+      const outcome = other.locks.lock(lock).acquire({ waitMs: h.ms(20_000), retry })
+      await assert.rejects(outcome)
+      assert.equal(faults.calls.attempt, 3)
+      await lease.release()
+    },
+  },
+  {
+    id: 'WAIT-4',
+    title: 'aborted before it began, an acquire rejects with the reason and touches nothing',
+    kind: 'required',
+    async run(h) {
+      const { locks, faults } = await h.client()
+      const lock = locks.lock(h.name())
+      const signal = AbortSignal.abort(reason)
+      await assert.rejects(lock.acquire({ signal }), (error) => error === reason)
+      await assert.rejects(lock.tryAcquire({ signal }), (error) => error === reason)
+      assert.equal(faults.calls.attempt, 0)
+    },
+  },
+  {
+    id: 'WAIT-5',
+    title: 'aborted while it waits, an acquire rejects with the reason at once and leaves nothing behind',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const controller = new AbortController()
+      const waits = contended(other, lock)
+      const outcome = other.locks.lock(lock).acquire({ waitMs: h.ms(20_000), signal: controller.signal })
+      await waits
+      const start = performance.now()
+      controller.abort(reason)
+      await assert.rejects(outcome, (error) => error === reason)
+      assert.ok(performance.now() - start < h.ms(1_000), 'the abort was slow')
+      await lease.release()
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'WAIT-6',
+    title: 'an abort after the grant does not touch the lease',
+    kind: 'required',
+    async run(h) {
+      const { locks } = await h.client()
+      const controller = new AbortController()
+      const lease = await locks.lock(h.name()).acquire({ signal: controller.signal })
+      controller.abort(reason)
+      await new Promise((resolve) => setImmediate(resolve))
+      assert.equal(lease.state, 'held')
+      assert.equal(lease.signal.aborted, false)
+      await lease.release()
+    },
+  },
+  {
+    id: 'WAIT-7',
+    title: 'a release wakes a waiter, long before the lease would have expired',
+    kind: 'optional',
+    needs: ['push'],
+    async run(h) {
+      const holder = await h.client({ ttlMs: h.ms(20_000) })
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const [waiter] = await queueUp(h, lock, 1)
+      const start = performance.now()
+      await lease.release()
+      const next = await waiter?.turn
+      assert.ok(next !== undefined && next.fence > lease.fence)
+      assert.ok(performance.now() - start < h.ms(2_000), `woken after ${performance.now() - start} ms`)
+    },
+  },
+  {
+    id: 'WAIT-8',
+    title: 'tasks of one client are served in the order they asked',
+    kind: 'required',
+    async run(h) {
+      const { locks } = await h.client()
+      const lock = locks.lock(h.name())
+      const order: number[] = []
+      await Promise.all(
+        Array.from({ length: 10 }, (_, n) => lock.with({ waitMs: h.ms(20_000) }, () => void order.push(n))),
+      )
+      assert.deepEqual(order, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    },
+  },
+  {
+    id: 'WAIT-9',
+    title: 'however many tasks of a client wait, one of them contends at the store',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const waits = contended(other, lock)
+      const tasks = Array.from({ length: 20 }, () =>
+        other.locks.with(lock, { waitMs: h.ms(20_000) }, () => undefined),
+      )
+      await waits
+      const { waiters } = await holder.locks.inspect(lock)
+      assert.ok(waiters === undefined || waiters <= 1, `${waiters} waiters at the store`)
+      await lease.release()
+      await Promise.all(tasks)
+      assert.equal(other.faults.calls.release, 20)
+    },
+  },
+  {
+    id: 'WAIT-10',
+    title: 'a hand-off costs no more store calls with many waiters than with one: no herd',
+    kind: 'optional',
+    needs: ['handoff'],
+    async run(h) {
+      const count = 8
+      const holder = await h.client({ ttlMs: h.ms(20_000) })
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const waiters = await queueUp(h, lock, count)
+      const asked = (): number => waiters.reduce((sum, { faults }) => sum + faults.calls.attempt, 0)
+      const before = asked()
+      await lease.release()
+      for (const { turn } of waiters) await (await turn).release()
+      assert.ok(asked() - before <= 1, `${asked() - before} more attempts for ${count} hand-offs`)
+    },
+  },
+  {
+    id: 'WAIT-11',
+    title: 'clients are served in the order they began to wait at the store',
+    kind: 'optional',
+    needs: ['fifo'],
+    async run(h) {
+      const holder = await h.client()
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const waiters = await queueUp(h, lock, 6)
+      const order: number[] = []
+      const served = waiters.map(async ({ turn }, n) => {
+        const mine = await turn
+        order.push(n)
+        await mine.release()
+      })
+      await lease.release()
+      await Promise.all(served)
+      assert.deepEqual(order, [0, 1, 2, 3, 4, 5])
+    },
+  },
+  {
+    id: 'WAIT-12',
+    title: 'a waiter that gives up does not hold up those behind it',
+    kind: 'required',
+    async run(h) {
+      const [holder, fickle, patient] = [await h.client(), await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const controller = new AbortController()
+      const first = contended(fickle, lock)
+      const given = fickle.locks.lock(lock).acquire({ waitMs: h.ms(20_000), signal: controller.signal })
+      await first
+      const second = contended(patient, lock)
+      const turn = patient.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
+      await second
+      controller.abort(reason)
+      await assert.rejects(given, (error) => error === reason)
+      await lease.release()
+      const next = await turn
+      assert.ok(next.fence > lease.fence)
+      await next.release()
+      await h.free(lock)
+    },
+  },
+  {
+    id: 'WAIT-13',
+    title: 'a lost wake-up delays a waiter by no more than the lease',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire({ renew: h.capabilities.kind === 'session' })
+      other.faults.inject('wait', 'swallow-reply', 1)
+      const waits = contended(other, lock)
+      const turn = other.locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })
+      await waits
+      const start = performance.now()
+      await lease.release()
+      const next = await turn
+      assert.ok(next.fence > lease.fence)
+      const waited = performance.now() - start
+      assert.ok(waited < h.ttlMs * 2 + h.ms(2_000), `granted only after ${waited} ms`)
+    },
+  },
+  {
+    id: 'WAIT-14',
+    title: 'an abort that races the grant ends in one or the other, and leaves nothing behind',
+    kind: 'stochastic',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      for (let round = 0; round < 30; round += 1) {
+        const lease = await holder.locks.lock(lock).acquire({ waitMs: h.ms(10_000) })
+        const controller = new AbortController()
+        const waits = contended(other, lock)
+        const racing = other.locks.lock(lock).acquire({ waitMs: h.ms(10_000), signal: controller.signal })
+        await waits
+        const released = lease.release()
+        for (let turns = 0; turns < round % 6; turns += 1)
+          await new Promise((resolve) => setImmediate(resolve))
+        controller.abort(reason)
+        const outcome = await racing.catch((error: unknown) => error)
+        await released
+        if (outcome === reason) continue
+        const won = await racing
+        assert.equal(won.state, 'held')
+        await won.release()
+      }
+      await h.eventually('nothing is left', h.ms(5_000), async () => !(await holder.locks.inspect(lock)).held)
+      await h.free(lock)
+    },
+  },
+]

@@ -1,0 +1,39 @@
+import type { LocksConfig } from '../config.ts'
+import type { AdapterFactory } from '../spi.ts'
+import type { Target } from './fault-proxy.ts'
+
+/**
+ * What the suite is run against. Only `name` and `config` are needed; the rest lets more rules run,
+ * and a rule that cannot run is listed as untested with the reason.
+ */
+export interface Subject {
+  /** Shown in reports. */
+  readonly name: string
+  /** From which clients are opened, here and in child processes; see `openLocks`. */
+  readonly config: LocksConfig
+  /** Used in this process instead of `config`, for an adapter that has no module of its own. */
+  readonly adapter?: AdapterFactory
+  /** How to reach the store through a TCP proxy, for wire faults. */
+  readonly wire?: Wire
+  /** The server behind the store, when the run may stop it. */
+  readonly server?: ServerControl
+  /** Names what is left in the store for a lock name that is free, other than what is kept on purpose (a fence). */
+  leftovers?(lock: string): Promise<readonly string[]>
+  /** A password in `config` that must never show. */
+  readonly secret?: string
+  /** Lease length the rules work with, 1 s unless told: the session timeout of a session-backed store. */
+  readonly ttlMs?: number
+}
+
+export interface Wire {
+  readonly target: Target
+  /** The config of a client that connects to `proxy` in place of the target. */
+  via(proxy: Target): LocksConfig
+}
+
+export interface ServerControl {
+  pause(): void | Promise<void>
+  resume(): void | Promise<void>
+  /** Stops and starts again what keeps the locks, abruptly, with its data. Absent when its data would be gone. */
+  restart?(): Promise<void>
+}

@@ -1,0 +1,288 @@
+import type { Alarm } from './alarms.ts'
+import type { Client } from './client.ts'
+import { LockError, quote } from './errors.ts'
+import type { Settings } from './options.ts'
+import { outsideScopes } from './scope.ts'
+import type { Slot } from './slot.ts'
+import type { AcquireRequest, Grant, Holder, RenewOutcome, Renewal } from './spi.ts'
+import { callStore } from './store-call.ts'
+
+export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
+
+const none: readonly never[] = []
+
+/** How much of a ttl may be relied on: clocks of client and store may run at slightly different rates. */
+export function validMs(ttlMs: number): number {
+  return ttlMs - ttlMs / 100 - 2
+}
+
+/**
+ * One hold of a name at the store, shared by the leases that re-entered it. Its deadline is on the
+ * local monotonic clock and moves only by confirmed renewals, counted from before they were sent.
+ */
+export class Hold implements Alarm {
+  at = 0
+  slackMs = 0
+  slot = -1
+  readonly keepsAlive = false
+  readonly grant: Grant
+  readonly owner: string
+  readonly since: number
+  ttlMs: number
+  leases = 0
+  readonly #client: Client
+  readonly #slot: Slot
+  readonly #request: AcquireRequest
+  readonly #renew: boolean
+  readonly #renewUntil: number
+  #state: LeaseState = 'held'
+  #deadline: number
+  /** The last confirmed grant or renewal: when it was sent, and the ttl it gave. */
+  #confirmedAt: number
+  #periodMs: number
+  #inFlight = 0
+  /** Renewals whose effect is not known yet. */
+  #unsettled: readonly { readonly sentAt: number; readonly ttlMs: number; failed: boolean }[] = none
+  #ended: LockError | undefined
+  #controller: AbortController | undefined
+
+  constructor(
+    client: Client,
+    slot: Slot,
+    request: AcquireRequest,
+    grant: Grant,
+    grantedAt: number,
+    settings: Settings,
+  ) {
+    this.#client = client
+    this.#slot = slot
+    this.#request = request
+    this.grant = grant
+    this.owner = request.owner
+    this.ttlMs = request.ttlMs
+    this.since = grantedAt
+    this.#renew = settings.renew
+    this.#renewUntil = grantedAt + settings.maxHoldMs
+    this.#confirmedAt = grantedAt
+    this.#periodMs = grant.ttlMs
+    this.#deadline = grantedAt + validMs(grant.ttlMs)
+    client.holds.set(grant.attemptId, this)
+    this.#arm()
+  }
+
+  /** Whether it may still be renewed and released; says nothing about the clock. */
+  get live(): boolean {
+    return this.#state === 'held' || this.#state === 'jeopardy'
+  }
+
+  get request(): AcquireRequest {
+    return this.#request
+  }
+
+  /** Why it ended other than by a release. */
+  get ended(): LockError | undefined {
+    return this.#ended
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      this.#abortSignal()
+    }
+    return this.#controller.signal
+  }
+
+  /** The state by the clock, now: a callback that blocks the event loop outruns every timer. */
+  check(): LeaseState {
+    if (this.live && this.#client.clock.now() >= this.#deadline) this.#expire()
+    return this.#state
+  }
+
+  remainingMs(): number {
+    this.check()
+    return !this.live ? 0 : Math.max(0, this.#deadline - this.#client.clock.now())
+  }
+
+  holder(): Holder {
+    return { owner: this.owner, fence: this.grant.fence, metadata: this.#request.metadata }
+  }
+
+  fire(now: number): void {
+    if (now >= this.#deadline) return this.#expire()
+    if (!this.#renewable(now)) {
+      if (this.#renew) this.#doubt(new Error('maxHoldMs is over: the lease is not renewed any more'))
+      return this.#armAt(this.#deadline)
+    }
+    if (this.#inFlight > 0) this.#doubt(undefined)
+    this.#client.renewer.add(this)
+  }
+
+  /** The renewal to send now. */
+  renewal(sentAt: number, ttlMs: number = this.ttlMs): Renewal {
+    this.#inFlight += 1
+    this.#unsettled = [...this.#unsettled, { sentAt, ttlMs, failed: false }]
+    // A shorter ttl may be in force from now on, whether or not the answer arrives.
+    this.#deadline = Math.min(this.#deadline, sentAt + validMs(ttlMs))
+    this.#armAt(Math.min(this.#deadline, sentAt + this.#periodMs / 3))
+    return { grant: this.grant, ttlMs, lockDelayMs: this.#request.lockDelayMs }
+  }
+
+  answered(outcome: RenewOutcome, sentAt: number, ttlMs: number, failure: unknown): void {
+    this.#inFlight -= 1
+    this.check()
+    if (!this.live) return
+    if (outcome === 'lost') return this.#lose('the store no longer knows this holder', { definite: true })
+    const sent = this.#unsettled.find((one) => one.sentAt === sentAt && one.ttlMs === ttlMs)
+    if (outcome === 'unknown') {
+      if (sent !== undefined) sent.failed = true
+      // An older try that fails late says nothing about a renewal confirmed since.
+      if (sentAt < this.#confirmedAt) return
+      this.#doubt(failure)
+      const again = this.#client.clock.now() + Math.max(1, this.#periodMs / 12)
+      return this.#armAt(Math.min(this.#deadline, again))
+    }
+    this.#unsettled = this.#unsettled.filter((one) => one !== sent && !(one.failed && one.sentAt < sentAt))
+    if (sentAt < this.#confirmedAt) return
+    this.#confirmedAt = sentAt
+    // A renewal without an answer may act at any time, with the ttl it asked for.
+    this.#periodMs = Math.min(ttlMs, ...this.#unsettled.map((one) => one.ttlMs))
+    this.#deadline = sentAt + validMs(this.#periodMs)
+    this.#state = 'held'
+    if (this.check() === 'held') this.#arm()
+  }
+
+  /** The adapter learnt something unasked. */
+  reported(state: 'ok' | 'jeopardy' | 'lost'): void {
+    if (this.check() === 'lost' || !this.live) return
+    if (state === 'lost') this.#lose('the store ended its session', { definite: true })
+    else if (state === 'jeopardy') this.#doubt(undefined)
+    else this.#state = 'held'
+  }
+
+  /** Frees the name at the store. From this call on, nobody may believe in the hold. */
+  async release(): Promise<void> {
+    this.#finish('released')
+    const freed = this.#free({ again: false })
+    void this.#client.inBackground(freed)
+    this.#slot.vacate(this, freed)
+    let failure: unknown
+    try {
+      await freed
+    } catch (error) {
+      failure = error
+      throw error
+    } finally {
+      this.#emitRelease(failure)
+    }
+  }
+
+  /** Tries once more what an earlier release did not get confirmed. */
+  async releaseAgain(): Promise<void> {
+    await this.#free({ again: true })
+  }
+
+  /** The lease goes on in another process: forget it here, leave it at the store. */
+  handOver(): void {
+    this.#finish('released')
+    this.#slot.vacate(this)
+  }
+
+  /** Ends the hold because the client closes. */
+  async close(error: LockError): Promise<void> {
+    this.check()
+    if (!this.live) return
+    this.#ended = error
+    const released = this.release()
+    this.#abortSignal()
+    await released
+  }
+
+  async #free({ again }: { readonly again: boolean }): Promise<void> {
+    const { adapter } = this.#client
+    const { name } = this.grant
+    const call = (): Promise<'released' | 'not-held'> => adapter.release(this.grant)
+    const { answer, tries } = await callStore(this.#client, name, call, { retry: true })
+    // After a failed try, "not held" is what an executed release with a lost reply looks like.
+    if (answer === 'not-held' && tries === 1 && !again) {
+      this.#ended = this.#lossError('the store no longer knew this holder at its release')
+      this.#state = 'lost'
+      this.#abortSignal()
+      throw this.#ended
+    }
+  }
+
+  #renewable(now: number): boolean {
+    return this.#renew && now < this.#renewUntil
+  }
+
+  #arm(): void {
+    if (!this.#renew) return this.#armAt(this.#deadline)
+    // A little early is fine if it then goes with others.
+    this.#armAt(Math.min(this.#confirmedAt + this.#periodMs / 3, this.#deadline), this.#periodMs / 30)
+  }
+
+  #armAt(at: number, slackMs = 0): void {
+    if (!this.live) return
+    this.slackMs = slackMs
+    this.#client.alarms.set(this, at)
+  }
+
+  #doubt(cause: unknown): void {
+    if (this.#state !== 'held') return
+    this.#state = 'jeopardy'
+    const { events } = this.#client
+    if (!events.wanted('jeopardy')) return
+    const remainingMs = this.remainingMs()
+    events.emit('jeopardy', { ...this.#about(), remainingMs, ...(cause === undefined ? {} : { cause }) })
+  }
+
+  #expire(): void {
+    this.#lose('its deadline passed without a confirmed renewal', { definite: false })
+  }
+
+  #lose(why: string, { definite }: { readonly definite: boolean }): void {
+    const error = this.#lossError(why)
+    this.#ended = error
+    this.#finish('lost')
+    this.#slot.vacate(this)
+    this.#abortSignal()
+    // The store may still hold the name for us (a session does); a lock-delay wants just that.
+    if (!definite && this.#request.lockDelayMs === 0) {
+      const { adapter } = this.#client
+      const call = (): Promise<unknown> => adapter.release(this.grant)
+      void this.#client.inBackground(callStore(this.#client, this.grant.name, call, { retry: false }))
+    }
+    const { events } = this.#client
+    if (events.wanted('lost')) events.emit('lost', { ...this.#about(), holdMs: this.#holdMs(), error })
+  }
+
+  #abortSignal(): void {
+    if (this.#ended !== undefined) outsideScopes(() => this.#controller?.abort(this.#ended))
+  }
+
+  #finish(state: 'lost' | 'released'): void {
+    this.#state = state
+    this.#client.alarms.cancel(this)
+    this.#client.holds.delete(this.grant.attemptId)
+  }
+
+  #emitRelease(failure: unknown): void {
+    const { events } = this.#client
+    if (!events.wanted('release')) return
+    const error = failure === undefined ? {} : { error: failure }
+    events.emit('release', { ...this.#about(), holdMs: this.#holdMs(), ...error })
+  }
+
+  #lossError(why: string): LockError {
+    const { name, fence } = this.grant
+    return new LockError('LOCK_LOST', `lock ${quote(name)} (fence ${fence}) was lost: ${why}`, { lock: name })
+  }
+
+  #about(): { lock: string; owner: string; fence: bigint } {
+    return { lock: this.grant.name, owner: this.owner, fence: this.grant.fence }
+  }
+
+  #holdMs(): number {
+    return this.#client.clock.now() - this.since
+  }
+}

@@ -1,0 +1,30 @@
+export type { Capabilities, Mode } from './capabilities.ts'
+export { systemClock } from './clock.ts'
+export type { Clock, Timer } from './clock.ts'
+export { isLockError, LockError } from './errors.ts'
+export type { LockErrorCode, LockErrorDetails } from './errors.ts'
+export type { LockEventName, LockEvents } from './events.ts'
+export { memoryGuard } from './guard.ts'
+export type { Guard } from './guard.ts'
+export type { Lease, LeaseState } from './lease.ts'
+export type { Lock } from './lock.ts'
+export { createLocks } from './locks.ts'
+export type { Locks } from './locks.ts'
+export type { AcquireOptions, LockOptions, LocksOptions, RetryOptions } from './options.ts'
+export type {
+  AcquireRequest,
+  Adapter,
+  AdapterFactory,
+  AdapterHost,
+  Busy,
+  Grant,
+  Handover,
+  Holder,
+  HolderMetadata,
+  LockState,
+  PushedGrant,
+  Renewal,
+  RenewOutcome,
+} from './spi.ts'
+export { loadAdapter, openLocks, schemes } from './config.ts'
+export type { AdapterModule, LocksConfig } from './config.ts'

@@ -1,0 +1,203 @@
+import type { Capabilities } from './capabilities.ts'
+import type { Client } from './client.ts'
+import { isLockError, LockError, quote, storeError } from './errors.ts'
+import { writeHandover } from './handover.ts'
+import type { Hold, LeaseState } from './hold.ts'
+import { writeSequencer } from './sequencer.ts'
+import type { RenewOutcome } from './spi.ts'
+import { callStore } from './store-call.ts'
+import { checkTtl, unsupported } from './validate.ts'
+
+export type { LeaseState } from './hold.ts'
+
+/**
+ * Proof of holding a lock. It is valid until it is released or lost, and says so by the local
+ * monotonic clock, whatever the store does or fails to do.
+ */
+export interface Lease<C extends Capabilities = Capabilities> extends AsyncDisposable {
+  readonly name: string
+  readonly owner: string
+  /** Fencing token: higher than that of every earlier holder of this name. Pass it to what the lock protects. */
+  readonly fence: bigint
+  /** Name, mode and fence as one opaque string, for `locks.checkSequencer`. */
+  readonly sequencer: string
+  /** Aborts when the lease is lost or the client closes, with the `LockError` as reason; not on release. */
+  readonly signal: AbortSignal
+  /** `jeopardy`: a renewal is overdue, the lease is still valid for `remainingMs`. */
+  readonly state: LeaseState
+  readonly remainingMs: number
+  /**
+   * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now.
+   * Call it before a step that matters: code that does not yield runs ahead of `signal`.
+   */
+  assertHeld(): void
+  /** Renews now, to `ttlMs` from now if given, which later renewals then keep to. Rejects if that was not confirmed. */
+  extend(ttlMs?: number): Promise<void>
+  /**
+   * Gives the lease back. The store is freed by the last release of a re-entered hold. Rejects with
+   * `LOCK_LOST` if it was lost, with `LOCK_NOT_OWNED` if it was released already, and with
+   * `LOCK_UNAVAILABLE` if the store did not confirm it: call again, or let the ttl free it.
+   */
+  release(): Promise<void>
+  /**
+   * Gives the lease up here, without freeing it, as a text that `locks.resume` continues in another
+   * process before the ttl ends. The text is a credential. Only where `capabilities.handover`.
+   */
+  serialize(this: C['handover'] extends false ? never : Lease<C>): string
+}
+
+export class LeaseHandle implements Lease {
+  readonly #client: Client
+  readonly #hold: Hold
+  /** Released or handed over by this handle: not valid any more, confirmed or not. */
+  #left = false
+  /** The caller has been told how it ended. */
+  #over = false
+  /** The store did not confirm the release. */
+  #unconfirmed = false
+  #releasing: Promise<void> | undefined
+
+  private constructor(client: Client, hold: Hold) {
+    this.#client = client
+    this.#hold = hold
+    hold.leases += 1
+  }
+
+  /** The lease of a new hold. */
+  static first(client: Client, hold: Hold, calledAt: number): LeaseHandle {
+    return LeaseHandle.#make(client, hold, calledAt, false)
+  }
+
+  /** One more lease of a hold of the same owner. */
+  static join(client: Client, hold: Hold, calledAt: number): LeaseHandle {
+    return LeaseHandle.#make(client, hold, calledAt, true)
+  }
+
+  static #make(client: Client, hold: Hold, calledAt: number, reentered: boolean): LeaseHandle {
+    const lease = new LeaseHandle(client, hold)
+    if (client.events.wanted('acquire')) {
+      const { name, fence } = hold.grant
+      const waitMs = client.clock.now() - calledAt
+      client.events.emit('acquire', { lock: name, owner: hold.owner, fence, waitMs, reentered })
+    }
+    return lease
+  }
+
+  /** For the scope of a `with` callback. */
+  get hold(): Hold {
+    return this.#hold
+  }
+
+  get name(): string {
+    return this.#hold.grant.name
+  }
+
+  get owner(): string {
+    return this.#hold.owner
+  }
+
+  get fence(): bigint {
+    return this.#hold.grant.fence
+  }
+
+  get sequencer(): string {
+    return writeSequencer({ name: this.name, mode: this.#hold.request.mode, fence: this.fence })
+  }
+
+  get signal(): AbortSignal {
+    return this.#hold.signal
+  }
+
+  get state(): LeaseState {
+    const state = this.#hold.check()
+    return this.#left && state !== 'lost' ? 'released' : state
+  }
+
+  get remainingMs(): number {
+    return this.#left ? 0 : this.#hold.remainingMs()
+  }
+
+  assertHeld(): void {
+    const { state } = this
+    if (state === 'held' || state === 'jeopardy') return
+    throw this.#hold.ended ?? this.#notOwned()
+  }
+
+  async extend(ttlMs?: number): Promise<void> {
+    if (ttlMs !== undefined) checkTtl(ttlMs, this.#client.adapter.capabilities)
+    this.assertHeld()
+    const hold = this.#hold
+    const { adapter, clock } = this.#client
+    const asked = ttlMs ?? hold.ttlMs
+    const sentAt = clock.now()
+    const renewal = hold.renewal(sentAt, asked)
+    let outcome: RenewOutcome = 'unknown'
+    let failure: unknown
+    try {
+      const call = (): Promise<readonly RenewOutcome[]> => adapter.renew([renewal])
+      outcome = (await callStore(this.#client, this.name, call, { retry: false })).answer[0] ?? 'unknown'
+    } catch (error) {
+      failure = error
+    }
+    if (outcome === 'renewed') hold.ttlMs = asked
+    hold.answered(outcome, sentAt, asked, failure)
+    if (hold.ended !== undefined) throw hold.ended
+    if (this.#left) throw this.#notOwned()
+    if (outcome !== 'renewed') throw storeError(this.name, failure)
+  }
+
+  release(): Promise<void> {
+    return (this.#releasing ??= this.#release().finally(() => (this.#releasing = undefined)))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#over) await this.release()
+  }
+
+  serialize(): string {
+    const { capabilities } = this.#client.adapter
+    if (!capabilities.handover) throw unsupported('serialize (hand-over)')
+    this.assertHeld()
+    if (this.#hold.leases > 1)
+      throw new LockError(
+        'LOCK_UNSUPPORTED',
+        `lock ${quote(this.name)} is re-entered; hand over its only lease`,
+      )
+    this.#left = true
+    this.#over = true
+    this.#hold.handOver()
+    return writeHandover({ ...this.#hold.request, fence: this.fence, ttlMs: this.#hold.ttlMs })
+  }
+
+  async #release(): Promise<void> {
+    const hold = this.#hold
+    if (this.#over) throw hold.ended ?? this.#notOwned()
+    if (this.#unconfirmed) await hold.releaseAgain()
+    else {
+      if (hold.check() === 'lost' || hold.ended !== undefined) {
+        this.#over = true
+        throw hold.ended ?? this.#notOwned()
+      }
+      hold.leases -= 1
+      this.#left = true
+      if (hold.leases === 0) await this.#free()
+    }
+    this.#over = true
+  }
+
+  async #free(): Promise<void> {
+    try {
+      await this.#hold.release()
+    } catch (error) {
+      if (isLockError(error, 'LOCK_LOST')) this.#over = true
+      else this.#unconfirmed = true
+      throw error
+    }
+  }
+
+  #notOwned(): LockError {
+    return new LockError('LOCK_NOT_OWNED', `this lease of ${quote(this.name)} was released before`, {
+      lock: this.name,
+    })
+  }
+}

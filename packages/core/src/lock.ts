@@ -1,0 +1,116 @@
+import { Acquisition } from './acquisition.ts'
+import type { Capabilities } from './capabilities.ts'
+import type { Client } from './client.ts'
+import { heldError, isLockError, LockError } from './errors.ts'
+import type { Hold } from './hold.ts'
+import { LeaseHandle } from './lease.ts'
+import type { Lease } from './lease.ts'
+import type { AcquireOptions, Settings } from './options.ts'
+import { enclosingHold, runInScope } from './scope.ts'
+import type { LockState } from './spi.ts'
+import { callStore } from './store-call.ts'
+import { invalid, settle } from './validate.ts'
+import type { Purpose } from './validate.ts'
+
+/** A named lock. Cheap to make, holds nothing by itself, safe to share between tasks. */
+export interface Lock<C extends Capabilities = Capabilities> {
+  readonly name: string
+  /** Waits for the lock and returns the lease, or throws: `LOCK_TIMEOUT` when somebody else kept it. */
+  acquire(options?: AcquireOptions<C>): Promise<Lease<C>>
+  /** Tries once. `null` when somebody else holds it; anything else that goes wrong throws. */
+  tryAcquire(options?: Omit<AcquireOptions<C>, 'waitMs' | 'retry'>): Promise<Lease<C> | null>
+  /**
+   * Runs `fn` while holding the lock. Inside it, acquiring the same name again re-enters. A failing
+   * release never replaces the outcome of `fn`; a lock lost meanwhile always surfaces, as `LOCK_LOST`.
+   */
+  with<T>(fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
+  with<T>(options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
+  inspect(): Promise<LockState>
+}
+
+export type Body<T> = (lease: Lease) => T | Promise<T>
+
+export class NamedLock implements Lock {
+  readonly name: string
+  readonly #client: Client
+  readonly #defaults: Settings
+
+  constructor(client: Client, name: string, defaults: Settings) {
+    this.#client = client
+    this.name = name
+    this.#defaults = defaults
+  }
+
+  async acquire(options?: AcquireOptions): Promise<LeaseHandle> {
+    const lease = await this.#acquire(this.#settle('acquire', options), 'throw')
+    if (lease === null) throw heldError(this.name, undefined, undefined)
+    return lease
+  }
+
+  async tryAcquire(options?: Omit<AcquireOptions, 'waitMs' | 'retry'>): Promise<LeaseHandle | null> {
+    return this.#acquire({ ...this.#settle('try', options), waitMs: 0 }, 'null')
+  }
+
+  async with<T>(optionsOrBody: AcquireOptions | Body<T>, body?: Body<T>): Promise<T> {
+    const [options, fn] =
+      typeof optionsOrBody === 'function' ? [undefined, optionsOrBody] : [optionsOrBody, body]
+    if (typeof fn !== 'function') throw invalid('with needs a callback')
+    const lease = await this.acquire(options)
+    let value: T
+    try {
+      value = await runInScope(this.#client, lease.hold, () => fn(lease))
+    } catch (error) {
+      const loss = await endOf(lease)
+      if (loss === undefined || isLockError(error, loss.code)) throw error
+      throw new LockError(loss.code, loss.message, { lock: this.name, cause: error })
+    }
+    const loss = await endOf(lease)
+    if (loss !== undefined) throw loss
+    return value
+  }
+
+  async inspect(): Promise<LockState> {
+    this.#client.assertOpen()
+    const { adapter } = this.#client
+    const { answer } = await callStore(this.#client, this.name, () => adapter.inspect(this.name), {
+      retry: false,
+    })
+    return answer
+  }
+
+  #settle(purpose: Purpose, options: unknown): Settings {
+    return settle(purpose, options, this.#defaults, this.#client.adapter.capabilities)
+  }
+
+  #acquire(settings: Settings, onBusy: 'null' | 'throw'): Promise<LeaseHandle | null> {
+    const client = this.#client
+    settings.signal?.throwIfAborted()
+    client.assertOpen()
+    const held = this.#reenterable(settings.owner)
+    if (held !== undefined) {
+      held.check()
+      if (held.ended !== undefined) throw held.ended
+      return Promise.resolve(LeaseHandle.join(client, held, client.clock.now()))
+    }
+    return new Promise((resolve, reject) => {
+      new Acquisition(client, client.slot(this.name), settings, onBusy, resolve, reject).start()
+    })
+  }
+
+  #reenterable(owner: string | undefined): Hold | undefined {
+    if (owner === undefined) return enclosingHold(this.#client, this.name)
+    const hold = this.#client.existingSlot(this.name)?.hold
+    hold?.check()
+    return hold?.live === true && hold.owner === owner ? hold : undefined
+  }
+}
+
+/** Releases; answers only what must surface. Events tell of a release that was not confirmed. */
+async function endOf(lease: LeaseHandle): Promise<LockError | undefined> {
+  try {
+    await lease.release()
+  } catch (error) {
+    if (isLockError(error, 'LOCK_LOST') || isLockError(error, 'LOCK_CLOSED')) return error
+  }
+  return undefined
+}

@@ -1,0 +1,104 @@
+import type { Capabilities } from './capabilities.ts'
+import { Client } from './client.ts'
+import { systemClock } from './clock.ts'
+import type { LockEventName, LockEvents } from './events.ts'
+import type { Lease } from './lease.ts'
+import { NamedLock } from './lock.ts'
+import type { Body, Lock } from './lock.ts'
+import { defaultSettings } from './options.ts'
+import type { AcquireOptions, LockOptions, LocksOptions, Settings } from './options.ts'
+import { resumeLease } from './resume.ts'
+import type { ResumeOptions } from './resume.ts'
+import { readSequencer } from './sequencer.ts'
+import type { AdapterFactory, LockState } from './spi.ts'
+import { checkInteger, checkName, invalid, settle } from './validate.ts'
+
+/** The client a program makes once, over one adapter. */
+export interface Locks<C extends Capabilities = Capabilities> extends AsyncDisposable {
+  readonly capabilities: C
+  lock(name: string, options?: LockOptions<C>): Lock<C>
+  /** Short for `lock(name).with(…)`. */
+  with<T>(name: string, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
+  with<T>(name: string, options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
+  inspect(name: string): Promise<LockState>
+  /** Whether the hold that `lease.sequencer` speaks of is still the current one at the store. */
+  checkSequencer(sequencer: string): Promise<boolean>
+  /** Continues a lease that `lease.serialize()` gave up. One successor only: a second one gets `LOCK_LOST`. */
+  resume(
+    this: C['handover'] extends false ? never : Locks<C>,
+    text: string,
+    options?: ResumeOptions,
+  ): Promise<Lease<C>>
+  /** Calls `listener` for every event of that name, until the returned function is called. */
+  on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void
+  /** Ends waits with `LOCK_CLOSED`, releases what is held, within a bound, and closes the adapter. */
+  close(): Promise<void>
+}
+
+/** Makes a client over an adapter. Options given here are the defaults of all its locks. */
+export function createLocks<C extends Capabilities>(
+  adapter: AdapterFactory<C>,
+  options?: LocksOptions<C>,
+): Locks<C>
+export function createLocks(adapter: AdapterFactory, options: LocksOptions = {}): Locks {
+  if (typeof adapter !== 'function') throw invalid('createLocks needs an adapter, such as memory()')
+  if (typeof options !== 'object' || options === null) throw invalid('options must be an object')
+  const { storeTimeoutMs = 5_000, clock = systemClock, ...defaults } = options
+  checkInteger('storeTimeoutMs', storeTimeoutMs)
+  const client = new Client(adapter, clock, storeTimeoutMs)
+  try {
+    return new LocksClient(client, settle('lock', defaults, defaultSettings, client.adapter.capabilities))
+  } catch (error) {
+    void client.inBackground(client.close())
+    throw error
+  }
+}
+
+class LocksClient implements Locks {
+  readonly #client: Client
+  readonly #defaults: Settings
+
+  constructor(client: Client, defaults: Settings) {
+    this.#client = client
+    this.#defaults = defaults
+  }
+
+  get capabilities(): Capabilities {
+    return this.#client.adapter.capabilities
+  }
+
+  lock(name: string, options?: LockOptions): NamedLock {
+    checkName(name, this.capabilities)
+    return new NamedLock(this.#client, name, settle('lock', options, this.#defaults, this.capabilities))
+  }
+
+  async with<T>(name: string, optionsOrFn: AcquireOptions | Body<T>, fn?: Body<T>): Promise<T> {
+    return this.lock(name).with(optionsOrFn, fn)
+  }
+
+  async inspect(name: string): Promise<LockState> {
+    return this.lock(name).inspect()
+  }
+
+  async checkSequencer(sequencer: string): Promise<boolean> {
+    const { name, fence } = readSequencer(sequencer)
+    const state = await this.inspect(name)
+    return state.held && state.holder?.fence === fence
+  }
+
+  async resume(text: string, options: ResumeOptions = {}): Promise<Lease> {
+    return resumeLease(this.#client, this.#defaults, text, options)
+  }
+
+  on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void {
+    return this.#client.events.on(event, listener)
+  }
+
+  close(): Promise<void> {
+    return this.#client.close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+}

@@ -1,0 +1,106 @@
+import type { Capabilities, Mode } from './capabilities.ts'
+import { MAX_TIMER_MS } from './clock.ts'
+import type { Clock } from './clock.ts'
+
+/** How long one acquire holds, waits and tries. Durations are whole milliseconds. */
+export type LockOptions<C extends Capabilities = Capabilities> = {
+  /** Length of the lease, 30 s unless told; renewed every third of it. A session-backed store grants its session's. */
+  ttlMs?: number
+  /** How long `acquire` waits for another holder: 10 s unless told, 0 = try once. */
+  waitMs?: number
+  /** `false` makes a fixed lease: it ends after `ttlMs` unless extended by hand. */
+  renew?: boolean
+  /** Renewal stops after this long, so that a stuck holder cannot keep the lock for ever: the lease then runs out. */
+  maxHoldMs?: number
+  /** How to try again where the store cannot wake a waiter, and while it fails. */
+  retry?: RetryOptions
+  /** Free text that `inspect` and time-out errors show of this holder. */
+  label?: string
+  mode?: Mode
+} & (C['lockDelay'] extends false
+  ? { lockDelayMs?: never }
+  : {
+      /** After an abnormal end (crash, loss) the name stays blocked this long. A release frees it at once. */
+      lockDelayMs?: number
+    })
+
+export type AcquireOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
+  /** Gives up when aborted and rejects with the signal's reason; nothing is left behind. */
+  signal?: AbortSignal
+  /** Acquires of equal owner re-enter each other's hold. Unless told, every acquire is an owner of its own. */
+  owner?: string
+}
+
+export interface RetryOptions {
+  /** Tries at the store in all, 1 or more. Unlimited within `waitMs` unless told. */
+  attempts?: number
+  /** First delay of the exponential back-off with full jitter, 50 ms unless told. */
+  delayMs?: number
+  /** Cap of the back-off, 1 s unless told. */
+  maxDelayMs?: number
+}
+
+/** What a client is made with: defaults of its locks, and settings of its own. */
+export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
+  /** How long the store may fail or stay silent before a call gives up with `LOCK_UNAVAILABLE`: 5 s unless told. */
+  storeTimeoutMs?: number
+  /** Replaces the system's clock, timers and randomness: for simulations. */
+  clock?: Clock
+}
+
+/** Options with every default filled in; what the rest of core works on. */
+export interface Settings {
+  readonly ttlMs: number
+  readonly waitMs: number
+  readonly renew: boolean
+  readonly maxHoldMs: number
+  readonly lockDelayMs: number
+  readonly label: string | undefined
+  readonly mode: Mode
+  readonly attempts: number
+  readonly delayMs: number
+  readonly maxDelayMs: number
+  readonly signal: AbortSignal | undefined
+  readonly owner: string | undefined
+}
+
+export const defaultSettings: Settings = {
+  ttlMs: 30_000,
+  waitMs: 10_000,
+  renew: true,
+  maxHoldMs: Infinity,
+  lockDelayMs: 0,
+  label: undefined,
+  mode: 'exclusive',
+  attempts: Infinity,
+  delayMs: 50,
+  maxDelayMs: 1_000,
+  signal: undefined,
+  owner: undefined,
+}
+
+export type RangeKey =
+  | 'ttlMs'
+  | 'waitMs'
+  | 'maxHoldMs'
+  | 'lockDelayMs'
+  | 'storeTimeoutMs'
+  | 'attempts'
+  | 'delayMs'
+  | 'maxDelayMs'
+
+/** The documented range of every duration and count, in one place. */
+export const ranges: Readonly<Record<RangeKey, readonly [min: number, max: number]>> = {
+  ttlMs: [10, 86_400_000],
+  waitMs: [0, MAX_TIMER_MS],
+  maxHoldMs: [1, MAX_TIMER_MS],
+  lockDelayMs: [0, 3_600_000],
+  storeTimeoutMs: [1, 600_000],
+  attempts: [1, 1_000_000],
+  delayMs: [1, 3_600_000],
+  maxDelayMs: [1, 3_600_000],
+}
+
+export const MAX_NAME_BYTES = 1024
+export const MAX_OWNER_BYTES = 256
+export const MAX_LABEL_BYTES = 256

@@ -1,0 +1,54 @@
+import type { Client } from './client.ts'
+import { LockError, quote } from './errors.ts'
+import { readHandover } from './handover.ts'
+import { Hold, validMs } from './hold.ts'
+import { LeaseHandle } from './lease.ts'
+import type { LockOptions, Settings } from './options.ts'
+import type { Grant } from './spi.ts'
+import { callStore } from './store-call.ts'
+import { checkName, settle, unsupported } from './validate.ts'
+
+export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
+
+/** Continues the lease that `text` describes, as its one successor. */
+export async function resumeLease(
+  client: Client,
+  defaults: Settings,
+  text: string,
+  options: ResumeOptions,
+): Promise<LeaseHandle> {
+  client.assertOpen()
+  const { adapter, clock } = client
+  const from = readHandover(text)
+  const { name, owner, ttlMs, lockDelayMs } = from
+  checkName(name, adapter.capabilities)
+  const given = { ...options, owner, ttlMs, lockDelayMs }
+  const settings = settle('acquire', given, defaults, adapter.capabilities)
+  const adopt = adapter.adopt?.bind(adapter)
+  if (adopt === undefined) throw unsupported('resume (hand-over)')
+
+  const request = client.request(name, settings)
+  const calledAt = clock.now()
+  let sentAt = calledAt
+  const call = (): Promise<Grant | 'lost'> => {
+    sentAt = clock.now()
+    return adopt(from, request)
+  }
+  const adopting = callStore(client, name, call, { retry: true })
+  // So that `close` waits for the outcome, and for the withdrawal that may follow.
+  void client.inBackground(adopting)
+  try {
+    const { answer: grant } = await adopting
+    client.assertOpen()
+    if (grant === 'lost' || clock.now() >= sentAt + validMs(grant.ttlMs))
+      throw new LockError('LOCK_LOST', `the serialised lease of ${quote(name)} is over`, { lock: name })
+    const slot = client.slot(name)
+    const hold = new Hold(client, slot, request, grant, sentAt, settings)
+    const lease = LeaseHandle.first(client, hold, calledAt)
+    slot.occupy(hold)
+    return lease
+  } catch (error) {
+    void client.undo(request)
+    throw error
+  }
+}

@@ -1,0 +1,44 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Client } from './client.ts'
+import type { Hold } from './hold.ts'
+
+/**
+ * The async context of a `with` callback. A nested acquire re-enters a hold of an enclosing callback,
+ * never one of a sibling: two branches that run side by side inside one callback exclude each other.
+ */
+interface Scope {
+  readonly client: Client
+  readonly hold: Hold
+  readonly outer: Scope | undefined
+  /** The callback still runs. What it left running behind it has nothing to re-enter. */
+  active: boolean
+}
+
+const scopes = new AsyncLocalStorage<Scope | undefined>()
+
+export async function runInScope<T>(client: Client, hold: Hold, fn: () => T | Promise<T>): Promise<T> {
+  const scope: Scope = { client, hold, outer: scopes.getStore(), active: true }
+  try {
+    return await scopes.run(scope, async () => fn())
+  } finally {
+    scope.active = false
+  }
+}
+
+/**
+ * Calls listeners of the user's. They must not inherit the scope of whoever happened to trigger them:
+ * they would re-enter a lock that is not theirs.
+ */
+export function outsideScopes(fn: () => void): void {
+  scopes.run(undefined, fn)
+}
+
+/** The hold of `name` by an enclosing callback that has not released it, if there is one. */
+export function enclosingHold(client: Client, name: string): Hold | undefined {
+  for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) {
+    const { hold, active } = scope
+    if (active && scope.client === client && hold.grant.name === name && hold.check() !== 'released')
+      return hold
+  }
+  return undefined
+}

@@ -1,0 +1,134 @@
+import type { Acquisition, Obstacle } from './acquisition.ts'
+import type { Client } from './client.ts'
+import type { LockError } from './errors.ts'
+import type { Hold } from './hold.ts'
+import type { Holder } from './spi.ts'
+
+/**
+ * The in-process side of one name: the hold this client has, the one acquisition that waits at the
+ * store, and those that wait behind it in the order they came. However many tasks want the name,
+ * the store sees one of them wait.
+ */
+export class Slot {
+  readonly name: string
+  readonly #client: Client
+  readonly #waiting = new Set<Acquisition>()
+  /** Tries that will not wait, made past a head that does. */
+  readonly #passing = new Set<Acquisition>()
+  #hold: Hold | undefined
+  #head: Acquisition | undefined
+  /** Releases and withdrawals under way: the next head would only run into them. */
+  #cleaning = 0
+
+  constructor(client: Client, name: string) {
+    this.#client = client
+    this.name = name
+  }
+
+  get hold(): Hold | undefined {
+    return this.#hold
+  }
+
+  enter(acquisition: Acquisition): void {
+    this.#hold?.check()
+    if (this.#idle() && this.#waiting.size === 0) return this.#lead(acquisition)
+    const headWaits = this.#head?.busy !== undefined
+    if (this.#hold === undefined && headWaits && acquisition.once) {
+      // What the head heard may be old: a try gets an answer of its own.
+      return this.#pass(acquisition)
+    }
+    this.#waiting.add(acquisition)
+    if (this.#hold !== undefined) acquisition.foundBusy(this.#hold.holder())
+    else if (headWaits) acquisition.foundBusy(this.#head?.busy?.holder)
+  }
+
+  /** The store told `acquisition` that the name is taken. */
+  heardBusy(acquisition: Acquisition, holder: Holder | undefined): void {
+    if (this.#head === acquisition) for (const waiter of this.#waiting) waiter.foundBusy(holder)
+  }
+
+  /** The store failed `acquisition`, which may go on trying; tries in line behind it get an answer of their own. */
+  heardFailure(acquisition: Acquisition): void {
+    if (this.#head !== acquisition) return
+    for (const waiter of this.#waiting) {
+      if (!waiter.once) continue
+      this.#waiting.delete(waiter)
+      this.#pass(waiter)
+    }
+  }
+
+  /** Why the name is not to be had for those in line. */
+  obstacle(now: number): Obstacle {
+    if (this.#hold !== undefined) return { holder: this.#hold.holder() }
+    return this.#head?.obstacle(now) ?? { failure: undefined }
+  }
+
+  /** A hold began, by `acquisition` or from elsewhere. */
+  occupy(hold: Hold, acquisition?: Acquisition): void {
+    this.#hold = hold
+    if (acquisition !== undefined) this.#remove(acquisition)
+    for (const waiter of this.#waiting) {
+      if (waiter.owner !== undefined && waiter.owner === hold.owner) {
+        this.#waiting.delete(waiter)
+        waiter.reenter(hold)
+      } else waiter.foundBusy(hold.holder())
+    }
+  }
+
+  /** The hold ended. The next in line goes on once `cleanup` is over, whatever came of it. */
+  vacate(hold: Hold, cleanup?: Promise<unknown>): void {
+    if (this.#hold !== hold) return
+    this.#hold = undefined
+    this.#cleanThenAdvance(cleanup)
+  }
+
+  /** An acquisition is over without a hold. */
+  leave(acquisition: Acquisition, cleanup?: Promise<unknown>): void {
+    this.#remove(acquisition)
+    this.#cleanThenAdvance(cleanup)
+  }
+
+  close(error: LockError): void {
+    for (const one of [...this.#waiting, ...this.#passing]) one.abandon(error)
+    this.#head?.abandon(error)
+  }
+
+  #idle(): boolean {
+    return this.#hold === undefined && this.#head === undefined && this.#cleaning === 0
+  }
+
+  #remove(acquisition: Acquisition): void {
+    if (this.#head === acquisition) this.#head = undefined
+    this.#waiting.delete(acquisition)
+    this.#passing.delete(acquisition)
+  }
+
+  #lead(acquisition: Acquisition): void {
+    this.#head = acquisition
+    void acquisition.contend()
+  }
+
+  #pass(acquisition: Acquisition): void {
+    this.#passing.add(acquisition)
+    void acquisition.contend()
+  }
+
+  #cleanThenAdvance(cleanup: Promise<unknown> | undefined): void {
+    if (cleanup === undefined) return this.#advance()
+    this.#cleaning += 1
+    const done = (): void => {
+      this.#cleaning -= 1
+      this.#advance()
+    }
+    cleanup.then(done, done)
+  }
+
+  #advance(): void {
+    if (!this.#idle()) return
+    for (const next of this.#waiting) {
+      this.#waiting.delete(next)
+      return this.#lead(next)
+    }
+    if (this.#passing.size === 0) this.#client.forget(this)
+  }
+}

@@ -1,0 +1,172 @@
+import type { Capabilities, Mode } from './capabilities.ts'
+import type { Clock } from './clock.ts'
+
+/**
+ * The contract between core and a store. Core decides what it means to hold a lock in a program;
+ * an adapter decides how a store owns a name. Everything a program sees (queueing, re-entry,
+ * retries, time-outs, renewal, loss, events, errors) is core's and is written once.
+ *
+ * Rules for every method:
+ * - It MAY be called concurrently with any other.
+ * - It MUST reject when the outcome is unknown or the store does not answer, with a `LockError`
+ *   coded `LOCK_UNAVAILABLE` or with any other error, which core wraps as one. It MUST NOT answer
+ *   "busy", "lost" or "not-held" for want of an answer.
+ * - It MUST NOT put a password into an error, nor an object that carries one.
+ * - It SHOULD settle on its own within a few seconds. Core survives one that never does.
+ * - Expiry is decided by the store's own time, never by a client's wall clock.
+ */
+export interface Adapter<C extends Capabilities = Capabilities> {
+  readonly capabilities: C
+
+  /**
+   * One try to own `request.name`. Never waits for another holder.
+   *
+   * MUST be atomic: one winner among any number of concurrent attempts. MUST be idempotent per
+   * `request.attemptId`: when that attempt already holds the name (its reply was lost), the answer is
+   * a grant with the *same* fence and a *fresh* ttl. MUST mint a new fence, higher than any before
+   * for this name, for every other grant. When `request.willWait` is set, a busy answer is followed
+   * by `wait` or `withdraw`, so an adapter with a queue MAY enqueue in this same step.
+   */
+  attempt(request: AcquireRequest): Promise<Grant | Busy>
+
+  /**
+   * The store's own way to wait, after a busy attempt of the same request. Leave it out when the
+   * store has none: core then polls with back-off.
+   *
+   * Resolves with a grant where the store hands the name over directly; with `undefined` when it is
+   * worth trying again, which is also right after `maxMs` and when in doubt. A wake-up that may have
+   * been missed MUST end the wait, or core's next try must find the name by `Busy.retryInMs`.
+   * When `signal` aborts it SHOULD settle soon; core withdraws the request itself.
+   */
+  wait?(request: AcquireRequest, maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined>
+
+  /**
+   * Leaves nothing of `request` behind: neither a place in a queue nor a hold, whether or not the
+   * attempt ever reached the store. MUST be idempotent and MUST NOT touch any other attempt.
+   */
+  withdraw(request: AcquireRequest): Promise<void>
+
+  /**
+   * Gives each hold a fresh ttl, in as few round trips as the store allows. Answers in the same
+   * order. `lost` is definite: the store no longer knows this attempt as the holder. MUST NOT
+   * re-create a hold that expired. `unknown`, or a rejection of the whole call, leaves the old
+   * deadline standing.
+   */
+  renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
+
+  /**
+   * Frees the name if and only if `grant.attemptId` still holds it. Answers `not-held` when the name
+   * has gone to somebody else. When nobody holds it, `released` is right: so a release that is
+   * repeated after a lost reply succeeds.
+   */
+  release(grant: Grant): Promise<'released' | 'not-held'>
+
+  /**
+   * Present exactly when `capabilities.handover` is true. Atomically makes `request.attemptId` the
+   * holder in place of `from.attemptId`, with the same fence and a fresh ttl, if and only if the
+   * latter still holds the name; idempotent per `request.attemptId`. A lease can so be continued
+   * by one successor only, however many copies of its text exist.
+   */
+  adopt?(from: Handover, request: AcquireRequest): Promise<Grant | 'lost'>
+
+  /** What the store knows about a name now. MUST NOT change anything. */
+  inspect(name: string): Promise<LockState>
+
+  /** Ends connections the adapter opened itself. Core has released and withdrawn everything before. */
+  close(): Promise<void>
+}
+
+/** An adapter belongs to one client: core calls the factory once per `createLocks`. */
+export type AdapterFactory<C extends Capabilities = Capabilities> = (host: AdapterHost) => Adapter<C>
+
+/** What core offers the adapter of one client. */
+export interface AdapterHost {
+  /** A UUID, also the first part of every attempt id of this client. */
+  readonly clientId: string
+  /** The clock to date pushed grants by and to take timers from. */
+  readonly clock: Clock
+  /**
+   * For what the adapter learns unasked. With an `attemptId` it speaks of that hold alone (its
+   * connection broke), without one of every hold of the client (the session).
+   * `jeopardy`: validity is in doubt. `ok`: not any more. `lost`: definitely gone.
+   */
+  report(state: 'ok' | 'jeopardy' | 'lost', attemptId?: string): void
+}
+
+export interface AcquireRequest {
+  readonly name: string
+  /** Identity of this attempt at the store: `<client uuid>:<number>`. Every resend reuses it. */
+  readonly attemptId: string
+  /** Who asks, for people to read. Not an identity: two attempts of one owner exclude each other. */
+  readonly owner: string
+  readonly mode: Mode
+  readonly ttlMs: number
+  /** The store keeps the name blocked this long beyond the ttl, unless it is released. Usually 0. */
+  readonly lockDelayMs: number
+  /** Core will wait if this attempt finds the name busy. */
+  readonly willWait: boolean
+  readonly metadata: HolderMetadata
+}
+
+export interface Grant {
+  readonly name: string
+  readonly attemptId: string
+  readonly fence: bigint
+  /** How long the store promises from when it granted; less than asked for where it hands over with a short claim. */
+  readonly ttlMs: number
+}
+
+/** A grant that is not the reply to a request just sent. */
+export interface PushedGrant extends Grant {
+  /**
+   * A lower bound, on the host's clock, of when the store made the grant. It MUST NOT be the time of
+   * receipt: a paused process may read its grant long after it expired.
+   */
+  readonly grantedAt: number
+}
+
+export interface Busy {
+  readonly busy: true
+  readonly holder?: Holder
+  /** Try again after this long at the latest, whatever `wait` hears. Absent when `wait` cannot miss. */
+  readonly retryInMs?: number
+}
+
+export interface Renewal {
+  readonly grant: Grant
+  readonly ttlMs: number
+  readonly lockDelayMs: number
+}
+
+export type RenewOutcome = 'renewed' | 'lost' | 'unknown'
+
+export interface Handover {
+  readonly name: string
+  readonly attemptId: string
+  readonly fence: bigint
+}
+
+export interface HolderMetadata {
+  readonly host: string
+  readonly pid: number
+  /** Free text of the user's, to find the holder by. */
+  readonly label?: string
+}
+
+export interface Holder {
+  readonly owner: string
+  readonly fence?: bigint
+  readonly metadata?: HolderMetadata
+  /** Since when, in ms since the epoch by the store's clock. For people, not for deadlines. */
+  readonly since?: number
+}
+
+export interface LockState {
+  readonly name: string
+  readonly held: boolean
+  readonly holder?: Holder
+  /** Until the store frees the name by itself, unless renewed. */
+  readonly remainingMs?: number
+  /** How many clients wait at the store, where it knows. */
+  readonly waiters?: number
+}

@@ -1,0 +1,97 @@
+import type { Alarm } from './alarms.ts'
+import { backoffMs } from './backoff.ts'
+import type { Client } from './client.ts'
+import { isLockError, storeError } from './errors.ts'
+import type { LockError } from './errors.ts'
+import { defaultSettings } from './options.ts'
+
+/**
+ * One call to the store that always ends: it answers, or fails as `LOCK_UNAVAILABLE` after the
+ * client's `storeTimeoutMs`, even if the adapter never settles. With `retry` a rejection is tried
+ * again until then, so only use it for idempotent calls.
+ */
+export function callStore<T>(
+  client: Client,
+  lock: string,
+  call: () => Promise<T>,
+  { retry }: { readonly retry: boolean },
+): Promise<{ readonly answer: T; readonly tries: number }> {
+  return new Promise((resolve, reject) => {
+    new StoreCall(client, lock, call, retry, resolve, reject).start()
+  })
+}
+
+class StoreCall<T> implements Alarm {
+  at = 0
+  slackMs = 0
+  slot = -1
+  readonly keepsAlive = true
+  readonly #client: Client
+  readonly #lock: string
+  readonly #call: () => Promise<T>
+  readonly #retry: boolean
+  readonly #resolve: (result: { answer: T; tries: number }) => void
+  readonly #reject: (error: LockError) => void
+  readonly #giveUpAt: number
+  #tries = 0
+  #waiting = false
+  #done = false
+  #failure: unknown
+
+  constructor(
+    client: Client,
+    lock: string,
+    call: () => Promise<T>,
+    retry: boolean,
+    resolve: (result: { answer: T; tries: number }) => void,
+    reject: (error: LockError) => void,
+  ) {
+    this.#client = client
+    this.#lock = lock
+    this.#call = call
+    this.#retry = retry
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#giveUpAt = client.clock.now() + client.storeTimeoutMs
+  }
+
+  start(): void {
+    this.#client.alarms.set(this, this.#giveUpAt)
+    void this.#try()
+  }
+
+  fire(now: number): void {
+    if (now >= this.#giveUpAt) this.#fail()
+    else if (this.#waiting) this.start()
+  }
+
+  async #try(): Promise<void> {
+    this.#waiting = false
+    this.#tries += 1
+    try {
+      const answer = await this.#call()
+      if (this.#end()) this.#resolve({ answer, tries: this.#tries })
+    } catch (error) {
+      if (this.#done) return
+      this.#failure = error
+      const final = isLockError(error) && error.code !== 'LOCK_UNAVAILABLE'
+      if (!this.#retry || final) return this.#fail()
+      this.#waiting = true
+      const { alarms, clock } = this.#client
+      const again = clock.now() + backoffMs(this.#tries, defaultSettings, clock)
+      alarms.set(this, Math.min(again, this.#giveUpAt))
+    }
+  }
+
+  #fail(): void {
+    if (!this.#end()) return
+    this.#reject(storeError(this.#lock, this.#failure))
+  }
+
+  #end(): boolean {
+    if (this.#done) return false
+    this.#done = true
+    this.#client.alarms.cancel(this)
+    return true
+  }
+}

@@ -1,0 +1,140 @@
+import type { Capabilities } from './capabilities.ts'
+import { LockError } from './errors.ts'
+import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES, ranges } from './options.ts'
+import type { RangeKey, Settings } from './options.ts'
+
+// With the u flag this matches lone surrogates only; a pair is one code point.
+const loneSurrogate = /\p{Surrogate}/u
+
+export function invalid(message: string): LockError {
+  return new LockError('LOCK_INVALID_ARGUMENT', message)
+}
+
+export function checkName(name: unknown, capabilities: Capabilities): asserts name is string {
+  checkText('lock name', name, Math.min(MAX_NAME_BYTES, capabilities.maxNameBytes))
+}
+
+export function checkText(what: string, value: unknown, maxBytes: number): asserts value is string {
+  if (typeof value !== 'string') throw invalid(`${what} must be a string, got ${kindOf(value)}`)
+  if (value.length === 0) throw invalid(`${what} must not be empty`)
+  // No character takes more than three bytes per UTF-16 unit, so short names skip the count.
+  if (value.length * 3 > maxBytes && Buffer.byteLength(value) > maxBytes)
+    throw invalid(`${what} must be at most ${maxBytes} bytes of UTF-8`)
+  if (loneSurrogate.test(value)) throw invalid(`${what} must be well-formed Unicode (lone surrogate)`)
+}
+
+export function checkInteger(key: RangeKey, value: unknown): asserts value is number {
+  const [min, max] = ranges[key]
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
+    throw invalid(`${key} must be a whole number from ${min} to ${max}, got ${kindOf(value)}`)
+}
+
+type Check = (value: unknown, capabilities: Capabilities) => void
+
+const integer =
+  (key: RangeKey): Check =>
+  (value) =>
+    checkInteger(key, value)
+
+const retryKeys = new Map<string, Check>([
+  ['attempts', integer('attempts')],
+  ['delayMs', integer('delayMs')],
+  ['maxDelayMs', integer('maxDelayMs')],
+])
+
+const lockKeys = new Map<string, Check>([
+  ['ttlMs', checkTtl],
+  ['waitMs', integer('waitMs')],
+  ['maxHoldMs', integer('maxHoldMs')],
+  ['lockDelayMs', checkLockDelay],
+  ['label', (value) => checkText('label', value, MAX_LABEL_BYTES)],
+  ['renew', checkRenew],
+  ['mode', checkMode],
+  ['retry', (value, capabilities) => checkKeys('retry', value, retryKeys, capabilities)],
+])
+
+const acquireKeys = new Map<string, Check>([
+  ...lockKeys,
+  ['owner', (value) => checkText('owner', value, MAX_OWNER_BYTES)],
+  ['signal', checkSignal],
+])
+
+const tryKeys = new Map([...acquireKeys].filter(([key]) => key !== 'waitMs' && key !== 'retry'))
+
+export type Purpose = 'lock' | 'acquire' | 'try'
+
+const keysOf: Record<Purpose, ReadonlyMap<string, Check>> = {
+  lock: lockKeys,
+  acquire: acquireKeys,
+  try: tryKeys,
+}
+
+/** Checks what the caller gave for `purpose` and lays it over `base`. Throws before anything is touched. */
+export function settle(
+  purpose: Purpose,
+  options: unknown,
+  base: Settings,
+  capabilities: Capabilities,
+): Settings {
+  if (options === undefined) return base
+  checkKeys('options', options, keysOf[purpose], capabilities)
+  const { retry, ...rest } = options
+  // An explicit undefined means "not given", also for callers whose compiler does not say so.
+  const given: [string, unknown][] = []
+  for (const part of [rest, retry ?? {}])
+    for (const entry of Object.entries(part)) if (entry[1] !== undefined) given.push(entry)
+  return { ...base, ...Object.fromEntries(given) }
+}
+
+function checkKeys(
+  what: string,
+  value: unknown,
+  keys: ReadonlyMap<string, Check>,
+  capabilities: Capabilities,
+): asserts value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalid(`${what} must be an object, got ${kindOf(value)}`)
+  for (const [key, given] of Object.entries(value)) {
+    const check = keys.get(key)
+    if (check === undefined)
+      throw invalid(`unknown key ${JSON.stringify(key)} in ${what}; known: ${[...keys.keys()].join(', ')}`)
+    if (given !== undefined) check(given, capabilities)
+  }
+}
+
+export function checkTtl(value: unknown, capabilities: Capabilities): asserts value is number {
+  checkInteger('ttlMs', value)
+  if (value < capabilities.minTtlMs)
+    throw invalid(`ttlMs must be at least ${capabilities.minTtlMs} with this adapter, got ${value}`)
+}
+
+function checkLockDelay(value: unknown, capabilities: Capabilities): void {
+  checkInteger('lockDelayMs', value)
+  if (value > 0 && !capabilities.lockDelay) throw unsupported('lockDelayMs')
+}
+
+function checkRenew(value: unknown, capabilities: Capabilities): void {
+  if (typeof value !== 'boolean') throw invalid(`renew must be true or false, got ${kindOf(value)}`)
+  if (!value && capabilities.kind === 'session') throw unsupported('renew: false (a fixed lease)')
+}
+
+function checkMode(value: unknown, capabilities: Capabilities): void {
+  if (capabilities.modes.some((mode) => mode === value)) return
+  if (value === 'shared') throw unsupported('mode: shared')
+  throw invalid(`mode must be one of ${capabilities.modes.join(', ')}, got ${kindOf(value)}`)
+}
+
+function checkSignal(value: unknown): void {
+  if (!(value instanceof AbortSignal)) throw invalid(`signal must be an AbortSignal, got ${kindOf(value)}`)
+}
+
+export function unsupported(what: string): LockError {
+  return new LockError('LOCK_UNSUPPORTED', `${what} is not supported by this adapter`)
+}
+
+/** Names a value without showing more of it than a reader needs: it may be a secret. */
+function kindOf(value: unknown): string {
+  if (typeof value === 'number') return String(value)
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'an array' : typeof value
+}

@@ -1,0 +1,156 @@
+import { describe, expect, test } from 'vitest'
+import { Alarms } from '../src/alarms.ts'
+import type { Alarm } from '../src/alarms.ts'
+import { fc } from './support/fast-check.ts'
+import { VirtualClock } from './support/virtual-clock.ts'
+
+class Bell implements Alarm {
+  at = 0
+  slackMs = 0
+  slot = -1
+  readonly keepsAlive: boolean
+  readonly rings: number[] = []
+  readonly #onRing: (now: number) => void
+
+  constructor({
+    keepsAlive = false,
+    onRing = () => undefined,
+  }: { keepsAlive?: boolean; onRing?: (now: number) => void } = {}) {
+    this.keepsAlive = keepsAlive
+    this.#onRing = onRing
+  }
+
+  fire(now: number): void {
+    this.rings.push(now)
+    this.#onRing(now)
+  }
+}
+
+function setUp(): { clock: VirtualClock; alarms: Alarms; start: number } {
+  const clock = new VirtualClock()
+  return { clock, alarms: new Alarms(clock), start: clock.now() }
+}
+
+describe('alarms', () => {
+  test('each rings once, at its time, in order, unless cancelled or moved: against a plain list', async () => {
+    const operation = fc.record({
+      kind: fc.constantFrom('set', 'set', 'cancel', 'advance'),
+      who: fc.nat(15),
+      ms: fc.integer({ min: 0, max: 200 }),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(operation, { maxLength: 60 }), async (operations) => {
+        const { clock, alarms } = setUp()
+        const rung: string[] = []
+        const bells = Array.from(
+          { length: 16 },
+          (_, i) => new Bell({ onRing: (now) => rung.push(`${i}@${now}`) }),
+        )
+        const model = new Map<number, number>()
+        const expected: string[] = []
+        for (const { kind, who, ms } of operations) {
+          const bell = bells[who]
+          if (bell === undefined) continue
+          if (kind === 'set') {
+            alarms.set(bell, clock.now() + ms)
+            model.set(who, clock.now() + ms)
+          } else if (kind === 'cancel') {
+            alarms.cancel(bell)
+            model.delete(who)
+          } else {
+            const until = clock.now() + ms
+            await clock.advance(ms)
+            for (const [i, at] of [...model].filter(([, due]) => due <= until)) {
+              expected.push(`${i}@${at}`)
+              model.delete(i)
+            }
+          }
+          expect(alarms.size).toBe(model.size)
+          expect(clock.armed).toBeLessThanOrEqual(1)
+        }
+        const times = rung.map((entry) => Number(entry.split('@')[1]))
+        expect(times).toEqual([...times].sort((a, b) => a - b))
+        expect([...rung].sort()).toEqual([...expected].sort())
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('any number of alarms use one system timer', () => {
+    const { clock, alarms, start } = setUp()
+    for (let i = 0; i < 10_000; i += 1) alarms.set(new Bell(), start + 10_000 - i)
+    expect(alarms.size).toBe(10_000)
+    expect(clock.armed).toBe(1)
+  })
+
+  test('setting later alarms touches no system timer', () => {
+    const { clock, alarms, start } = setUp()
+    alarms.set(new Bell(), start + 10)
+    const { created } = clock
+    for (let i = 0; i < 1_000; i += 1) {
+      const bell = new Bell()
+      alarms.set(bell, start + 20)
+      alarms.cancel(bell)
+    }
+    expect(clock.created).toBe(created)
+  })
+
+  test('slack lets an alarm ring early, but only together with one that is due', async () => {
+    const { clock, alarms, start } = setUp()
+    const [due, near, far] = [new Bell(), new Bell(), new Bell()]
+    near.slackMs = 5
+    far.slackMs = 5
+    alarms.set(due, start + 10)
+    alarms.set(near, start + 14)
+    alarms.set(far, start + 16)
+    await clock.advance(10)
+    expect([due.rings, near.rings, far.rings]).toEqual([[start + 10], [start + 10], []])
+    await clock.advance(6)
+    expect(far.rings).toEqual([start + 16])
+  })
+
+  test('an alarm may set itself and others while it rings', async () => {
+    const { clock, alarms, start } = setUp()
+    const other = new Bell()
+    const again: Bell = new Bell({
+      onRing: (now) => {
+        if (again.rings.length < 3) alarms.set(again, now + 10)
+        alarms.set(other, now)
+      },
+    })
+    alarms.set(again, start + 10)
+    await clock.advance(100)
+    expect(again.rings).toEqual([start + 10, start + 20, start + 30])
+    expect(other.rings).toEqual([start + 10, start + 20, start + 30])
+  })
+
+  test('the process is kept alive exactly while an alarm that asks for it is set', async () => {
+    const { clock, alarms, start } = setUp()
+    const [quiet, one, two] = [new Bell(), new Bell({ keepsAlive: true }), new Bell({ keepsAlive: true })]
+    alarms.set(quiet, start + 5)
+    expect(clock.keepsAlive).toBe(false)
+    alarms.set(one, start + 50)
+    alarms.set(two, start + 60)
+    alarms.set(two, start + 70)
+    expect(clock.keepsAlive).toBe(true)
+    await clock.advance(10)
+    expect(clock.keepsAlive).toBe(true)
+    alarms.cancel(one)
+    expect(clock.keepsAlive).toBe(true)
+    alarms.cancel(two)
+    alarms.cancel(two)
+    expect(clock.keepsAlive).toBe(false)
+    alarms.set(quiet, start + 20)
+    expect(clock.keepsAlive).toBe(false)
+  })
+
+  test('after stop nothing rings', async () => {
+    const { clock, alarms, start } = setUp()
+    const bell = new Bell({ keepsAlive: true })
+    alarms.set(bell, start + 5)
+    alarms.stop()
+    await clock.advance(100)
+    expect(bell.rings).toEqual([])
+    expect(clock.armed).toBe(0)
+  })
+})

@@ -1,0 +1,162 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { LockEventName, Locks } from '../src/index.ts'
+import { harness, watch } from './support/harness.ts'
+import { fail } from './support/steps.ts'
+import { settled } from './support/virtual-clock.ts'
+
+const names = ['acquire', 'release', 'lost', 'jeopardy', 'contended'] as const
+
+function record(locks: Locks): [LockEventName, unknown][] {
+  const seen: [LockEventName, unknown][] = []
+  for (const name of names) locks.on(name, (payload) => seen.push([name, payload]))
+  return seen
+}
+
+/** Errors that surface as uncaught, which here is where they belong. */
+function uncaught(): unknown[] {
+  const errors: unknown[] = []
+  const theirs = process.listeners('uncaughtException')
+  process.removeAllListeners('uncaughtException')
+  process.on('uncaughtException', (error) => errors.push(error))
+  onTestFinished(() => {
+    process.removeAllListeners('uncaughtException')
+    for (const listener of theirs) process.on('uncaughtException', listener)
+  })
+  return errors
+}
+
+describe('events', () => {
+  test('tell of acquire, re-entry and release, in order, with times', async () => {
+    const { clock, locks } = harness()
+    const seen = record(locks)
+    const me = { owner: 'me' }
+    const outer = await locks.lock('a').acquire(me)
+    const inner = await locks.lock('a').acquire(me)
+    await clock.advance(100)
+    await inner.release()
+    await outer.release()
+    const about = { lock: 'a', owner: 'me', fence: 1n }
+    expect(seen).toEqual([
+      ['acquire', { ...about, waitMs: 0, reentered: false }],
+      ['acquire', { ...about, waitMs: 0, reentered: true }],
+      ['release', { ...about, holdMs: 100 }],
+    ])
+  })
+
+  test('tell of contention once per acquire, and how long it waited', async () => {
+    const { clock, store, locks } = harness()
+    store.seize('a')
+    const seen = record(locks)
+    clock.fixRandom(0)
+    const acquired = watch(locks.lock('a').acquire({ owner: 'me' }))
+    await clock.advance(100)
+    store.free('a')
+    await clock.advance(10)
+    expect(acquired.state).toBe('fulfilled')
+    expect(seen.map(([name]) => name)).toEqual(['contended', 'acquire'])
+    expect(seen[0]?.[1]).toEqual({ lock: 'a', owner: 'me', holder: { owner: 'stranger', fence: 1n } })
+    expect(seen[1]?.[1]).toMatchObject({ fence: 2n, reentered: false })
+  })
+
+  test('tell of jeopardy with its cause, then of the loss with its error', async () => {
+    const { clock, store, locks } = harness()
+    const seen = record(locks)
+    const cause = new Error('down')
+    store.always('renew', fail(cause))
+    const lease = await locks.lock('a').acquire({ ttlMs: 900, owner: 'me' })
+    await clock.advance(900)
+    const error: unknown = lease.signal.reason
+    expect(seen.map(([name]) => name)).toEqual(['acquire', 'jeopardy', 'lost'])
+    expect(seen[1]?.[1]).toEqual({ lock: 'a', owner: 'me', fence: 1n, remainingMs: 589, cause })
+    expect(seen[2]?.[1]).toEqual({
+      lock: 'a',
+      owner: 'me',
+      fence: 1n,
+      holdMs: 889,
+      error,
+    })
+  })
+
+  test('tell of a release that was not confirmed', async () => {
+    const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 100 } })
+    const seen = record(locks)
+    const lease = await locks.lock('a').acquire()
+    store.always('release', fail())
+    const released = watch(lease.release())
+    await clock.advance(100)
+    expect(seen.at(-1)).toEqual(['release', expect.objectContaining({ error: released.error })])
+  })
+
+  test('end when the function that on returned is called', async () => {
+    const { locks } = harness()
+    const listener = vi.fn<() => void>()
+    const off = locks.on('acquire', listener)
+    await locks.lock('a').acquire()
+    off()
+    off()
+    await locks.lock('b').acquire()
+    expect(listener).toHaveBeenCalledTimes(1)
+  })
+
+  test('go to diagnostics_channel as the same objects', async () => {
+    const { locks } = harness()
+    const seen = record(locks)
+    const published: unknown[] = []
+    const subscriber = (message: unknown): void => void published.push(message)
+    for (const name of names) subscribe(`locks:${name}`, subscriber)
+    onTestFinished(() => {
+      for (const name of names) unsubscribe(`locks:${name}`, subscriber)
+    })
+    await locks.with('a', () => undefined)
+    expect(published).toHaveLength(2)
+    published.forEach((message, i) => expect(message).toBe(seen[i]?.[1]))
+  })
+
+  test('any number of listeners is fine: no warning of a leak', async () => {
+    const { locks } = harness()
+    const warned = vi.fn<() => void>()
+    process.on('warning', warned)
+    onTestFinished(() => void process.off('warning', warned))
+    for (let i = 0; i < 20; i += 1) locks.on('lost', () => undefined)
+    await settled()
+    expect(warned).not.toHaveBeenCalled()
+  })
+})
+
+describe('a listener that throws', () => {
+  test.each(names)('for %s breaks no lock, and its error is not hidden', async (name) => {
+    const { clock, store, locks } = harness()
+    const errors = uncaught()
+    locks.on(name, () => {
+      throw new Error(`listener of ${name}`)
+    })
+    const lease = await locks.lock('a').acquire({ ttlMs: 900 })
+    const waiter = watch(locks.lock('a').acquire())
+    await lease.release()
+    await clock.advance(0)
+    expect(waiter.value?.state).toBe('held')
+    const doomed = await locks.lock('b').acquire({ ttlMs: 900 })
+    store.always('renew', fail())
+    await clock.advance(2_000)
+    expect(doomed.signal.aborted).toBe(true)
+    store.always('renew')
+    expect((await locks.lock('b').tryAcquire())?.state).toBe('held')
+    await settled()
+    expect(errors.length).toBeGreaterThan(0)
+  })
+
+  test('does not keep the next listener from hearing', async () => {
+    const { locks } = harness()
+    const errors = uncaught()
+    const second = vi.fn<() => void>()
+    locks.on('acquire', () => {
+      throw new Error('first')
+    })
+    locks.on('acquire', second)
+    await locks.lock('a').acquire()
+    await settled()
+    expect(errors).toHaveLength(1)
+    expect(second).toHaveBeenCalledTimes(1)
+  })
+})

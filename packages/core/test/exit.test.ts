@@ -1,0 +1,72 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+
+interface Ended {
+  readonly code: number | string | null
+  readonly output: string
+  readonly tookMs: number
+}
+
+/** Runs a program over the built package in a process of its own, until that ends by itself. */
+function run(body: string): Promise<Ended> {
+  const core = new URL('../dist/index.js', import.meta.url).href
+  const store = fileURLToPath(new URL('support/modules/plain-store.js', import.meta.url))
+  const program = `
+    import { createLocks } from ${JSON.stringify(core)}
+    import { plainStore } from ${JSON.stringify(store)}
+    const locks = createLocks(plainStore())
+    ${body}`
+  const startedAt = performance.now()
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      ['--input-type=module', '-e', program],
+      { timeout: 20_000 },
+      (error, stdout, stderr) => {
+        const code = error === null ? 0 : (error.code ?? error.signal ?? null)
+        resolve({ code, output: stdout + stderr, tookMs: performance.now() - startedAt })
+      },
+    )
+  })
+}
+
+describe('a process', () => {
+  test('that still holds a renewed lease ends by itself', async () => {
+    const { code, output } = await run(`
+      const lease = await locks.lock('a').acquire({ ttlMs: 60_000 })
+      console.log(lease.state)`)
+    expect([code, output]).toEqual([0, 'held\n'])
+  })
+
+  test('that holds a lease it has been renewing ends by itself too', async () => {
+    const { code, output } = await run(`
+      const lease = await locks.lock('a').acquire({ ttlMs: 60 })
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      console.log(lease.state)`)
+    expect([code, output]).toEqual([0, 'held\n'])
+  })
+
+  test('that waits for a lock stays until the outcome', async () => {
+    const { code, output, tookMs } = await run(`
+      await locks.lock('a').acquire()
+      locks.lock('a').acquire({ waitMs: 500 }).catch((error) => console.log(error.code))`)
+    expect([code, output]).toEqual([0, 'LOCK_TIMEOUT\n'])
+    expect(tookMs).toBeGreaterThanOrEqual(500)
+  })
+
+  test('that closed its client ends at once', async () => {
+    const { code, output } = await run(`
+      await locks.lock('a').acquire()
+      await locks.close()
+      console.log('closed')`)
+    expect([code, output]).toEqual([0, 'closed\n'])
+  })
+
+  test('whose store never answers is told, and ends', async () => {
+    const { code, output } = await run(`
+      const silent = createLocks(plainStore({ silent: true }), { storeTimeoutMs: 200 })
+      silent.lock('a').acquire().catch((error) => console.log(error.code))`)
+    expect([code, output]).toEqual([0, 'LOCK_UNAVAILABLE\n'])
+  })
+})

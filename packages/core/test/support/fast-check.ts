@@ -1,0 +1,3 @@
+import * as fc from 'fast-check'
+
+export { fc }

@@ -1,0 +1,66 @@
+import { describe, expectTypeOf, test } from 'vitest'
+import { createLocks } from '../src/index.ts'
+import type { AdapterFactory, Capabilities, Lease, Lock, Locks, LockState } from '../src/index.ts'
+import { ScriptedStore } from './support/scripted-adapter.ts'
+
+interface Poor extends Capabilities {
+  readonly handover: false
+  readonly lockDelay: false
+}
+
+interface Rich extends Capabilities {
+  readonly handover: true
+  readonly lockDelay: true
+}
+
+/** Never called: what matters is what the compiler says about it. */
+export async function withPoor(locks: Locks<Poor>, factory: AdapterFactory<Poor>): Promise<void> {
+  const lock = locks.lock('a')
+  // @ts-expect-error this adapter has no lock delay
+  await lock.acquire({ lockDelayMs: 1 })
+  // @ts-expect-error nor as a default of a lock
+  locks.lock('a', { lockDelayMs: 1 })
+  // @ts-expect-error nor of the client
+  createLocks(factory, { lockDelayMs: 1 })
+  // @ts-expect-error nor in with
+  await locks.with('a', { lockDelayMs: 1 }, () => 1)
+  const lease = await lock.acquire()
+  // @ts-expect-error this adapter cannot hand over
+  lease.serialize()
+  // @ts-expect-error on either side
+  await locks.resume('text')
+}
+
+export async function withRich(locks: Locks<Rich>, factory: AdapterFactory<Rich>): Promise<void> {
+  createLocks(factory, { lockDelayMs: 1 })
+  const lease = await locks.lock('a', { lockDelayMs: 1 }).acquire({ lockDelayMs: 1 })
+  expectTypeOf(lease.serialize()).toEqualTypeOf<string>()
+  expectTypeOf(await locks.resume('text')).toEqualTypeOf<Lease<Rich>>()
+}
+
+export async function misused(locks: Locks): Promise<void> {
+  // @ts-expect-error a try does not wait
+  await locks.lock('a').tryAcquire({ waitMs: 1 })
+  // @ts-expect-error an owner belongs to one acquire
+  locks.lock('a', { owner: 'me' })
+  // @ts-expect-error no such option
+  await locks.lock('a').acquire({ ttl: 1 })
+  // @ts-expect-error no such event
+  locks.on('lots', () => undefined)
+}
+
+describe('types', () => {
+  test('say what calls return', () => {
+    const locks = createLocks(new ScriptedStore().factory)
+    expectTypeOf(locks).toEqualTypeOf<Locks>()
+    expectTypeOf<Lock['tryAcquire']>().returns.resolves.toEqualTypeOf<Lease | null>()
+    expectTypeOf<Lock['acquire']>().returns.resolves.toEqualTypeOf<Lease>()
+    expectTypeOf<Locks['inspect']>().returns.resolves.toEqualTypeOf<LockState>()
+    expectTypeOf<Lease['fence']>().toEqualTypeOf<bigint>()
+  })
+
+  test('keep the capabilities of the adapter', () => {
+    expectTypeOf<ReturnType<typeof createLocks<Rich>>>().toEqualTypeOf<Locks<Rich>>()
+    expectTypeOf<Locks<Poor>['capabilities']['handover']>().toEqualTypeOf<false>()
+  })
+})
