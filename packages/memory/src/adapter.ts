@@ -1,0 +1,195 @@
+import type {
+  AcquireRequest,
+  Adapter,
+  AdapterHost,
+  Grant,
+  Handover,
+  Holder,
+  HolderMetadata,
+  PushedGrant,
+} from '@locks/core'
+
+export const capabilities = {
+  scope: 'process',
+  kind: 'lease',
+  fencing: 'durable',
+  wait: 'handoff',
+  fairness: 'fifo',
+  handover: true,
+  lockDelay: true,
+  modes: ['exclusive'],
+  minTtlMs: 10,
+  maxNameBytes: 1024,
+} as const
+
+export type MemoryCapabilities = typeof capabilities
+
+/** Who has a name, and until when. One whose time is over may still stand here. */
+interface Held extends Term {
+  readonly attemptId: string
+  readonly owner: string
+  readonly metadata: HolderMetadata
+  readonly fence: bigint
+  readonly since: number
+}
+
+interface Term {
+  readonly grantedAt: number
+  /** When the holder's time is over. */
+  readonly expiresAt: number
+  /** When others may have the name: later by the lock-delay, unless it is released. */
+  readonly blockedUntil: number
+}
+
+interface Entry {
+  held: Held | undefined
+  /** Waiting requests by attempt id, first come first served; `wake` once that client listens. */
+  readonly queue: Map<string, { readonly request: AcquireRequest; wake?: () => void }>
+}
+
+export interface MemoryStore {
+  readonly entries: Map<string, Entry>
+  /** One counter for all names, so that a free name can be forgotten and fences still only rise. */
+  lastFence: bigint
+}
+
+export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapter<MemoryCapabilities> {
+  const { entries } = store
+
+  function entryOf(name: string): Entry {
+    let entry = entries.get(name)
+    if (entry === undefined) entries.set(name, (entry = { held: undefined, queue: new Map() }))
+    return entry
+  }
+
+  /** Whoever keeps the name from others: its holder, or one whose lock-delay runs. */
+  function blockerOf(entry: Entry | undefined): Held | undefined {
+    return entry?.held !== undefined && clock.now() < entry.held.blockedUntil ? entry.held : undefined
+  }
+
+  function isHolder(held: Held, attemptId: string): boolean {
+    return held.attemptId === attemptId && clock.now() < held.expiresAt
+  }
+
+  function term({ ttlMs, lockDelayMs }: Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>): Term {
+    const now = clock.now()
+    return { grantedAt: now, expiresAt: now + ttlMs, blockedUntil: now + ttlMs + lockDelayMs }
+  }
+
+  function give(entry: Entry, request: AcquireRequest): Held {
+    const { attemptId, owner, metadata } = request
+    const fence = ++store.lastFence
+    return (entry.held = { attemptId, owner, metadata, fence, since: Date.now(), ...term(request) })
+  }
+
+  /** A free name goes to the head of its queue, or is forgotten. */
+  function passOn(name: string, entry: Entry): void {
+    if (blockerOf(entry) !== undefined) return
+    for (const [attemptId, { request, wake }] of entry.queue) {
+      entry.queue.delete(attemptId)
+      give(entry, request)
+      wake?.()
+      return
+    }
+    entries.delete(name)
+  }
+
+  return {
+    capabilities,
+
+    async attempt(request) {
+      const { name, attemptId } = request
+      const entry = entryOf(name)
+      // Whoever comes first after an expiry serves the queue, so no waiter depends on a timer here.
+      if (entry.queue.size > 0) passOn(name, entry)
+      const held = blockerOf(entry)
+      if (held === undefined) return grantOf(request, give(entry, request))
+      if (isHolder(held, attemptId)) {
+        entry.held = { ...held, ...term(request) }
+        return grantOf(request, held)
+      }
+      if (request.willWait && !entry.queue.has(attemptId)) entry.queue.set(attemptId, { request })
+      return { busy: true, holder: describe(held), retryInMs: Math.max(1, held.blockedUntil - clock.now()) }
+    },
+
+    async wait(request, maxMs, signal) {
+      const { name, attemptId } = request
+      const waiter = entries.get(name)?.queue.get(attemptId)
+      if (waiter !== undefined && !signal.aborted)
+        await new Promise<void>((resolve) => {
+          const timer = clock.timer(maxMs, done)
+          timer.keepAlive(true)
+          signal.addEventListener('abort', done, { once: true })
+          waiter.wake = done
+          function done(): void {
+            timer.cancel()
+            signal.removeEventListener('abort', done)
+            delete waiter?.wake
+            resolve()
+          }
+        })
+      const held = entries.get(name)?.held
+      return held !== undefined && isHolder(held, attemptId) ? pushedGrant(request, held) : undefined
+    },
+
+    async withdraw({ name, attemptId }) {
+      const entry = entries.get(name)
+      if (entry === undefined) return
+      entry.queue.delete(attemptId)
+      if (entry.held?.attemptId === attemptId) entry.held = undefined
+      passOn(name, entry)
+    },
+
+    async renew(renewals) {
+      return renewals.map(({ grant, ...lengths }) => {
+        const entry = entries.get(grant.name)
+        const held = entry?.held
+        if (entry === undefined || held === undefined || !isHolder(held, grant.attemptId)) return 'lost'
+        entry.held = { ...held, ...term(lengths) }
+        return 'renewed'
+      })
+    },
+
+    async release({ name, attemptId }) {
+      const entry = entries.get(name)
+      if (entry === undefined) return 'released'
+      if (entry.held?.attemptId === attemptId) entry.held = undefined
+      const taken = blockerOf(entry) !== undefined
+      passOn(name, entry)
+      return taken ? 'not-held' : 'released'
+    },
+
+    async adopt(from: Handover, request) {
+      const entry = entries.get(request.name)
+      const held = entry?.held
+      const { attemptId, owner, metadata } = request
+      if (entry === undefined || held === undefined) return 'lost'
+      if (!isHolder(held, from.attemptId) && !isHolder(held, attemptId)) return 'lost'
+      entry.held = { ...held, ...term(request), attemptId, owner, metadata }
+      return grantOf(request, held)
+    },
+
+    async inspect(name) {
+      const entry = entries.get(name)
+      const held = blockerOf(entry)
+      const waiters = entry?.queue.size ?? 0
+      if (held === undefined) return { name, held: false, waiters }
+      const remainingMs = held.blockedUntil - clock.now()
+      return { name, held: true, holder: describe(held), remainingMs, waiters }
+    },
+
+    async close() {},
+  }
+}
+
+function grantOf({ name, attemptId, ttlMs }: AcquireRequest, { fence }: Held): Grant {
+  return { name, attemptId, fence, ttlMs }
+}
+
+function pushedGrant(request: AcquireRequest, held: Held): PushedGrant {
+  return { ...grantOf(request, held), grantedAt: held.grantedAt }
+}
+
+function describe({ owner, fence, metadata, since }: Held): Holder {
+  return { owner, fence, metadata, since }
+}

@@ -1,0 +1,33 @@
+import { LockError } from '@locks/core'
+import type { AdapterFactory } from '@locks/core'
+import { memoryAdapter } from './adapter.ts'
+import type { MemoryCapabilities, MemoryStore } from './adapter.ts'
+
+export type { MemoryCapabilities } from './adapter.ts'
+
+/**
+ * Locks inside this process. Clients made from one `memory()` value exclude each other; another
+ * `memory()` is another store.
+ */
+export function memory(): AdapterFactory<MemoryCapabilities> {
+  const store: MemoryStore = { entries: new Map(), lastFence: 0n }
+  return (host) => memoryAdapter(store, host)
+}
+
+const named = new Map<string, AdapterFactory<MemoryCapabilities>>()
+
+/** `memory:` and `memory:name` share one store per name throughout the process. */
+export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory<MemoryCapabilities> {
+  const { url = 'memory:', ...unknown } = options
+  const [extra] = Object.keys(unknown)
+  if (extra !== undefined) throw invalid(`unknown key ${JSON.stringify(extra)}; known: url`)
+  if (typeof url !== 'string' || !/^memory:[\w.-]*$/.test(url))
+    throw invalid('url must be memory: or memory:name (letters, digits, _ . -)')
+  let factory = named.get(url)
+  if (factory === undefined) named.set(url, (factory = memory()))
+  return factory
+}
+
+function invalid(message: string): LockError {
+  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/memory: ${message}`)
+}

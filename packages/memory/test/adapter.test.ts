@@ -1,0 +1,146 @@
+import type { AcquireRequest, Adapter, Clock, Timer } from '@locks/core'
+import { describe, expect, test } from 'vitest'
+import { memoryAdapter } from '../src/adapter.ts'
+import type { MemoryCapabilities, MemoryStore } from '../src/adapter.ts'
+
+/** Time that moves when told. Timers run when their time has come and somebody moves it. */
+class Hand implements Clock {
+  readonly timers = new Set<{ at: number; fire: () => void }>()
+  #now = 1_000
+
+  now(): number {
+    return this.#now
+  }
+
+  random(): number {
+    return 0.5
+  }
+
+  timer(delayMs: number, fire: () => void): Timer {
+    const entry = { at: this.#now + delayMs, fire }
+    this.timers.add(entry)
+    return { cancel: () => void this.timers.delete(entry), keepAlive: () => undefined }
+  }
+
+  move(ms: number): void {
+    this.#now += ms
+    for (const entry of [...this.timers].sort((a, b) => a.at - b.at))
+      if (entry.at <= this.#now && this.timers.delete(entry)) entry.fire()
+  }
+}
+
+function setUp(): { clock: Hand; store: MemoryStore; adapter: Adapter<MemoryCapabilities> } {
+  const clock = new Hand()
+  const store: MemoryStore = { entries: new Map(), lastFence: 0n }
+  return { clock, store, adapter: memoryAdapter(store, { clientId: 'c', clock, report: () => undefined }) }
+}
+
+function request(attemptId: string, more: Partial<AcquireRequest> = {}): AcquireRequest {
+  const metadata = { host: 'h', pid: 1 }
+  const rest = {
+    owner: attemptId,
+    mode: 'exclusive',
+    ttlMs: 100,
+    lockDelayMs: 0,
+    willWait: true,
+    metadata,
+  } as const
+  return { name: 'a', attemptId, ...rest, ...more }
+}
+
+describe('the store', () => {
+  test('forgets a name that is free, however it came to be free', async () => {
+    const { clock, store, adapter } = setUp()
+    const grant = await adapter.attempt(request('1'))
+    expect(grant).toMatchObject({ fence: 1n })
+    await adapter.release({ name: 'a', attemptId: '1', fence: 1n, ttlMs: 100 })
+    expect(store.entries.size).toBe(0)
+    await adapter.attempt(request('2'))
+    await adapter.attempt(request('3'))
+    await adapter.withdraw(request('3'))
+    await adapter.withdraw(request('2'))
+    expect(store.entries.size).toBe(0)
+    await adapter.inspect('never seen')
+    await adapter.withdraw(request('never seen'))
+    expect(store.entries.size).toBe(0)
+    clock.move(1_000)
+    expect(await adapter.attempt(request('4'))).toMatchObject({ fence: 3n })
+  })
+
+  test('is idempotent per attempt: same fence, fresh ttl', async () => {
+    const { clock, adapter } = setUp()
+    const first = await adapter.attempt(request('1'))
+    clock.move(60)
+    expect(await adapter.attempt(request('1'))).toEqual(first)
+    clock.move(60)
+    expect(await adapter.attempt(request('2'))).toMatchObject({ busy: true, retryInMs: 40 })
+  })
+
+  test('gives a free name to its queue before anybody else, and dates the grant by when it gave it', async () => {
+    const { clock, adapter } = setUp()
+    await adapter.attempt(request('1'))
+    await adapter.attempt(request('2'))
+    const pushed = adapter.wait?.(request('2'), 1_000, new AbortController().signal)
+    clock.move(30)
+    await adapter.release({ name: 'a', attemptId: '1', fence: 1n, ttlMs: 100 })
+    expect(await adapter.attempt(request('3', { willWait: false }))).toMatchObject({ busy: true })
+    clock.move(20)
+    expect(await pushed).toMatchObject({ attemptId: '2', fence: 2n, grantedAt: 1_030 })
+    expect(clock.timers.size).toBe(0)
+  })
+
+  test('serves the queue of an expired holder at the next touch', async () => {
+    const { clock, adapter } = setUp()
+    await adapter.attempt(request('1'))
+    await adapter.attempt(request('2'))
+    clock.move(100)
+    expect(await adapter.attempt(request('3'))).toMatchObject({ busy: true, holder: { owner: '2' } })
+    expect(await adapter.release({ name: 'a', attemptId: '1', fence: 1n, ttlMs: 100 })).toBe('not-held')
+    expect(await adapter.inspect('a')).toMatchObject({ held: true, holder: { owner: '2' }, waiters: 1 })
+  })
+
+  test('does not renew, adopt or revive what is over', async () => {
+    const { clock, adapter } = setUp()
+    const grant = { name: 'a', attemptId: '1', fence: 1n, ttlMs: 100 }
+    await adapter.attempt(request('1'))
+    clock.move(100)
+    expect(await adapter.renew([{ grant, ttlMs: 100, lockDelayMs: 0 }])).toEqual(['lost'])
+    expect(await adapter.adopt?.(grant, request('2'))).toBe('lost')
+    expect(await adapter.inspect('a')).toMatchObject({ held: false })
+    expect(await adapter.attempt(request('1'))).toMatchObject({ fence: 2n })
+  })
+
+  test('a lock delay keeps the name from others, and does not revive its old holder', async () => {
+    const { clock, adapter } = setUp()
+    const grant = { name: 'a', attemptId: '1', fence: 1n, ttlMs: 100 }
+    await adapter.attempt(request('1', { lockDelayMs: 50 }))
+    clock.move(120)
+    expect(await adapter.attempt(request('2', { willWait: false }))).toMatchObject({ busy: true })
+    expect(await adapter.renew([{ grant, ttlMs: 100, lockDelayMs: 50 }])).toEqual(['lost'])
+    expect(await adapter.adopt?.(grant, request('3'))).toBe('lost')
+    clock.move(30)
+    expect(await adapter.attempt(request('2'))).toMatchObject({ fence: 2n })
+  })
+
+  test('a wait ends after its time and by its signal, and leaves no timer or listener', async () => {
+    const { clock, adapter } = setUp()
+    await adapter.attempt(request('1'))
+    await adapter.attempt(request('2'))
+    const controller = new AbortController()
+    const timed = adapter.wait?.(request('2'), 50, controller.signal)
+    clock.move(50)
+    expect(await timed).toBeUndefined()
+    const aborted = adapter.wait?.(request('2'), 50, controller.signal)
+    controller.abort()
+    expect(await aborted).toBeUndefined()
+    expect(clock.timers.size).toBe(0)
+  })
+
+  test('a wait whose signal is aborted already ends at once', async () => {
+    const { clock, adapter } = setUp()
+    await adapter.attempt(request('1'))
+    await adapter.attempt(request('2'))
+    expect(await adapter.wait?.(request('2'), 50, AbortSignal.abort())).toBeUndefined()
+    expect(clock.timers.size).toBe(0)
+  }, 2_000)
+})
