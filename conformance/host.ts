@@ -1,0 +1,19 @@
+import { conformance } from '@locks/core/conformance'
+import type { Subject } from '@locks/core/conformance'
+import { describe, test } from 'vitest'
+import './report/outcome.ts'
+
+/** Hosts the whole suite for one backend in vitest, with what the table at the end of a run needs. */
+export async function hostConformance(subject: Subject): Promise<void> {
+  const cases = await conformance(subject)
+  if (cases.length === 0) throw new Error('the suite has no cases')
+  describe(`conformance: ${subject.name}`, () => {
+    for (const { id, area, title, timeoutMs, untested, run } of cases)
+      test(title, { timeout: timeoutMs }, async ({ task, skip }) => {
+        const rule = { backend: subject.name, area, rule: id }
+        task.meta.locks = untested === undefined ? rule : { ...rule, untested }
+        if (untested !== undefined) skip(untested)
+        await run()
+      })
+  })
+}

@@ -1,0 +1,60 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type * as kit from '@locks/core/conformance'
+
+/** One deliberate bug, as an edit of built code, and the rule that must notice it. */
+export interface Mutant {
+  /** What is wrong with it. */
+  readonly bug: string
+  /** The rule that catches it. */
+  readonly rule: string
+  readonly edits: readonly Edit[]
+}
+
+export interface Edit {
+  /** Package and file below its `dist`, such as `core/hold.js`. */
+  readonly file: string
+  /** Must stand in the file exactly once: a mutant that no longer applies is an error. */
+  readonly find: string
+  readonly replace: string
+}
+
+const packages = fileURLToPath(new URL('../../packages/', import.meta.url))
+
+/** The suite of a mutated copy of the library, run on its memory adapter. */
+export async function breed(edits: readonly Edit[]): Promise<{
+  readonly cases: readonly kit.ConformanceCase[]
+  readonly dispose: () => Promise<void>
+}> {
+  const root = await mkdtemp(join(tmpdir(), 'locks-mutant-'))
+  const home = join(root, 'node_modules', '@locks')
+  for (const name of ['core', 'memory'])
+    for (const part of ['package.json', 'dist'])
+      await cp(join(packages, name, part), join(home, name, part), { recursive: true })
+  for (const edit of edits) await apply(home, edit)
+  const suite: unknown = await import(
+    pathToFileURL(join(home, 'core', 'dist', 'conformance', 'index.js')).href
+  )
+  if (!isKit(suite)) throw new Error('the mutant has no suite')
+  const adapter = join(home, 'memory', 'dist', 'index.js')
+  const cases = await suite.conformance({ name: 'mutant', config: { adapter } })
+  return { cases, dispose: () => rm(root, { recursive: true, force: true }) }
+}
+
+async function apply(home: string, { file, find, replace }: Edit): Promise<void> {
+  const [name = '', ...path] = file.split('/')
+  const target = join(home, name, 'dist', ...path)
+  const text = await readFile(target, 'utf8')
+  const places = text.split(find).length - 1
+  if (places !== 1) throw new Error(`${file}: ${JSON.stringify(find)} stands there ${places} times, not once`)
+  await writeFile(
+    target,
+    text.replace(find, () => replace),
+  )
+}
+
+function isKit(module: unknown): module is typeof kit {
+  return typeof module === 'object' && module !== null && 'conformance' in module
+}

@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'vitest'
+import type { ConformanceCase } from '@locks/core/conformance'
+import { breed } from './mutant.ts'
+import { mutants } from './mutants.ts'
+
+/** Shows that a mutant still is a working library, so that its rule fails for its bug and nothing else. */
+const SANE = 'NAME-1'
+
+function find(cases: readonly ConformanceCase[], id: string): ConformanceCase {
+  const found = cases.find((one) => one.id === id)
+  if (found === undefined) throw new Error(`no rule ${id}`)
+  if (found.untested !== undefined) throw new Error(`${id} is untested on memory: ${found.untested}`)
+  return found
+}
+
+describe('mutants', () => {
+  const rules = [...new Set(mutants.map(({ rule }) => rule))]
+
+  test('the healthy library passes every rule that must catch a mutant', { timeout: 120_000 }, async () => {
+    const { cases, dispose } = await breed([])
+    for (const rule of rules) await find(cases, rule).run()
+    await dispose()
+  })
+
+  for (const { bug, rule, edits } of mutants)
+    test(`${rule} catches: ${bug}`, { timeout: 60_000 }, async () => {
+      const { cases, dispose } = await breed(edits)
+      await find(cases, SANE).run()
+      await expect(find(cases, rule).run()).rejects.toThrow()
+      await dispose()
+    })
+})

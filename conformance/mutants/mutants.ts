@@ -1,0 +1,246 @@
+import type { Edit, Mutant } from './mutant.ts'
+
+const adapter = (find: string, replace: string): Edit => ({ file: 'memory/adapter.js', find, replace })
+const core =
+  (file: string) =>
+  (find: string, replace: string): Edit => ({ file: `core/${file}.js`, find, replace })
+const acquisition = core('acquisition')
+const hold = core('hold')
+const lease = core('lease')
+
+/** Bugs seen in lock libraries, each with the rule that must notice it. */
+export const mutants: readonly Mutant[] = [
+  // What the store owns.
+  {
+    bug: 'no exclusion check',
+    rule: 'ATOM-1',
+    edits: [
+      adapter(
+        'if (held === undefined)\n                return grantOf',
+        'if (true)\n                return grantOf',
+      ),
+    ],
+  },
+  {
+    bug: 'release without owner check',
+    rule: 'OWN-1',
+    edits: [
+      adapter(
+        "return 'released';\n            if (entry.held?.attemptId === attemptId)",
+        "return 'released';\n            if (true)",
+      ),
+    ],
+  },
+  {
+    bug: 'release of an expired lease frees the successor',
+    rule: 'OWN-3',
+    edits: [
+      adapter('async release({ name, attemptId }) {', 'async release({ name, attemptId, fence }) {'),
+      adapter(
+        "return 'released';\n            if (entry.held?.attemptId === attemptId)",
+        "return 'released';\n            if (entry.held?.attemptId === attemptId || fence < entry.held?.fence)",
+      ),
+    ],
+  },
+  {
+    bug: 'renew without owner check',
+    rule: 'OWN-2',
+    edits: [adapter('|| !isHolder(held, grant.attemptId))', ')')],
+  },
+  {
+    bug: 'a renewal brings an expired lease back',
+    rule: 'RENEW-12',
+    edits: [adapter('!isHolder(held, grant.attemptId)', 'held.attemptId !== grant.attemptId')],
+  },
+  {
+    bug: 'no ttl',
+    rule: 'CRASH-4',
+    edits: [
+      adapter(
+        'expiresAt: now + ttlMs, blockedUntil: now + ttlMs + lockDelayMs',
+        'expiresAt: Infinity, blockedUntil: Infinity',
+      ),
+    ],
+  },
+  {
+    bug: 'lock-delay ignored',
+    rule: 'CRASH-5',
+    edits: [adapter('blockedUntil: now + ttlMs + lockDelayMs', 'blockedUntil: now + ttlMs')],
+  },
+  {
+    bug: 'own lost reply blocks the retry',
+    rule: 'LOST-1',
+    edits: [adapter('if (isHolder(held, attemptId)) {', 'if (false) {')],
+  },
+  {
+    bug: 'idempotent retry without a fresh ttl',
+    rule: 'LOST-3',
+    edits: [adapter('entry.held = { ...held, ...term(request) };', '')],
+  },
+  {
+    bug: 'last come, first served',
+    rule: 'WAIT-11',
+    edits: [adapter('of entry.queue) {', 'of [...entry.queue].reverse()) {')],
+  },
+  {
+    bug: 'a lease can be resumed twice',
+    rule: 'HAND-2',
+    edits: [adapter('if (!isHolder(held, from.attemptId) && !isHolder(held, attemptId))', 'if (false)')],
+  },
+  {
+    bug: 'names that differ in case are one name',
+    rule: 'NAME-2',
+    edits: [
+      adapter(
+        'let entry = entries.get(name);',
+        'name = name.toLowerCase();\n        let entry = entries.get(name);',
+      ),
+    ],
+  },
+
+  // Fences.
+  { bug: 'constant fence', rule: 'FENCE-1', edits: [adapter('++store.lastFence;', '1n;')] },
+  {
+    bug: 'random fence',
+    rule: 'FENCE-1',
+    edits: [adapter('++store.lastFence;', 'BigInt(Math.floor(Math.random() * 2 ** 40));')],
+  },
+  {
+    bug: 'fence starts again when the name was idle, as a sequence node does under a new parent',
+    rule: 'FENCE-10',
+    edits: [adapter('++store.lastFence;', '(entry.last = (entry.last ?? 0n) + 1n);')],
+  },
+  {
+    bug: 'fence drawn before the wait',
+    rule: 'FENCE-8',
+    edits: [
+      adapter(
+        'const { name, attemptId } = request;\n            const entry = entryOf',
+        'const { name, attemptId } = request;\n            request.early ??= ++store.lastFence;\n            const entry = entryOf',
+      ),
+      adapter('const fence = ++store.lastFence;', 'const fence = request.early;'),
+    ],
+  },
+  {
+    bug: 'fence read back from the shared counter',
+    rule: 'FENCE-11',
+    edits: [
+      adapter(
+        'entry.held = { ...held, ...term(request) };\n                return grantOf(request, held);',
+        'entry.held = { ...held, ...term(request) };\n                return grantOf(request, { fence: store.lastFence });',
+      ),
+    ],
+  },
+
+  // What holding means.
+  {
+    bug: 'deadline counted from the reply',
+    rule: 'RENEW-9',
+    edits: [acquisition('this.#take(answer, sentAt)', 'this.#take(answer, clock.now())')],
+  },
+  {
+    bug: 'a grant slower than its ttl is returned as held',
+    rule: 'RENEW-10',
+    edits: [acquisition('if (this.#client.clock.now() < grantedAt + validMs(grant.ttlMs))', 'if (true)')],
+  },
+  {
+    bug: 'no validity check before a protected write',
+    rule: 'PAUSE-2',
+    edits: [hold('if (this.live && this.#client.clock.now() >= this.#deadline)', 'if (false)')],
+  },
+  {
+    bug: 'renewal failure taken for success',
+    rule: 'RENEW-5',
+    edits: [hold("if (outcome === 'unknown') {", 'if (false) {')],
+  },
+  {
+    bug: 'a definite loss is tried again instead of believed',
+    rule: 'RENEW-4',
+    edits: [hold("if (outcome === 'lost')", 'if (false)')],
+  },
+  {
+    bug: 'the signal never aborts',
+    rule: 'RENEW-3',
+    edits: [hold('outsideScopes(() => this.#controller?.abort(this.#ended));', ';')],
+  },
+  {
+    bug: 'renewal goes on after release',
+    rule: 'RENEW-8',
+    edits: [
+      hold('this.#client.alarms.cancel(this);', ''),
+      core('renewer')('filter((hold) => hold.live)', 'filter(() => true)'),
+      hold("return this.#state === 'held' || this.#state === 'jeopardy';", 'return true;'),
+    ],
+  },
+  {
+    bug: 'a fixed lease is renewed',
+    rule: 'RENEW-2',
+    edits: [hold('this.#renew = settings.renew;', 'this.#renew = true;')],
+  },
+  {
+    bug: 're-entry freed by the first release',
+    rule: 'REEN-2',
+    edits: [lease('if (hold.leases === 0)', 'if (true)')],
+  },
+  {
+    bug: 'the async context is the owner: branches share what either takes',
+    rule: 'REEN-7',
+    edits: [
+      core('scope')(
+        'const scope = { client, hold, outer: scopes.getStore(), active: true };',
+        'const outer = scopes.getStore();\n    const scope = { client, hold, outer, active: true, taken: [] };\n    outer?.taken.push(scope);',
+      ),
+      core('scope')(
+        'const { hold, active } = scope;',
+        'const { hold, active } = scope.taken.find((one) => one.active && one.hold.grant.name === name) ?? scope;',
+      ),
+    ],
+  },
+
+  // Waiting, failing, ending.
+  {
+    bug: 'no poll behind a lost notification',
+    rule: 'WAIT-13',
+    edits: [acquisition('startedAt + maxMs + WAIT_GRACE_MS', 'Infinity')],
+  },
+  {
+    bug: 'every local task contends at the store',
+    rule: 'WAIT-9',
+    edits: [core('slot')('if (this.#idle() && this.#waiting.size === 0)', 'if (this.#hold === undefined)')],
+  },
+  {
+    bug: 'abort leaves the grant behind',
+    rule: 'LOST-6',
+    edits: [
+      acquisition('clean ? undefined : this.#client.undo(this.#request)', 'undefined'),
+      acquisition(
+        'if (!this.#pending)\n                    void this.#client.undo(request);',
+        'if (!this.#pending)\n                    void 0;',
+      ),
+      acquisition(
+        'else\n                    void this.#client.undo(request);',
+        'else\n                    void 0;',
+      ),
+    ],
+  },
+  {
+    bug: 'owner id reused across acquires',
+    rule: 'OWN-10',
+    edits: [core('client')('++this.#attempts', '1')],
+  },
+  {
+    bug: 'outage reported as busy',
+    rule: 'ERR-1',
+    edits: [acquisition('return this.abandon(this.#outage(error));', 'return this.#refuse(undefined);')],
+  },
+  {
+    bug: 'a lock lost during the callback does not surface',
+    rule: 'ERR-10',
+    edits: [core('lock')('if (loss !== undefined)\n            throw loss;', '')],
+  },
+  {
+    bug: 'waiters outlive the client',
+    rule: 'HYG-2',
+    edits: [core('slot')('one.abandon(error);', ';')],
+  },
+]

@@ -1,0 +1,76 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+/** Every TypeScript snippet of the documentation is compiled as it stands, and run unless a test runner must host it. */
+const root = join(import.meta.dirname, '../..')
+const run = promisify(execFile)
+
+const pages = await pagesOf(['README.md', 'docs', 'packages'])
+const snippets = (await Promise.all(pages.map(snippetsOf))).flat()
+let folder: string
+
+beforeAll(async () => {
+  const cache = join(import.meta.dirname, '../.cache')
+  await mkdir(cache, { recursive: true })
+  folder = await mkdtemp(join(cache, 'snippets-'))
+  for (const { id, code } of snippets) await writeFile(join(folder, `${id}.ts`), code)
+  const config = {
+    extends: join(root, 'tsconfig.base.json'),
+    compilerOptions: { outDir: 'out', lib: ['esnext'], rewriteRelativeImportExtensions: true },
+    include: ['*.ts'],
+  }
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config))
+  await writeFile(join(folder, 'package.json'), '{ "type": "module" }')
+}, 60_000)
+
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+describe('documentation', () => {
+  test('has snippets to check', () => expect(snippets.length).toBeGreaterThan(5))
+
+  test('every TypeScript snippet compiles', { timeout: 120_000 }, () => {
+    const tsc = join(root, 'node_modules/typescript/bin/tsc')
+    const { stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' })
+    expect(stdout).toBe('')
+  })
+
+  for (const { id, page, code } of snippets)
+    if (!code.includes("from 'vitest'"))
+      test(`${page}: snippet ${id} runs`, { timeout: 60_000 }, async () => {
+        await run(process.execPath, [join(folder, 'out', `${id}.js`)], { cwd: folder, timeout: 50_000 })
+      })
+})
+
+interface Snippet {
+  readonly page: string
+  readonly id: string
+  readonly code: string
+}
+
+async function snippetsOf(page: string): Promise<Snippet[]> {
+  const text = await readFile(join(root, page), 'utf8')
+  return [...text.matchAll(/^```ts\n([^]*?)^```/gm)].map(([, code = ''], n) => ({
+    page,
+    id: `${page.replaceAll(/\W+/g, '-')}-${n + 1}`,
+    code,
+  }))
+}
+
+async function pagesOf(places: readonly string[]): Promise<string[]> {
+  const found = await Promise.all(
+    places.map(async (place) => {
+      if (place.endsWith('.md')) return [place]
+      const entries = await readdir(join(root, place), { withFileTypes: true })
+      const wanted = entries.filter(({ name }) => name !== 'node_modules' && name !== 'dist')
+      return pagesOf(
+        wanted
+          .filter((entry) => entry.isDirectory() || entry.name.endsWith('.md'))
+          .map(({ name }) => `${place}/${name}`),
+      )
+    }),
+  )
+  return found.flat()
+}
