@@ -1,0 +1,9 @@
+import { selectedKinds } from './families.ts'
+import { prepareServices } from './prepare.ts'
+
+/** For `globalSetup` of vitest: whatever must be installed or pulled is, before the clock of any test runs. */
+export async function setup(): Promise<void> {
+  const sources = await prepareServices(selectedKinds())
+  const list = [...sources].map(([kind, source]) => `${kind} (${source})`).join(', ')
+  if (list !== '') process.stderr.write(`locks: real servers for this run: ${list}\n`)
+}

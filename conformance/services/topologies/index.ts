@@ -1,0 +1,18 @@
+import type { ServiceKind } from '../service.ts'
+import { redisCluster } from './redis-cluster.ts'
+import { redisIndependent } from './redis-independent.ts'
+import { redisSentinel } from './redis-sentinel.ts'
+import { mariadb, postgres, redis, zookeeper } from './single.ts'
+import type { Topology } from './topology.ts'
+import { zookeeperEnsemble } from './zookeeper-ensemble.ts'
+
+export const topologies: Readonly<Record<ServiceKind, Topology>> = {
+  redis,
+  'redis-independent': redisIndependent,
+  'redis-sentinel': redisSentinel,
+  'redis-cluster': redisCluster,
+  postgres,
+  mariadb,
+  zookeeper,
+  'zookeeper-ensemble': zookeeperEnsemble,
+}
