@@ -189,9 +189,12 @@ export class Acquisition implements Alarm {
     const waiting = (this.#waiting = new AbortController())
     const startedAt = clock.now()
     const woken = (this.#underWay = adapter.wait(request, maxMs, waiting.signal))
+    // From then on a wait that goes on is a store that owes an answer.
+    this.#silentSince = startedAt + maxMs
     const pushed = await this.#until(startedAt + maxMs + WAIT_GRACE_MS, woken)
     this.#underWay = undefined
     if (pushed !== undefined) return this.#take(pushed, pushed.grantedAt)
+    if (clock.now() < startedAt + maxMs) this.#silentSince = undefined
     waiting.abort()
     const dropLate = (late: PushedGrant | undefined): void => {
       const wanted = this.#pending || this.#client.holds.has(request.attemptId)

@@ -8,13 +8,13 @@ import type { Hold } from './hold.ts'
 import type { Settings } from './options.ts'
 import { Renewer } from './renewer.ts'
 import { Slot } from './slot.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost } from './spi.ts'
+import type { AcquireRequest, Adapter, AdapterFactory } from './spi.ts'
 import { callStore } from './store-call.ts'
 
 const host = hostname()
 
 /** What the parts of one client share. Private to core; programs see `Locks`. */
-export class Client implements AdapterHost {
+export class Client {
   readonly clientId: string = randomUUID()
   readonly clock: Clock
   readonly storeTimeoutMs: number
@@ -33,7 +33,11 @@ export class Client implements AdapterHost {
     this.clock = clock
     this.storeTimeoutMs = storeTimeoutMs
     this.alarms = new Alarms(clock)
-    this.adapter = factory(this)
+    this.adapter = factory({
+      clientId: this.clientId,
+      clock,
+      report: (state, attemptId) => this.#report(state, attemptId),
+    })
   }
 
   request(name: string, settings: Settings): AcquireRequest {
@@ -65,7 +69,7 @@ export class Client implements AdapterHost {
     if (this.#slots.get(slot.name) === slot) this.#slots.delete(slot.name)
   }
 
-  report(state: 'ok' | 'jeopardy' | 'lost', attemptId?: string): void {
+  #report(state: 'ok' | 'jeopardy' | 'lost', attemptId: string | undefined): void {
     const one = attemptId === undefined ? undefined : this.holds.get(attemptId)
     const concerned = attemptId === undefined ? [...this.holds.values()] : one ? [one] : []
     for (const hold of concerned) hold.reported(state)

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
-import { isAbsolute, join } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { isLockError, LockError } from './errors.ts'
 import { createLocks } from './locks.ts'
 import type { Locks } from './locks.ts'
 import type { LocksOptions } from './options.ts'
@@ -60,26 +61,39 @@ async function importAdapter(specifier: string): Promise<AdapterModule> {
     throw invalid(
       'adapter must be a package name or a module path, not a URL; pass a URL as the config itself',
     )
-  const module: unknown = await import(resolve(specifier))
+  let module: unknown
+  try {
+    module = await import(resolve(specifier))
+  } catch (error) {
+    if (isLockError(error)) throw error
+    const why = error instanceof Error ? error.message : 'unknown error'
+    throw new LockError('LOCK_INVALID_ARGUMENT', `cannot load adapter ${JSON.stringify(specifier)}: ${why}`, {
+      cause: error,
+    })
+  }
   if (!isAdapterModule(module))
     throw invalid(`module ${JSON.stringify(specifier)} is no adapter: it must export a function fromConfig`)
   return module
 }
 
-/** Paths and packages are the program's, not core's: with strict installs core cannot see an adapter itself. */
+/**
+ * Paths and packages are the program's: with strict installs core cannot see an adapter itself. They
+ * are looked for from the working directory, then from the program's own, then from here.
+ */
 function resolve(specifier: string): string {
   if (specifier.startsWith('file:')) return specifier
-  try {
-    const from = createRequire(join(process.cwd(), 'package.json'))
-    return pathToFileURL(from.resolve(specifier)).href
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    // A package for `import` only: that cannot be resolved from elsewhere, but perhaps from here.
-    if (code === 'ERR_PACKAGE_PATH_NOT_EXPORTED') return specifier
-    throw invalid(
-      `cannot find adapter ${JSON.stringify(specifier)}: install it (npm install ${specifier}) or check the path`,
-    )
+  for (const folder of [process.cwd(), dirname(process.argv[1] ?? ''), import.meta.dirname]) {
+    try {
+      return pathToFileURL(createRequire(join(folder, 'package.json')).resolve(specifier)).href
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined
+      // A package for `import` only: that cannot be resolved from elsewhere, but perhaps from here.
+      if (code === 'ERR_PACKAGE_PATH_NOT_EXPORTED') return specifier
+    }
   }
+  throw invalid(
+    `cannot find adapter ${JSON.stringify(specifier)}: install it (npm install ${specifier}) or check the path`,
+  )
 }
 
 function isAdapterModule(module: unknown): module is AdapterModule {

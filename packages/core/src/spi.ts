@@ -13,6 +13,8 @@ import type { Clock } from './clock.ts'
  *   "busy", "lost" or "not-held" for want of an answer.
  * - It MUST NOT put a password into an error, nor an object that carries one.
  * - It SHOULD settle on its own within a few seconds. Core survives one that never does.
+ * - Core keeps the process alive while somebody waits for an outcome. An adapter's own sockets and
+ *   timers SHOULD NOT: a server that hangs would keep a finished program from ending.
  * - Expiry is decided by the store's own time, never by a client's wall clock.
  */
 export interface Adapter<C extends Capabilities = Capabilities> {
@@ -57,7 +59,8 @@ export interface Adapter<C extends Capabilities = Capabilities> {
   /**
    * Frees the name if and only if `grant.attemptId` still holds it. Answers `not-held` when the name
    * has gone to somebody else. When nobody holds it, `released` is right: so a release that is
-   * repeated after a lost reply succeeds.
+   * repeated after a lost reply succeeds. `not-held` MUST be certain: where the client library may
+   * have sent the call twice by itself, and a successor came in between, reject; core asks again.
    */
   release(grant: Grant): Promise<'released' | 'not-held'>
 
@@ -90,7 +93,7 @@ export interface AdapterHost {
    * connection broke), without one of every hold of the client (the session).
    * `jeopardy`: validity is in doubt. `ok`: not any more. `lost`: definitely gone.
    */
-  report(state: 'ok' | 'jeopardy' | 'lost', attemptId?: string): void
+  readonly report: (state: 'ok' | 'jeopardy' | 'lost', attemptId?: string) => void
 }
 
 export interface AcquireRequest {

@@ -124,7 +124,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
           function done(): void {
             timer.cancel()
             signal.removeEventListener('abort', done)
-            delete waiter?.wake
+            if (waiter?.wake === done) delete waiter.wake
             resolve()
           }
         })

@@ -59,8 +59,11 @@ const calls: Calls = {
     recorder.record({ ...held, type: 'acquire-called' })
     recorder.record({ ...held, type: 'granted', deadline: recorder.deadline(() => lease.remainingMs) })
     void (async () => {
-      while (lease.state === 'held' || lease.state === 'jeopardy') {
-        recorder.record({ ...held, type: 'renewed', deadline: recorder.deadline(() => lease.remainingMs) })
+      for (;;) {
+        const deadline = recorder.deadline(() => lease.remainingMs)
+        // Lost by now, it may have had no deadline left to read.
+        if (lease.state !== 'held' && lease.state !== 'jeopardy') break
+        recorder.record({ ...held, type: 'renewed', deadline })
         const t = recorder.now()
         try {
           lease.assertHeld()

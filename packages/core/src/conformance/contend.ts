@@ -43,7 +43,10 @@ async function contendTask(locks: Locks, task: string, options: ContendOptions):
     try {
       const seen = counter.read()
       await turn()
-      recorder.record({ ...held, type: 'renewed', deadline: deadlineOf(lease, recorder) })
+      const deadline = deadlineOf(lease, recorder)
+      // A lost lease has no deadline left to read.
+      lease.assertHeld()
+      recorder.record({ ...held, type: 'renewed', deadline })
       const t = recorder.now()
       lease.assertHeld()
       counter.write(seen + 1)

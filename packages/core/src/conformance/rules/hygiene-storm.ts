@@ -4,7 +4,7 @@ import type { Lease } from '../../lease.ts'
 import type { AdapterMethod, Fault } from '../faulty-adapter.ts'
 import type { TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
-import { soonFree } from './observe.ts'
+import { pass, soonFree } from './observe.ts'
 
 const seed = 20_260_101
 
@@ -42,7 +42,9 @@ export const storm: Rule = {
       return picked
     }
     const faults = faultsOf(h.ms(20))
-    const options = { storeTimeoutMs: h.ms(100), waitMs: h.ms(80) }
+    // Short enough that some are renewed.
+    const ttlMs = Math.max(h.capabilities.minTtlMs, Math.floor(h.ttlMs / 4))
+    const options = { ttlMs, storeTimeoutMs: h.ms(100), waitMs: h.ms(80) }
     const clients = await Promise.all(Array.from({ length: 3 }, () => h.client(options)))
     const names = [h.name(), h.name(), h.name()]
     const latest = new Map<string, Lease>()
@@ -55,7 +57,7 @@ export const storm: Rule = {
         const state = latest.get(lease.name)?.state
         assert.ok(state !== 'held' && state !== 'jeopardy', `two holders of ${lease.name}`)
         latest.set(lease.name, lease)
-        await new Promise((resolve) => setImmediate(resolve))
+        await pass(pick([0, 0, ttlMs / 2]))
         await lease.release()
       } catch (error) {
         if (!isLockError(error)) throw error

@@ -65,16 +65,18 @@ export const wireLosses: readonly Rule[] = [
     title:
       'connections reset in mid-request lose no update, let in no second holder and leave nothing behind',
     kind: 'stochastic',
-    needs: ['wire'],
+    needs: ['wire', 'fencing'],
     timeoutMs: 60_000,
     async run(h) {
-      const [shaky, steady] = [await wired(h), await h.client()]
+      // Too long a lease to wait for: a lost grant would end a wait behind it in LOCK_TIMEOUT.
+      const lasting = { ttlMs: h.ttlMs * 30 }
+      const [shaky, steady] = [await wired(h, lasting), await h.client(lasting)]
       const names = [h.name(), h.name(), h.name()]
       const directory = await h.directory()
       let [grants, resets] = [0, 0]
       shaky.locks.on('acquire', () => {
         grants += 1
-        if (grants % 10 !== 0) return
+        if (grants % 5 !== 0) return
         resets += 1
         shaky.proxy.reset()
       })

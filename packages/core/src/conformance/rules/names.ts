@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import type { Capabilities } from '../../capabilities.ts'
 import { createLocks } from '../../locks.ts'
 import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES } from '../../options.ts'
+import type { Adapter } from '../../spi.ts'
 import type { Faults } from '../faulty-adapter.ts'
 import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'
@@ -22,12 +24,27 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** For a client that must not come into being. */
+function unusedAdapter(capabilities: Capabilities): Adapter {
+  const touched = (): Promise<never> => Promise.reject(new Error('the store was asked'))
+  const close = (): Promise<void> => Promise.resolve()
+  return {
+    capabilities,
+    attempt: touched,
+    withdraw: touched,
+    renew: touched,
+    release: touched,
+    inspect: touched,
+    close,
+  }
+}
+
 /** Fails the rule unless every way to give these options refuses them before anything is touched. */
 async function refuses(h: Harness, allOptions: readonly unknown[], naming?: string): Promise<void> {
   const { locks, faults } = await h.client()
   const name = h.name()
   const lock = locks.lock(name)
-  const { adapter } = h.adapter()
+  const unused = unusedAdapter(h.capabilities)
   const body = (): void => assert.fail('the callback ran')
   for (const options of allOptions) {
     const outcomes = [
@@ -36,7 +53,7 @@ async function refuses(h: Harness, allOptions: readonly unknown[], naming?: stri
       untyped(lock, 'with', options, body),
       untyped(locks, 'with', name, options, body),
     ]
-    if (isRecord(options)) outcomes.push(untyped({ createLocks }, 'createLocks', () => adapter, options))
+    if (!Array.isArray(options)) outcomes.push(untyped({ createLocks }, 'createLocks', () => unused, options))
     // It takes neither of these, good or bad.
     const alien = isRecord(options) && ('waitMs' in options || 'retry' in options)
     if (!alien) outcomes.push(untyped(lock, 'tryAcquire', options))

@@ -81,8 +81,10 @@ export async function recordedHold(
   const deadline = (): number => recorder.deadline(() => lease.remainingMs)
   recorder.record({ ...held, type: 'granted', deadline: deadline() })
   await body(lease)
+  const renewed = deadline()
+  // A lost lease has no deadline left to read.
   lease.assertHeld()
-  recorder.record({ ...held, type: 'renewed', deadline: deadline() })
+  recorder.record({ ...held, type: 'renewed', deadline: renewed })
   recorder.record({ ...held, type: 'release-called' })
   await lease.release()
   recorder.record({ ...held, type: 'released' })

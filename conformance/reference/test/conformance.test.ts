@@ -1,0 +1,13 @@
+import { startReferenceServer } from '@locks/reference'
+import { afterAll } from 'vitest'
+import { hostConformance } from '../../host.ts'
+
+const server = await startReferenceServer()
+afterAll(() => server.stop())
+
+await hostConformance({
+  name: 'reference',
+  config: server.config,
+  wire: { target: server, via: server.via },
+  server,
+})
