@@ -1,0 +1,201 @@
+import type { HistoryEvent } from './history.ts'
+
+/** The invariants that a history can show. */
+export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I6' | 'I10' | 'I11'
+
+type Of<T extends HistoryEvent['type']> = Extract<HistoryEvent, { readonly type: T }>
+type Act = Extract<HistoryEvent, { readonly task: string }>
+type ResourceAnswer = Of<'resource-accepted' | 'resource-rejected'>
+export type Report = (invariant: Invariant, message: string, ...events: HistoryEvent[]) => void
+
+export interface Span {
+  readonly from: number
+  until: number
+}
+
+/** Valid from the grant until the first of last release called, loss, crash and deadline. */
+export interface Hold extends Span {
+  readonly owner: string
+  readonly calledAt: number
+  readonly granted: Of<'granted'>
+  endedBy: 'release' | 'loss' | 'crash' | undefined
+  deadline: number
+  /** From here on the store has no reason to keep others out. */
+  freeFrom: number
+  /** Leases nobody tried to give back yet, and leases whose release is not confirmed yet. */
+  leases: number
+  unconfirmed: number
+  partlyReleased: HistoryEvent | undefined
+}
+
+export interface Wait extends Span {
+  readonly owner: string
+  readonly called: Of<'acquire-called'>
+  granted: boolean
+  contended: boolean
+}
+
+export interface Fault extends Span {
+  readonly begin: Of<'fault'>
+}
+
+export interface NameHistory {
+  readonly holds: Hold[]
+  readonly waits: Wait[]
+  readonly minted: Map<bigint, Hold>
+  highestAccepted: ResourceAnswer | undefined
+}
+
+export interface Replay {
+  readonly names: ReadonlyMap<string, NameHistory>
+  readonly faults: readonly Fault[]
+  readonly until: number
+}
+
+/** The violations of a history, its events in any order; none means that every invariant asked for held. */
+
+export function replayHistory(unordered: readonly HistoryEvent[], report: Report = () => undefined): Replay {
+  const events = unordered.toSorted((a, b) => a.t - b.t)
+  const names = new Map<string, NameHistory>()
+  const faults: Fault[] = []
+  const holdOf = new Map<string, Hold>()
+  const waitOf = new Map<string, Wait>()
+  const dead = new Set<string>()
+
+  function historyOf(name: string): NameHistory {
+    const history = names.get(name) ?? { holds: [], waits: [], minted: new Map(), highestAccepted: undefined }
+    names.set(name, history)
+    return history
+  }
+
+  function onCalled(event: Of<'acquire-called'>): void {
+    const { holds, waits } = historyOf(event.name)
+    const last = holds.at(-1)
+    const owner = ownerOf(event)
+    const contended = last !== undefined && last.until > event.t && last.owner !== owner
+    const wait: Wait = { owner, called: event, from: event.t, until: Infinity, granted: false, contended }
+    waits.push(wait)
+    waitOf.set(waitKey(event), wait)
+  }
+
+  function onWaitEnd(event: Of<'granted' | 'acquire-failed'>): Wait | undefined {
+    const wait = waitOf.get(waitKey(event))
+    waitOf.delete(waitKey(event))
+    if (wait) Object.assign(wait, { until: event.t, granted: event.type === 'granted' })
+    return wait
+  }
+
+  function onGranted(event: Of<'granted'>): void {
+    const calledAt = onWaitEnd(event)?.from ?? event.t
+    const known = holdOf.get(holdKey(event))
+    if (known && !known.endedBy) {
+      known.leases += 1
+      known.unconfirmed += 1
+      known.deadline = known.until = known.freeFrom = event.deadline
+      return
+    }
+    const { holds, minted } = historyOf(event.name)
+    const owner = ownerOf(event)
+    const { t, deadline, fence } = event
+    const state = { endedBy: undefined, leases: 1, unconfirmed: 1, partlyReleased: undefined }
+    const hold: Hold = {
+      owner,
+      calledAt,
+      granted: event,
+      from: t,
+      until: deadline,
+      deadline,
+      freeFrom: deadline,
+      ...state,
+    }
+    // The kill was on its way while the victim wrote its last lines.
+    if (dead.has(event.process)) end(hold, 'crash', t)
+    const twin = minted.get(fence)
+    if (twin) report('I2', `fence ${fence} was granted to two holds of ${event.name}`, twin.granted, event)
+    minted.set(fence, hold)
+    holds.push(hold)
+    holdOf.set(holdKey(event), hold)
+    for (const wait of waitOf.values())
+      if (wait.called.name === event.name && wait.owner !== owner) wait.contended = true
+  }
+
+  function onHeld(
+    event: Of<'renewed' | 'release-called' | 'released' | 'release-failed' | 'lost' | 'protected'>,
+  ): void {
+    const hold = holdOf.get(holdKey(event))
+    const who = `${ownerOf(event)} with fence ${event.fence} of ${event.name}`
+    if (event.type === 'protected') {
+      if (!hold) report('I3', `${who} acts under a fence that was not granted to it`, event)
+      else if (event.t >= hold.deadline || hold.endedBy === 'release' || hold.endedBy === 'loss')
+        report('I4', `${who} acts after its ${hold.endedBy ?? 'deadline'}`, hold.granted, event)
+    } else if (event.type === 'released') {
+      if (!hold?.unconfirmed) return report('I10', `${who} was released more often than granted`, event)
+      hold.unconfirmed -= 1
+      if (hold.unconfirmed === 0) hold.freeFrom = event.t
+    } else if (hold && !hold.endedBy) {
+      if (event.type === 'renewed') hold.deadline = hold.until = hold.freeFrom = event.deadline
+      if (event.type === 'lost') end(hold, 'loss', event.t)
+      if (event.type !== 'release-called') return
+      hold.leases -= 1
+      if (hold.leases === 0) end(hold, 'release', event.t)
+      else hold.partlyReleased ??= event
+    }
+  }
+
+  function onResource(event: ResourceAnswer): void {
+    if (event.type === 'resource-rejected') return
+    const history = historyOf(event.name)
+    const highest = history.highestAccepted
+    const what = `the resource of ${event.name} accepted fence ${event.fence}`
+    if (!history.minted.has(event.fence)) report('I3', `${what}, which nobody was granted`, event)
+    if (highest && event.fence < highest.fence) report('I3', `${what} after ${highest.fence}`, highest, event)
+    else history.highestAccepted = event
+  }
+
+  function onFault(event: Of<'fault'>): void {
+    if (event.phase === 'begin') {
+      faults.push({ begin: event, from: event.t, until: Infinity })
+      return
+    }
+    const same = ({ begin, until }: Fault): boolean =>
+      until === Infinity && begin.label === event.label && begin.name === event.name
+    const fault = faults.findLast(same)
+    if (fault) fault.until = event.t
+  }
+
+  function onCrash({ victim, t }: Of<'crash'>): void {
+    dead.add(victim)
+    for (const hold of holdOf.values())
+      if (hold.granted.process === victim && hold.until > t) end(hold, 'crash', t)
+    for (const wait of waitOf.values()) if (wait.called.process === victim) wait.until = t
+  }
+
+  for (const event of events) {
+    if (event.type === 'acquire-called') onCalled(event)
+    else if (event.type === 'acquire-failed') onWaitEnd(event)
+    else if (event.type === 'granted') onGranted(event)
+    else if (event.type === 'crash') onCrash(event)
+    else if (event.type === 'fault') onFault(event)
+    else if ('task' in event) onHeld(event)
+    else onResource(event)
+  }
+  return { names, faults, until: events.at(-1)?.t ?? 0 }
+}
+
+function end(hold: Hold, by: Hold['endedBy'], t: number): void {
+  if (hold.endedBy) return
+  hold.endedBy = by
+  hold.until = Math.min(hold.until, t)
+}
+
+function ownerOf(event: Act): string {
+  return `${event.process}/${event.owner ?? event.task}`
+}
+
+function waitKey(event: Act): string {
+  return JSON.stringify([event.name, event.process, event.task])
+}
+
+function holdKey(event: Act & { readonly fence: bigint }): string {
+  return JSON.stringify([event.name, ownerOf(event), event.fence.toString()])
+}
