@@ -1,0 +1,85 @@
+import { isLockError, openLocks } from '@locks/core'
+import { startReferenceServer } from '@locks/reference'
+
+/** What makes the demo end with one line instead of a stack. */
+export class Unusable extends Error {}
+
+/**
+ * @typedef {object} Backend
+ * @property {string} title
+ * @property {import('@locks/core').LocksConfig} config
+ * @property {import('@locks/core').Capabilities} capabilities
+ * @property {() => Promise<void>} stop
+ */
+
+/**
+ * The backend of that URL, or a private one for this run. It has answered once when this returns.
+ *
+ * @param {string | undefined} url
+ * @returns {Promise<Backend>}
+ */
+export async function openBackend(url) {
+  const { title, config, stop } = url === undefined ? await privateBackend() : publicBackend(url)
+  try {
+    return { title, config, stop, capabilities: await probe(title, config) }
+  } catch (error) {
+    await stop()
+    if (isLockError(error) || error instanceof Unusable) throw new Unusable(error.message, { cause: error })
+    throw error
+  }
+}
+
+async function privateBackend() {
+  const { config, stop } = await startReferenceServer()
+  return { title: 'a private server for this run', config, stop }
+}
+
+/** @param {string} url */
+function publicBackend(url) {
+  const config = url.startsWith('{') ? parse(url) : url
+  return { title: titleOf(config), config, stop: async () => undefined }
+}
+
+/**
+ * @param {string} json
+ * @returns {Exclude<import('@locks/core').LocksConfig, string>}
+ */
+function parse(json) {
+  try {
+    return JSON.parse(json)
+  } catch (error) {
+    throw new Unusable('--url is neither a URL nor the JSON of a config', { cause: error })
+  }
+}
+
+/** No more of it than this: it may carry a password. @param {import('@locks/core').LocksConfig} config */
+function titleOf(config) {
+  if (typeof config === 'object') return config.adapter
+  const { protocol, host } = URL.canParse(config) ? new URL(config) : { protocol: 'an unknown URL', host: '' }
+  return host === '' ? protocol : `${protocol}//${host}`
+}
+
+/**
+ * @param {string} title
+ * @param {import('@locks/core').LocksConfig} config
+ */
+async function probe(title, config) {
+  const locks = await openLocks(config)
+  try {
+    const { capabilities } = locks
+    if (capabilities.scope === 'process')
+      throw new Unusable(
+        `${title} keeps its locks inside one process; the demo needs a backend that processes can share`,
+      )
+    if (capabilities.fencing === 'none')
+      throw new Unusable(`${title} gives no fences; the demo shows what they are for`)
+    await locks.inspect('demo-probe')
+    return capabilities
+  } catch (error) {
+    if (isLockError(error, 'LOCK_UNAVAILABLE'))
+      throw new Unusable(`cannot reach the backend ${title}: ${error.message}`, { cause: error })
+    throw error
+  } finally {
+    await locks.close()
+  }
+}

@@ -1,0 +1,49 @@
+import { randomUUID } from 'node:crypto'
+import { hire } from './staff.mjs'
+import { warehouseAt } from './warehouse-client.mjs'
+
+const SHOPS = 4
+const TTL_MS = 2_000
+
+/**
+ * @typedef {Awaited<ReturnType<typeof setStage>>} Stage
+ * @typedef {{ held: boolean, claim: string }} Claim what is said of a run, and whether it was so
+ * @typedef {(stage: Stage) => Promise<Claim[]>} Act
+ */
+
+/**
+ * One warehouse and some shops, each a process of its own, all sharing one lock.
+ *
+ * @param {import('./backend.mjs').Backend} backend
+ */
+export async function setStage({ config, capabilities }) {
+  const keeper = hire('warehouse.mjs', 'warehouse')
+  const shops = Array.from({ length: SHOPS }, (_, n) => hire('shop.mjs', `shop ${n + 1}`))
+  const { port } = await keeper.next('ready')
+  // Of its own for each run: the backend may be everybody's.
+  const lock = `demo-stock-${randomUUID()}`
+  const ttlMs = Math.max(TTL_MS, capabilities.minTtlMs)
+  const opened = shops.map((shop) => shop.next('opened'))
+  shops.forEach((shop, n) => shop.tell({ task: 'open', shop: n + 1, config, port, lock, ttlMs }))
+  await Promise.all(opened)
+  return {
+    shops,
+    keeper,
+    warehouse: warehouseAt(port),
+    /** What the next holder may be late by: its poll, and a busy machine. */
+    slackMs: capabilities.wait === 'poll' ? 750 : 500,
+    async clear() {
+      await Promise.all([keeper, ...shops].map((worker) => worker.dismiss()))
+    },
+  }
+}
+
+/**
+ * The ttl the store gave, which a session-backed one decides itself: what a fresh lease has left,
+ * and the little that was taken off for clocks and the way.
+ *
+ * @param {number} remainingMs
+ */
+export function ttlOf(remainingMs) {
+  return Math.ceil(remainingMs / 100) * 100
+}
