@@ -2,9 +2,11 @@ import { conformance } from '@locks/core/conformance'
 import type { Subject } from '@locks/core/conformance'
 import { describe, test } from 'vitest'
 import './report/outcome.ts'
+import { isSelected } from './selection.ts'
 
 /** Hosts the whole suite for one backend in vitest, with what the table at the end of a run needs. */
 export async function hostConformance(subject: Subject): Promise<void> {
+  if (!isSelected(subject.name)) return
   const cases = await conformance(subject)
   if (cases.length === 0) throw new Error('the suite has no cases')
   describe(`conformance: ${subject.name}`, () => {

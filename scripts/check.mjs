@@ -19,6 +19,7 @@ await runMain(async () => {
       ['publint', () => forEach(tarballs, (tarball) => run('publint', ['run', tarball, '--strict']))],
       ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],
       ['knip', () => run('knip', [])],
+      ['spec', () => run(process.execPath, ['scripts/spec.mjs', '--check'])],
       ['pack-smoke', () => packSmoke(packed)],
     ])
   } finally {

@@ -1,4 +1,4 @@
-export { families, isSelected, selectedKinds, type Family } from './families.ts'
+export { selectedKinds } from './families.ts'
 export { prepareServices } from './prepare.ts'
 export type {
   Address,

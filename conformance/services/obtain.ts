@@ -39,9 +39,13 @@ export async function obtain(kinds: readonly ServiceKind[]): Promise<ReadonlyMap
   )
 }
 
+/** An image that could not be pulled is not asked for again and again. */
+const notFromContainers = new Map<Program, string>()
+
 async function look(program: Program): Promise<Supply | Missing> {
   const tried: string[] = []
-  const engine = await findDockerEngine()
+  const found = await findDockerEngine()
+  const engine = typeof found === 'string' ? found : (notFromContainers.get(program) ?? found)
   if (typeof engine === 'string') tried.push(`containers: ${engine}`)
   else {
     try {
@@ -53,6 +57,7 @@ async function look(program: Program): Promise<Supply | Missing> {
       process.stderr.write(
         `locks: there is a Docker engine, but ${program.name} cannot come from it: ${why}\n`,
       )
+      notFromContainers.set(program, why)
       tried.push(`containers: ${why}`)
     }
   }

@@ -50,7 +50,8 @@ export function containerHandle(
       await existing().unpause()
     },
     async signal(pid, signal) {
-      const command = ['kill', '-s', signal.slice('SIG'.length), String(pid)]
+      // The shell's own `kill`: many images have no such program.
+      const command = ['sh', '-c', `kill -s ${signal.slice('SIG'.length)} ${pid}`]
       const { exitCode, output } = await client.container.exec(existing(), command)
       if (exitCode !== 0) throw new Error(`cannot signal process ${pid}: ${output}`)
     },

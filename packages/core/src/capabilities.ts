@@ -28,7 +28,7 @@ export interface Capabilities {
   readonly fairness: 'fifo' | 'none'
   /** A lease can be serialised and resumed in another process. */
   readonly handover: boolean
-  /** The name can stay blocked for a while after an abnormal end. */
+  /** The name can stay blocked for a while after an abnormal end. Not with a session, which ends as a whole. */
   readonly lockDelay: boolean
   readonly modes: readonly Mode[]
   readonly minTtlMs: number

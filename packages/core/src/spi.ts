@@ -158,6 +158,7 @@ export interface HolderMetadata {
 
 export interface Holder {
   readonly owner: string
+  /** Present wherever `capabilities.fencing` is not `none`. */
   readonly fence?: bigint
   readonly metadata?: HolderMetadata
   /** Since when, in ms since the epoch by the store's clock. For people, not for deadlines. */

@@ -4,7 +4,16 @@ import { loadAdapter } from '../../config.ts'
 import type { LocksConfig } from '../../config.ts'
 import { isLockError } from '../../errors.ts'
 import type { Rule } from '../rule.ts'
-import { assertHolder, eventOf, inTime, lossOf, pass, soonFree, wired } from './observe.ts'
+import {
+  acquireAfterOutage,
+  assertHolder,
+  eventOf,
+  inTime,
+  lossOf,
+  pass,
+  soonFree,
+  wired,
+} from './observe.ts'
 
 const outages = ['refuse', 'blackhole'] as const
 
@@ -24,7 +33,7 @@ export const wireErrors: readonly Rule[] = [
     needs: ['wire'],
     async run(h) {
       for (const outage of outages) {
-        const { locks, proxy } = await wired(h, { storeTimeoutMs: h.ms(700) })
+        const { locks, proxy } = await wired(h, { storeTimeoutMs: h.ms(1_500) })
         const lock = h.name()
         const holder = h.adapter()
         const grant = await holder.take(holder.request(lock, { ttlMs: h.ttlMs * 20 }))
@@ -34,7 +43,7 @@ export const wireErrors: readonly Rule[] = [
           locks.lock(h.name()).acquire({ waitMs: h.ms(60_000) }),
           locks.inspect(lock),
         ].map((outcome) => h.rejects(outcome, 'LOCK_UNAVAILABLE'))
-        await inTime(`an answer to every call (${outage})`, h.ms(4_000), Promise.all(outcomes))
+        await inTime(`an answer to every call (${outage})`, h.ms(6_000), Promise.all(outcomes))
         await holder.adapter.release(grant)
       }
     },
@@ -47,7 +56,7 @@ export const wireErrors: readonly Rule[] = [
     async run(h) {
       const { secret, wire, config } = h.subject
       assert.ok(secret !== undefined)
-      const behindProxy = wire && (await wired(h, { storeTimeoutMs: h.ms(700) }))
+      const behindProxy = wire && (await wired(h, { storeTimeoutMs: h.ms(1_500) }))
       const { locks, faults } = behindProxy ?? (await h.client())
       const seen: unknown[] = [locks]
       for (const event of ['acquire', 'release', 'lost', 'jeopardy', 'contended'] as const)
@@ -63,7 +72,7 @@ export const wireErrors: readonly Rule[] = [
       behindProxy?.proxy.refuse()
       const failing = [lease.extend(), locks.inspect(h.name()), locks.lock(h.name()).tryAcquire()]
       seen.push(...(await Promise.allSettled(failing)))
-      await inTime('the loss', h.ttlMs * 3 + h.ms(2_000), lossOf(lease))
+      await inTime('the loss', h.ttlMs * 3 + h.ms(3_000), lossOf(lease))
       for (const thing of seen) {
         const text = `${inspect(thing, { depth: 10, showHidden: true, maxArrayLength: null })} ${String(thing)}`
         for (const form of [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64')])
@@ -78,19 +87,12 @@ export const wireErrors: readonly Rule[] = [
     needs: ['wire'],
     async run(h) {
       for (const outage of outages) {
-        const { locks, proxy } = await wired(h, { storeTimeoutMs: h.ms(700) })
+        const client = await wired(h, { storeTimeoutMs: h.ms(1_500) })
         const lock = h.name()
-        proxy[outage]()
-        await h.rejects(locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
-        proxy.pass()
-        const lease = await h.eventually(`a grant after ${outage}`, h.ms(10_000), async () => {
-          try {
-            return await locks.lock(lock).acquire({ waitMs: h.ms(1_000) })
-          } catch (error) {
-            if (isLockError(error, 'LOCK_UNAVAILABLE')) return undefined
-            throw error
-          }
-        })
+        client.proxy[outage]()
+        await h.rejects(client.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
+        client.proxy.pass()
+        const lease = await acquireAfterOutage(h, client, lock)
         await assertHolder(h, lease)
         await lease.release()
         await soonFree(h, lock)

@@ -63,7 +63,7 @@ export const closing: readonly Rule[] = [
     title: 'close may be called again, and ends within a bound though the store is silent',
     kind: 'required',
     async run(h) {
-      const [hung, other] = [await h.client({ storeTimeoutMs: h.ms(300) }), await h.client()]
+      const [hung, other] = [await h.client({ storeTimeoutMs: h.ms(800) }), await h.client()]
       const [held, taken] = [h.name(), h.name()]
       await hung.locks.lock(held).acquire()
       const blocker = await other.locks.lock(taken).acquire()
@@ -73,13 +73,13 @@ export const closing: readonly Rule[] = [
       for (const method of ['attempt', 'withdraw', 'renew', 'release'] as const)
         hung.faults.inject(method, 'hang')
       const closed = Promise.all([hung.locks.close(), hung.locks.close()])
-      await inTime('close', h.ms(5_000), closed)
+      await inTime('close', h.ms(6_000), closed)
       await waiter
       await hung.locks.close()
       await blocker.release()
       await soonFree(h, held, h.ttlMs * 2 + h.ms(2_000))
       const bare = faulty(() => h.adapter().adapter)
-      const stuck = createLocks(bare.factory, { storeTimeoutMs: h.ms(300) })
+      const stuck = createLocks(bare.factory, { storeTimeoutMs: h.ms(500) })
       bare.faults.inject('close', 'hang')
       await inTime('close', h.ms(3_000), h.rejects(stuck.close(), 'LOCK_UNAVAILABLE'))
       bare.faults.heal()

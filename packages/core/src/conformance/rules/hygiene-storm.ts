@@ -4,7 +4,7 @@ import type { Lease } from '../../lease.ts'
 import type { AdapterMethod, Fault } from '../faulty-adapter.ts'
 import type { TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
-import { pass, soonFree } from './observe.ts'
+import { acquireAfterOutage, pass, soonFree } from './observe.ts'
 
 const seed = 20_260_101
 
@@ -44,7 +44,7 @@ export const storm: Rule = {
     const faults = faultsOf(h.ms(20))
     // Short enough that some are renewed.
     const ttlMs = Math.max(h.capabilities.minTtlMs, Math.floor(h.ttlMs / 4))
-    const options = { ttlMs, storeTimeoutMs: h.ms(100), waitMs: h.ms(80) }
+    const options = { ttlMs, storeTimeoutMs: h.ms(150), waitMs: h.ms(120) }
     const clients = await Promise.all(Array.from({ length: 3 }, () => h.client(options)))
     const names = [h.name(), h.name(), h.name()]
     const latest = new Map<string, Lease>()
@@ -73,7 +73,7 @@ export const storm: Rule = {
     assert.ok(outcomes.granted >= 10 && outcomes.failed >= 10, `no storm: ${JSON.stringify(outcomes)}`)
     for (const client of clients) {
       client.faults.heal()
-      const lease = await client.locks.lock(h.name()).acquire({ waitMs: h.ms(5_000) })
+      const lease = await acquireAfterOutage(h, client, h.name())
       await lease.release()
       // What a release did not reach, a session keeps until it ends.
       await client.locks.close()

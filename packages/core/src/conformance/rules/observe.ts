@@ -3,7 +3,6 @@ import { isLockError } from '../../errors.ts'
 import type { LockError, LockErrorCode } from '../../errors.ts'
 import type { LockEventName, LockEvents } from '../../events.ts'
 import type { Lease } from '../../lease.ts'
-import type { Grant } from '../../spi.ts'
 import type { FaultProxy } from '../fault-proxy.ts'
 import type { Harness, TestClient } from '../harness.ts'
 import type { LocksOptions } from '../../options.ts'
@@ -87,15 +86,25 @@ export async function soonFree(h: Harness, lock: string, withinMs: number = h.ms
   await h.free(lock)
 }
 
-/** The grant behind a lease that was taken without an owner of the caller's: its owner is then its attempt. */
-export function grantOf(h: Harness, { name, owner, fence }: Lease): Grant {
-  return { name, attemptId: owner, fence, ttlMs: h.ttlMs }
+/**
+ * Ends a hold behind its holder's back, as an operator with another client might. Only for a lease
+ * taken without an `owner`: its own is then the id of its attempt.
+ */
+export async function breakHold(h: Harness, { name, owner, fence }: Lease): Promise<void> {
+  const { adapter } = h.adapter()
+  assert.equal(await adapter.release({ name, attemptId: owner, fence, ttlMs: h.ttlMs }), 'released')
 }
 
-/** Ends a hold behind its holder's back, as an operator with another client might. */
-export async function breakHold(h: Harness, lease: Lease): Promise<void> {
-  const { adapter } = h.adapter()
-  assert.equal(await adapter.release(grantOf(h, lease)), 'released')
+/** Acquires as soon as the store is there again. Fails the rule for anything but an outage meanwhile. */
+export function acquireAfterOutage(h: Harness, { locks }: TestClient, lock: string): Promise<Lease> {
+  return h.eventually('a grant after the outage', h.ms(10_000), async () => {
+    try {
+      return await locks.lock(lock).acquire({ waitMs: h.ms(1_000) })
+    } catch (error) {
+      if (isLockError(error, 'LOCK_UNAVAILABLE')) return undefined
+      throw error
+    }
+  })
 }
 
 /** A client behind a proxy, connected, with every fault ended before it is closed. */
