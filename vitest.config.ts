@@ -13,6 +13,8 @@ export default defineConfig({
   test: {
     reporters: ['default', new ConformanceReporter()],
     retry: 0,
+    // Most of the time is spent waiting for leases to end, not computing.
+    maxWorkers: 4,
     testTimeout: 30_000,
     hookTimeout: 120_000,
     // A narrowed run leaves some files without a test; one without any fails all the same, by `npm test`.
