@@ -10,8 +10,8 @@ import type { Slot } from './slot.ts'
 import type { AcquireRequest, Busy, Grant, Holder, PushedGrant } from './spi.ts'
 import { callStore } from './store-call.ts'
 
-/** A silent store is called an outage after this long, although it last said "busy". */
-const SILENCE_MS = 1_000
+/** A silent store is called an outage after this long, although the name was known to be taken. */
+export const SILENCE_MS = 1_000
 
 /** How much longer than told an adapter may wait before core tries again without its answer. */
 const WAIT_GRACE_MS = 1_000
@@ -87,7 +87,8 @@ export class Acquisition implements Alarm {
   }
 
   start(): void {
-    this.#settings.signal?.addEventListener('abort', this.#onAbort)
+    const { signal } = this.#settings
+    if (signal !== undefined) this.#client.aborts.add(signal, this.#onAbort)
     // A try may stand in line behind a silent store; the store owes its answer from now on.
     if (this.once) this.#silentSince = this.#calledAt
     this.#arm()
@@ -142,22 +143,29 @@ export class Acquisition implements Alarm {
     this.#reject(error)
   }
 
+  /** What this one waits for, and so do those in line behind it. */
   obstacle(now: number): Obstacle {
     const silentMs = this.#silentSince === undefined ? 0 : now - this.#silentSince
-    const outage = this.#busy === undefined || this.#failure !== undefined || silentMs >= SILENCE_MS
+    const outage = this.#failure !== undefined || silentMs >= SILENCE_MS
     return outage ? { failure: this.#failure } : { holder: this.#busy?.holder }
   }
 
   fire(now: number): void {
     if (now >= this.#resumeAt) return this.#wake()
     if (!this.once && now >= this.#waitUntil) {
-      const obstacle = this.#attempts === 0 ? this.#slot.obstacle(now) : this.obstacle(now)
+      const obstacle = this.#obstacle(now)
       return this.abandon(
         'failure' in obstacle ? this.#outage(obstacle.failure) : this.#held(obstacle.holder),
       )
     }
     if (now >= this.#outageAt) return this.abandon(this.#outage(this.#failure))
     this.#arm()
+  }
+
+  #obstacle(now: number): Obstacle {
+    const known = this.#attempts === 0 ? this.#slot.obstacle(now) : this.obstacle(now)
+    // Only who has met a holder since the call may speak of one.
+    return 'failure' in known || this.#contended ? known : { failure: undefined }
   }
 
   get #waitUntil(): number {
@@ -283,7 +291,8 @@ export class Acquisition implements Alarm {
     if (!this.#pending) return false
     this.#pending = false
     this.#client.alarms.cancel(this)
-    this.#settings.signal?.removeEventListener('abort', this.#onAbort)
+    const { signal } = this.#settings
+    if (signal !== undefined) this.#client.aborts.remove(signal, this.#onAbort)
     return true
   }
 

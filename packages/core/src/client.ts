@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import { AbortListeners } from './abort-listeners.ts'
 import { Alarms } from './alarms.ts'
 import type { Clock } from './clock.ts'
 import { LockError } from './errors.ts'
@@ -21,6 +22,7 @@ export class Client {
   readonly alarms: Alarms
   readonly renewer: Renewer = new Renewer(this)
   readonly events: Events = new Events()
+  readonly aborts: AbortListeners = new AbortListeners()
   readonly adapter: Adapter
   /** Holds by attempt id. */
   readonly holds: Map<string, Hold> = new Map()

@@ -61,7 +61,9 @@ export class NamedLock implements Lock {
       value = await runInScope(this.#client, lease.hold, () => fn(lease))
     } catch (error) {
       const loss = await endOf(lease)
-      if (loss === undefined || isLockError(error, loss.code)) throw error
+      if (loss === undefined || error === loss) throw error
+      // The callback may have stopped at this very loss.
+      if (isLockError(error, loss.code) && error.lock === this.name) throw error
       throw new LockError(loss.code, loss.message, { lock: this.name, cause: error })
     }
     const loss = await endOf(lease)

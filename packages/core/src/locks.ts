@@ -42,7 +42,8 @@ export function createLocks<C extends Capabilities>(
 ): Locks<C>
 export function createLocks(adapter: AdapterFactory, options: LocksOptions = {}): Locks {
   if (typeof adapter !== 'function') throw invalid('createLocks needs an adapter, such as memory()')
-  if (typeof options !== 'object' || options === null) throw invalid('options must be an object')
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    throw invalid('options must be an object')
   const { storeTimeoutMs = 5_000, clock = systemClock, ...defaults } = options
   checkInteger('storeTimeoutMs', storeTimeoutMs)
   const client = new Client(adapter, clock, storeTimeoutMs)

@@ -1,3 +1,4 @@
+import { SILENCE_MS } from './acquisition.ts'
 import type { Acquisition, Obstacle } from './acquisition.ts'
 import type { Client } from './client.ts'
 import type { LockError } from './errors.ts'
@@ -19,6 +20,7 @@ export class Slot {
   #head: Acquisition | undefined
   /** Releases and withdrawals under way: the next head would only run into them. */
   #cleaning = 0
+  #cleaningSince = 0
 
   constructor(client: Client, name: string) {
     this.#client = client
@@ -60,7 +62,8 @@ export class Slot {
   /** Why the name is not to be had for those in line. */
   obstacle(now: number): Obstacle {
     if (this.#hold !== undefined) return { holder: this.#hold.holder() }
-    return this.#head?.obstacle(now) ?? { failure: undefined }
+    if (this.#head !== undefined) return this.#head.obstacle(now)
+    return now - this.#cleaningSince >= SILENCE_MS ? { failure: undefined } : { holder: undefined }
   }
 
   /** A hold began, by `acquisition` or from elsewhere. */
@@ -115,7 +118,7 @@ export class Slot {
 
   #cleanThenAdvance(cleanup: Promise<unknown> | undefined): void {
     if (cleanup === undefined) return this.#advance()
-    this.#cleaning += 1
+    if (this.#cleaning++ === 0) this.#cleaningSince = this.#client.clock.now()
     const done = (): void => {
       this.#cleaning -= 1
       this.#advance()

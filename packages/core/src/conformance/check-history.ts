@@ -167,10 +167,13 @@ function longestWait(
     else stretches.push({ from, until })
   }
   for (const fault of faults)
-    stretches = stretches.flatMap(({ from, until }) => [
-      { from, until: Math.min(until, fault.from) },
-      { from: Math.max(from, fault.until), until },
-    ])
+    stretches = stretches
+      .flatMap(({ from, until }) => [
+        { from, until: Math.min(until, fault.from) },
+        { from: Math.max(from, fault.until), until },
+      ])
+      // Or they would double with every fault.
+      .filter(({ from, until }) => from < until)
   const ms = Math.max(0, ...stretches.map(({ from, until }) => until - from))
   return ms > limitMs ? { ms, callers: inGap.map((wait) => wait.called) } : undefined
 }

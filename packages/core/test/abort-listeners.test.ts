@@ -1,0 +1,28 @@
+import { getEventListeners } from 'node:events'
+import { describe, expect, test } from 'vitest'
+import { AbortListeners } from '../src/abort-listeners.ts'
+
+describe('a signal shared by many', () => {
+  test('has one listener, which goes with the last of them', () => {
+    const { signal } = new AbortController()
+    const listeners = new AbortListeners()
+    const calls = Array.from({ length: 50 }, () => () => undefined)
+    for (const call of calls) listeners.add(signal, call)
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+    for (const call of calls) listeners.remove(signal, call)
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+  })
+
+  test('calls everybody who is still there when it aborts', () => {
+    const controller = new AbortController()
+    const listeners = new AbortListeners()
+    const called: string[] = []
+    const left = (): void => void called.push('left')
+    listeners.add(controller.signal, left)
+    listeners.add(controller.signal, () => called.push('first'))
+    listeners.add(controller.signal, () => called.push('second'))
+    listeners.remove(controller.signal, left)
+    controller.abort()
+    expect(called).toEqual(['first', 'second'])
+  })
+})
