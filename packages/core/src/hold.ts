@@ -35,6 +35,8 @@ export class Hold implements Alarm {
   readonly #request: AcquireRequest
   readonly #renew: boolean
   readonly #renewUntil: number
+  /** A fixed lease that was handed over with a short claim is stretched to its length, once. */
+  #claimed: boolean
   #state: LeaseState = 'held'
   #deadline: number
   /** The last confirmed grant or renewal: when it was sent, and the ttl it gave. */
@@ -62,6 +64,7 @@ export class Hold implements Alarm {
     this.ttlMs = this.ttlOf(request.ttlMs)
     this.since = grantedAt
     this.#renew = settings.renew
+    this.#claimed = !settings.renew && grant.ttlMs < request.ttlMs
     this.#renewUntil = grantedAt + settings.maxHoldMs
     this.#confirmedAt = grantedAt
     this.#periodMs = grant.ttlMs
@@ -123,7 +126,7 @@ export class Hold implements Alarm {
   }
 
   /** The renewal to send now. */
-  renewal(sentAt: number, ttlMs: number = this.ttlMs): Renewal {
+  renewal(sentAt: number, ttlMs: number = this.#nextTtlMs(sentAt)): Renewal {
     this.#inFlight += 1
     this.#unsettled = [...this.#unsettled, { sentAt, ttlMs, failed: false }]
     // A shorter ttl may be in force from now on, whether or not the answer arrives.
@@ -148,6 +151,7 @@ export class Hold implements Alarm {
     }
     this.#unsettled = this.#unsettled.filter((one) => one !== sent && !(one.failed && one.sentAt < sentAt))
     if (sentAt < this.#confirmedAt) return
+    this.#claimed = false
     this.#confirmedAt = sentAt
     // A renewal without an answer may act at any time, with the ttl it asked for.
     this.#periodMs = Math.min(ttlMs, ...this.#unsettled.map((one) => one.ttlMs))
@@ -216,12 +220,16 @@ export class Hold implements Alarm {
     }
   }
 
+  #nextTtlMs(now: number): number {
+    return this.#claimed ? Math.max(1, Math.floor(this.since + this.ttlMs - now)) : this.ttlMs
+  }
+
   #renewable(now: number): boolean {
-    return this.#renew && now < this.#renewUntil
+    return (this.#renew || this.#claimed) && now < this.#renewUntil
   }
 
   #arm(): void {
-    if (!this.#renew) return this.#armAt(this.#deadline)
+    if (!this.#renew && !this.#claimed) return this.#armAt(this.#deadline)
     // A little early is fine if it then goes with others.
     this.#armAt(Math.min(this.#confirmedAt + this.#periodMs / 3, this.#deadline), this.#periodMs / 30)
   }

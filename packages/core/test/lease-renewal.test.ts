@@ -29,6 +29,17 @@ describe('renewal', () => {
     expect(lease.state).toBe('lost')
   })
 
+  test('stretches a fixed lease that was granted for less, once and to its own length', async () => {
+    const { clock, store, locks } = harness({ store: { grantTtlMs: 300 } })
+    const lease = await locks.lock('a').acquire({ ttlMs: 900, renew: false })
+    await clock.advance(400)
+    expect(store.renewals.map((batch) => batch.map(({ ttlMs }) => ttlMs))).toEqual([[800]])
+    expect(lease.remainingMs).toBeGreaterThan(400)
+    await clock.advance(600)
+    expect(store.calls.renew).toBe(1)
+    expect(lease.state).toBe('lost')
+  })
+
   test('stops after maxHoldMs: jeopardy, then lost', async () => {
     const { clock, store, locks } = harness()
     const jeopardy: unknown[] = []
