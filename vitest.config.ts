@@ -31,6 +31,10 @@ export default defineConfig({
   },
 })
 
+/** Tests run in the folder of their package, as those of a user would: adapters are looked up from there. */
 function project(name: string, folder: string, include: string) {
-  return { extends: true as const, test: { name, root: join(root, folder), include: [include] } }
+  const home = join(root, folder)
+  const setupFiles = [join(root, 'conformance/setup.ts')]
+  const env = { LOCKS_TEST_HOME: home }
+  return { extends: true as const, test: { name, root: home, include: [include], setupFiles, env } }
 }

@@ -81,10 +81,6 @@ export class Connection {
     for (const fail of [...this.#underWay]) fail(new Error('connection reset'))
   }
 
-  get callsUnderWay(): number {
-    return this.#underWay.size
-  }
-
   #replay<T>(execute: () => Promise<T>): void {
     const at = this.#process.now + this.#random.between(1, MAX_REPLAY_MS)
     const ignore = (): void => undefined

@@ -1,0 +1,2 @@
+const home = process.env['LOCKS_TEST_HOME']
+if (home !== undefined) process.chdir(home)
