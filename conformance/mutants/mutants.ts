@@ -57,15 +57,15 @@ export const mutants: readonly Mutant[] = [
     rule: 'CRASH-4',
     edits: [
       adapter(
-        'expiresAt: now + ttlMs, blockedUntil: now + ttlMs + lockDelayMs',
-        'expiresAt: Infinity, blockedUntil: Infinity',
+        'const expiresAt = Math.max(now + ttlMs, held?.expiresAt ?? 0);',
+        'const expiresAt = Infinity;',
       ),
     ],
   },
   {
     bug: 'lock-delay ignored',
     rule: 'CRASH-5',
-    edits: [adapter('blockedUntil: now + ttlMs + lockDelayMs', 'blockedUntil: now + ttlMs')],
+    edits: [adapter('expiresAt + lockDelayMs', 'expiresAt')],
   },
   {
     bug: 'own lost reply blocks the retry',
@@ -75,7 +75,15 @@ export const mutants: readonly Mutant[] = [
   {
     bug: 'idempotent retry without a fresh ttl',
     rule: 'LOST-3',
-    edits: [adapter('entry.held = { ...held, ...term(request) };', '')],
+    edits: [adapter('entry.held = { ...held, ...term(request, held) };', '')],
+  },
+  {
+    bug: 'an older renewal that arrives late shortens the hold',
+    rule: 'LOST-17',
+    edits: [
+      adapter('Math.max(now + ttlMs, held?.expiresAt ?? 0)', 'now + ttlMs'),
+      adapter('Math.max(expiresAt + lockDelayMs, held?.blockedUntil ?? 0)', 'expiresAt + lockDelayMs'),
+    ],
   },
   {
     bug: 'last come, first served',
@@ -126,8 +134,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'FENCE-11',
     edits: [
       adapter(
-        'entry.held = { ...held, ...term(request) };\n                return grantOf(request, held);',
-        'entry.held = { ...held, ...term(request) };\n                return grantOf(request, { fence: store.lastFence });',
+        'entry.held = { ...held, ...term(request, held) };\n                return grantOf(request, held);',
+        'entry.held = { ...held, ...term(request, held) };\n                return grantOf(request, { fence: store.lastFence });',
       ),
     ],
   },

@@ -9,8 +9,6 @@ import { callStore } from './store-call.ts'
 
 export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
 
-const none: readonly never[] = []
-
 /** How much of a ttl may be relied on: clocks of client and store may run at slightly different rates. */
 export function validMs(ttlMs: number): number {
   return ttlMs - ttlMs / 100 - 2
@@ -43,8 +41,6 @@ export class Hold implements Alarm {
   #confirmedAt: number
   #periodMs: number
   #inFlight = 0
-  /** Renewals whose effect is not known yet. */
-  #unsettled: readonly { readonly sentAt: number; readonly ttlMs: number; failed: boolean }[] = none
   #ended: LockError | undefined
   #controller: AbortController | undefined
 
@@ -128,9 +124,6 @@ export class Hold implements Alarm {
   /** The renewal to send now. */
   renewal(sentAt: number, ttlMs: number = this.#nextTtlMs(sentAt)): Renewal {
     this.#inFlight += 1
-    this.#unsettled = [...this.#unsettled, { sentAt, ttlMs, failed: false }]
-    // A shorter ttl may be in force from now on, whether or not the answer arrives.
-    this.#deadline = Math.min(this.#deadline, sentAt + validMs(ttlMs))
     this.#armAt(Math.min(this.#deadline, sentAt + this.#periodMs / 3))
     return { grant: this.grant, ttlMs, lockDelayMs: this.#request.lockDelayMs }
   }
@@ -140,24 +133,20 @@ export class Hold implements Alarm {
     this.check()
     if (!this.live) return
     if (outcome === 'lost') return this.#lose('the store no longer knows this holder', { definite: true })
-    const sent = this.#unsettled.find((one) => one.sentAt === sentAt && one.ttlMs === ttlMs)
+    // An older try that is answered late says nothing about a renewal confirmed since.
+    if (sentAt < this.#confirmedAt) return
     if (outcome === 'unknown') {
-      if (sent !== undefined) sent.failed = true
-      // An older try that fails late says nothing about a renewal confirmed since.
-      if (sentAt < this.#confirmedAt) return
       this.#doubt(failure)
       const again = this.#client.clock.now() + Math.max(1, this.#periodMs / 12)
       return this.#armAt(Math.min(this.#deadline, again))
     }
-    this.#unsettled = this.#unsettled.filter((one) => one !== sent && !(one.failed && one.sentAt < sentAt))
-    if (sentAt < this.#confirmedAt) return
     this.#claimed = false
     this.#confirmedAt = sentAt
-    // A renewal without an answer may act at any time, with the ttl it asked for.
-    this.#periodMs = Math.min(ttlMs, ...this.#unsettled.map((one) => one.ttlMs))
-    this.#deadline = sentAt + validMs(this.#periodMs)
+    this.#periodMs = ttlMs
+    // The store never brings an end forward, so an earlier, longer one still stands.
+    this.#deadline = Math.max(this.#deadline, sentAt + validMs(ttlMs))
     this.#state = 'held'
-    if (this.check() === 'held') this.#arm()
+    this.#arm()
   }
 
   /** The adapter learnt something unasked. */

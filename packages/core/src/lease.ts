@@ -31,7 +31,10 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
    * Call it before a step that matters: code that does not yield runs ahead of `signal`.
    */
   assertHeld(): void
-  /** Renews now, to `ttlMs` from now if given, which later renewals then keep to. Rejects if that was not confirmed. */
+  /**
+   * Renews now, for `ttlMs` from now if given, which later renewals then keep to. Never brings the end
+   * forward. Rejects if it was not confirmed.
+   */
   extend(ttlMs?: number): Promise<void>
   /**
    * Gives the lease back. The store is freed by the last release of a re-entered hold. Rejects with

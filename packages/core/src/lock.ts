@@ -94,6 +94,8 @@ export class NamedLock implements Lock {
       if (held.ended !== undefined) throw held.ended
       return Promise.resolve(LeaseHandle.join(client, held, client.clock.now()))
     }
+    // One that is over by the clock ends here, and its slot may go with it.
+    client.existingSlot(this.name)?.hold?.check()
     return new Promise((resolve, reject) => {
       new Acquisition(client, client.slot(this.name), settings, onBusy, resolve, reject).start()
     })

@@ -32,7 +32,6 @@ export class Slot {
   }
 
   enter(acquisition: Acquisition): void {
-    this.#hold?.check()
     if (this.#idle() && this.#waiting.size === 0) return this.#lead(acquisition)
     const headWaits = this.#head?.busy !== undefined
     if (this.#hold === undefined && headWaits && acquisition.once) {

@@ -51,7 +51,8 @@ export interface Adapter<C extends Capabilities = Capabilities> {
   /**
    * Gives each hold a fresh ttl, in as few round trips as the store allows. Answers in the same
    * order. `lost` is definite: the store no longer knows this attempt as the holder. MUST NOT
-   * re-create a hold that expired. `unknown`, or a rejection of the whole call, leaves the old
+   * re-create a hold that expired, and MUST NOT bring its end forward: an older renewal may arrive
+   * late, and so may a repeated `attempt` or `adopt`, for which the same goes. `unknown`, or a rejection of the whole call, leaves the old
    * deadline standing.
    */
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
@@ -67,7 +68,7 @@ export interface Adapter<C extends Capabilities = Capabilities> {
   /**
    * Present exactly when `capabilities.handover` is true. Atomically makes `request.attemptId` the
    * holder in place of `from.attemptId`, with the same fence and a fresh ttl, if and only if the
-   * latter still holds the name; idempotent per `request.attemptId`. A lease can so be continued
+   * latter still holds the name under `from.fence`; idempotent per `request.attemptId`. A lease can so be continued
    * by one successor only, however many copies of its text exist.
    */
   adopt?(from: Handover, request: AcquireRequest): Promise<Grant | 'lost'>

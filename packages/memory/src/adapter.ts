@@ -71,9 +71,15 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
     return held.attemptId === attemptId && clock.now() < held.expiresAt
   }
 
-  function term({ ttlMs, lockDelayMs }: Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>): Term {
+  /** Never brings an end forward: a message that was overtaken may arrive late. */
+  function term({ ttlMs, lockDelayMs }: Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>, held?: Held): Term {
     const now = clock.now()
-    return { grantedAt: now, expiresAt: now + ttlMs, blockedUntil: now + ttlMs + lockDelayMs }
+    const expiresAt = Math.max(now + ttlMs, held?.expiresAt ?? 0)
+    return {
+      grantedAt: now,
+      expiresAt,
+      blockedUntil: Math.max(expiresAt + lockDelayMs, held?.blockedUntil ?? 0),
+    }
   }
 
   function give(entry: Entry, request: AcquireRequest): Held {
@@ -105,7 +111,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
       const held = blockerOf(entry)
       if (held === undefined) return grantOf(request, give(entry, request))
       if (isHolder(held, attemptId)) {
-        entry.held = { ...held, ...term(request) }
+        entry.held = { ...held, ...term(request, held) }
         return grantOf(request, held)
       }
       if (request.willWait && !entry.queue.has(attemptId)) entry.queue.set(attemptId, { request })
@@ -145,7 +151,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
         const entry = entries.get(grant.name)
         const held = entry?.held
         if (entry === undefined || held === undefined || !isHolder(held, grant.attemptId)) return 'lost'
-        entry.held = { ...held, ...term(lengths) }
+        entry.held = { ...held, ...term(lengths, held) }
         return 'renewed'
       })
     },
@@ -163,9 +169,9 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
       const entry = entries.get(request.name)
       const held = entry?.held
       const { attemptId, owner, metadata } = request
-      if (entry === undefined || held === undefined) return 'lost'
+      if (entry === undefined || held === undefined || held.fence !== from.fence) return 'lost'
       if (!isHolder(held, from.attemptId) && !isHolder(held, attemptId)) return 'lost'
-      entry.held = { ...held, ...term(request), attemptId, owner, metadata }
+      entry.held = { ...held, ...term(request, held), attemptId, owner, metadata }
       return grantOf(request, held)
     },
 

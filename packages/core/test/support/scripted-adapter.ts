@@ -179,14 +179,14 @@ export class ScriptedStore {
     if (held !== undefined && held.request.attemptId !== attemptId)
       return { busy: true, holder: { owner: held.request.owner, fence: held.fence }, ...this.#options.busy }
     if (held === undefined) held = this.#give(request)
-    else held.expiresAt = this.#clock.now() + request.ttlMs
+    else held.expiresAt = Math.max(held.expiresAt, this.#clock.now() + request.ttlMs)
     return { name, attemptId, fence: held.fence, ttlMs: this.#options.grantTtlMs ?? request.ttlMs }
   }
 
   #renew({ grant, ttlMs }: Renewal): 'renewed' | 'lost' {
     const held = this.#current(grant.name)
     if (held?.request.attemptId !== grant.attemptId) return 'lost'
-    held.expiresAt = this.#clock.now() + ttlMs
+    held.expiresAt = Math.max(held.expiresAt, this.#clock.now() + ttlMs)
     return 'renewed'
   }
 

@@ -178,5 +178,27 @@ export const lostReplies: readonly Rule[] = [
       await soonFree(h, lock)
     },
   },
+  {
+    id: 'LOST-17',
+    title: 'an older attempt or renewal that arrives late does not bring the end of a hold forward',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const holder = h.adapter()
+      const other = h.adapter()
+      const lock = h.name()
+      const request = holder.request(lock)
+      const grant = await holder.take(request)
+      const long = { grant, ttlMs: h.ttlMs * 4, lockDelayMs: 0 }
+      assert.deepEqual(await holder.adapter.renew([long]), ['renewed'])
+      assert.deepEqual(await holder.adapter.renew([{ ...long, ttlMs: h.ttlMs }]), ['renewed'])
+      assert.equal((await holder.take(request)).fence, grant.fence)
+      const looksUntil = performance.now() + h.ttlMs * 1.5
+      while (performance.now() < looksUntil) {
+        assert.ok('busy' in (await other.adapter.attempt(other.request(lock))), 'it ended early')
+        await new Promise((resolve) => setTimeout(resolve, h.ttlMs / 10))
+      }
+    },
+  },
   ...wireLosses,
 ]
