@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { codeOf, harness, reasonOf, watch } from './support/harness.ts'
-import { fail, gate, hang, loseReply, slow } from './support/steps.ts'
+import { fail, gate, hang, slow } from './support/steps.ts'
 import { settled } from './support/virtual-clock.ts'
 
 describe('renewal', () => {
