@@ -38,6 +38,12 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   })
 }
 
+// Whoever is killed on leaving may break a call to it just then. Before that, it is a failure like any other.
+process.on('uncaughtException', (error) => {
+  if (!leaving) line(red(`✘ ${error.stack ?? error.message}`))
+  void leave(1)
+})
+
 await leave(await main())
 
 /** Nobody is left behind, whatever the act was in. @param {number} exitCode */

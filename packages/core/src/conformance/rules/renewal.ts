@@ -59,13 +59,14 @@ export const renewal: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
-      const lease = await holder.locks.lock(lock).acquire()
+      // Long enough for a busy machine to look in between the overdue renewal and the deadline.
+      const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs * 3 })
       holder.faults.inject('renew', 'hang')
       // A lease ends by itself at the store. A session does not: there the holder has to end it.
       if (h.capabilities.kind === 'lease') holder.faults.inject('release', 'hang')
       const inJeopardy = eventOf(holder, 'jeopardy', lock).then(() => [lease.state, lease.signal.aborted])
       const lost = lossOf(lease)
-      const waitMs = h.ttlMs * 3 + h.ms(3_000)
+      const waitMs = h.ttlMs * 5 + h.ms(3_000)
       const next = acquireTimed(other, lock, waitMs)
       assert.deepEqual(await inTime('a jeopardy event', waitMs, inJeopardy), ['jeopardy', false])
       const [loss, grant] = await Promise.all([inTime('the abort', waitMs, lost), next])
