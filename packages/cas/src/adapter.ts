@@ -17,12 +17,13 @@ import { Waits } from './waits.ts'
 
 export type CasCapabilities = Capabilities & { readonly handover: true; readonly lockDelay: true }
 
-export function capabilitiesOf({ scope, fencing, watch }: VersionedStore): CasCapabilities {
+export function capabilitiesOf(store: VersionedStore): CasCapabilities {
+  const { scope, fencing } = store
   return {
     scope,
     kind: 'lease',
     fencing,
-    wait: watch === undefined ? 'poll' : 'notify',
+    wait: store.watch === undefined ? 'poll' : 'notify',
     fairness: 'none',
     handover: true,
     lockDelay: true,
@@ -82,7 +83,8 @@ export function casAdapter(
       const remainingMs = seen.remainingMs(at, blockedMs(held))
       return { answer: { busy: true, holder, retryInMs: waits.retryInMs(held, remainingMs) } }
     }
-    return grant(request, newHold(request, ++writes), (given) => given)
+    const taken = grant(request, newHold(request, ++writes), (given) => given)
+    return held === undefined ? taken : { ...taken, careful: true }
   }
 
   async function renew(

@@ -5,7 +5,13 @@ import type { VersionedStore } from './versioned-store.ts'
 /** What to do about a record: answer the caller, or replace it and answer then. */
 export type Decision<T> =
   | { readonly answer: T }
-  | { readonly write: string; readonly durable: boolean; readonly done: (version: bigint) => T }
+  | {
+      readonly write: string
+      readonly durable: boolean
+      /** Only over what was seen during this very call: somebody else's record is about to be replaced. */
+      readonly careful?: boolean
+      readonly done: (version: bigint) => T
+    }
 
 /** For a caller who has to know which of his puts were never answered. */
 export interface Trace {
@@ -30,12 +36,12 @@ export function changeOf(store: VersionedStore, seen: Observations): Change {
     let at = seen.of(name) ?? { version: undefined, value: undefined, held: undefined, since: 0 }
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const decision = decide(at)
-      if ('answer' in decision) {
-        if (fresh) return decision.answer
+      if (!fresh && ('answer' in decision || decision.careful === true)) {
         at = seen.note(name, await store.get(name))
         fresh = true
         continue
       }
+      if ('answer' in decision) return decision.answer
       const { write, durable, done } = decision
       trace?.sending(at.version)
       const put = await store.put(name, write, at.version, durable)

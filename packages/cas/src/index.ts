@@ -6,6 +6,7 @@ import { storeFrom } from './options.ts'
 import type { StoreFactory } from './versioned-store.ts'
 
 export type { CasCapabilities } from './adapter.ts'
+export { storeFrom } from './options.ts'
 export { fileStore } from './stores/file.ts'
 export type { FileStoreOptions } from './stores/file.ts'
 export { memoryStore } from './stores/memory.ts'

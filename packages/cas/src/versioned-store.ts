@@ -32,9 +32,9 @@ export interface VersionedStore {
    * there is none. MUST be atomic: of any number of concurrent puts with one `expected` at most one
    * succeeds, and a put with any other version than the present one changes nothing.
    *
-   * The new version MUST be higher than every earlier one of that key. It SHOULD NOT start low again
-   * when an operator deleted the key: begin at the clock's microseconds, then a client that slept
-   * through the deletion cannot meet its old version.
+   * The new version MUST be higher than every earlier one of that key. It MUST NOT start low again when
+   * an operator deleted the key, or a client that slept through that meets its own old version: begin at
+   * the clock's microseconds.
    *
    * The answer to a conflict tells what is there instead, so that no second call is needed. It MUST be
    * certain that this put did not act: where a client library may have sent it twice by itself and the

@@ -24,8 +24,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   async function replace(key: string, value: string, expected: string): Promise<Put | 'missing'> {
     const reply = await link.call('EXCAS', prefix + key, value, expected)
     if (reply === -1) return 'missing'
-    if (!Array.isArray(reply) || reply.length !== 3) throw misunderstood('EXCAS')
-    const [status, there, version]: readonly unknown[] = reply
+    const [status, there, version] = listOf(reply, 'EXCAS')
     if (status === 'OK') return { version: versionOf(version) }
     return { conflict: true, current: versioned(there, version) }
   }
@@ -41,8 +40,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   async function get(key: string): Promise<Versioned | undefined> {
     const reply = await link.call('EXGET', prefix + key)
     if (reply === null) return undefined
-    if (!Array.isArray(reply)) throw misunderstood('EXGET')
-    const [value, version]: readonly unknown[] = reply
+    const [value, version] = listOf(reply, 'EXGET')
     return versioned(value, version)
   }
 
@@ -75,6 +73,11 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
 
     close: () => link.close(),
   }
+}
+
+function listOf(reply: unknown, command: string): readonly unknown[] {
+  if (Array.isArray(reply)) return reply
+  throw misunderstood(command)
 }
 
 function versioned(value: unknown, version: unknown): Versioned {
