@@ -1,8 +1,8 @@
 import { watch as watchFiles } from 'node:fs'
-import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { codeOf, invalid, unavailable } from '../errors.ts'
-import type { Put, StoreFactory, VersionedStore } from '../versioned-store.ts'
+import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { prepareDirectory } from './file-directory.ts'
 import { list, read, replace } from './file-folder.ts'
 import { syncDirectory, writeWhole } from './file-io.ts'
@@ -30,16 +30,31 @@ export function fileStore({ directory, trustFileSystem = false }: FileStoreOptio
 
 function openFileStore(directory: string, trustFileSystem: boolean): VersionedStore {
   let prepared: Promise<void> | undefined
+  let served = false
   const stops = new Set<() => void>()
 
-  async function pathOf(key: string): Promise<string> {
-    prepared ??= prepareDirectory(directory, trustFileSystem).catch((error: unknown) => {
+  async function prepare(): Promise<void> {
+    try {
+      await prepareDirectory(directory, trustFileSystem)
+      served = true
+    } catch (error) {
       // It may be put right while the program runs.
       prepared = undefined
-      throw error
-    })
-    await prepared
+      throw served
+        ? unavailable(error instanceof Error ? error.message : 'the directory failed', error)
+        : error
+    }
+  }
+
+  async function pathOf(key: string): Promise<string> {
+    await (prepared ??= prepare())
     return join(directory, folderOf(key))
+  }
+
+  /** No key is missing where the whole directory is. */
+  async function confirm(current: Versioned | undefined): Promise<Versioned | undefined> {
+    if (current === undefined) await access(join(directory, NEW))
+    return current
   }
 
   /** Says of a failing file system which directory it was. */
@@ -61,13 +76,17 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
     scope: 'host',
     fencing: 'durable',
 
-    get: failing(async (key: string) => read(await pathOf(key))),
+    get: failing(async (key: string) => confirm(await read(await pathOf(key)))),
 
     put: failing(async (key: string, value: string, expected: bigint | undefined, durable: boolean) => {
       const folder = await pathOf(key)
-      if (expected !== undefined) return replace(folder, value, expected, durable)
-      const current = await read(folder)
-      return current === undefined ? create(directory, folderOf(key), value) : { conflict: true, current }
+      if (expected === undefined) {
+        const current = await read(folder)
+        return current === undefined ? create(directory, folderOf(key), value) : { conflict: true, current }
+      }
+      const put = await replace(folder, value, expected, durable)
+      if ('conflict' in put) await confirm(put.current)
+      return put
     }),
 
     watch: failing(async (key: string, hint: () => void) => {
