@@ -1,4 +1,4 @@
-import { fileStore, memoryStore, redisStore } from '@locks/cas'
+import { fileStore, memoryStore, redisStore, tairStore } from '@locks/cas'
 import type { StoreSubject } from '@locks/cas/contract'
 import { versionedStoreContract } from '@locks/cas/contract'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterAll, describe, test } from 'vitest'
 import { isSelected, redisCommand, startService } from '../../../conformance/services/index.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
+import { startTairStub } from './tair-stub.ts'
 
 function host(subject: StoreSubject): void {
   describe(`store contract: ${subject.name}`, () => {
@@ -42,3 +43,12 @@ if (isSelected('redis')) {
     module: { specifier: '@locks/cas', options: { store: 'redis', url } },
   })
 }
+
+const stub = await startTairStub()
+afterAll(() => stub.close())
+host({
+  name: 'tair, against a stub of its commands',
+  open: tairStore({ url: stub.url }),
+  drop: async (key) => void stub.records.delete(`locks:cas:${key}`),
+  module: { specifier: '@locks/cas', options: { store: 'tair', url: stub.url } },
+})

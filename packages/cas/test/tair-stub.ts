@@ -18,7 +18,8 @@ export interface TairStub {
   close(): Promise<void>
 }
 
-const bulk = (text: string): string => `$${Buffer.byteLength(text)}\r\n${text}\r\n`
+// Text is bytes here, one character each, so that lengths are what the protocol means.
+const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`
 const nothing = '$-1\r\n'
 
 export async function startTairStub(): Promise<TairStub> {
@@ -63,7 +64,7 @@ export async function startTairStub(): Promise<TairStub> {
         return excas(key, value, Number(rest[0]))
       case 'PUBLISH':
         for (const other of listeners.get(key) ?? [])
-          other.write(`*3\r\n${bulk('message')}${bulk(key)}${bulk(value)}`)
+          other.write(`*3\r\n${bulk('message')}${bulk(key)}${bulk(value)}`, 'latin1')
         return ':0\r\n'
       case 'SUBSCRIBE':
         if (socket !== undefined) listeners.set(key, (listeners.get(key) ?? new Set()).add(socket))
@@ -79,7 +80,7 @@ export async function startTairStub(): Promise<TairStub> {
     sockets.add(socket)
     let received = ''
     socket.on('close', () => sockets.delete(socket)).on('error', () => undefined)
-    socket.setEncoding('utf8').on('data', (text: string) => {
+    socket.setEncoding('latin1').on('data', (text: string) => {
       received += text
       for (let parsed = parse(received); parsed !== undefined; parsed = parse(received)) {
         received = parsed.rest
@@ -88,7 +89,8 @@ export async function startTairStub(): Promise<TairStub> {
         if (counts) commands.push(parsed.words)
         acts.get(command)?.()
         acts.delete(command)
-        socket.write(stub.unknown && counts ? '-ERR unknown command\r\n' : run(parsed.words, socket))
+        const reply = stub.unknown && counts ? '-ERR unknown command\r\n' : run(parsed.words, socket)
+        socket.write(reply, 'latin1')
       }
     })
   })
@@ -112,7 +114,7 @@ export async function startTairStub(): Promise<TairStub> {
   return stub
 }
 
-/** One command of the form every client sends: an array of bulk strings, here of ASCII alone. */
+/** One command of the form every client sends: an array of bulk strings. */
 function parse(text: string): { words: string[]; rest: string } | undefined {
   const head = /^\*(\d+)\r\n/.exec(text)
   if (head === null) return undefined

@@ -3,7 +3,7 @@ import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.t
 /** The part of an ioredis client, single or cluster, that the stores need. */
 export interface RedisClient {
   call(command: string, ...args: string[]): Promise<unknown>
-  duplicate(): RedisClient
+  duplicate(override?: { keyPrefix: string }): RedisClient
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
   on(event: string, listener: (...args: never[]) => void): unknown
@@ -31,6 +31,8 @@ const settings = {
   socketTimeout: SILENCE_MS,
   retryStrategy: (times: number): number => Math.min(times * 50, 500),
 }
+
+export const DEFAULT_PREFIX = 'locks:cas:'
 
 type Hint = (message: string) => void
 
@@ -75,8 +77,18 @@ export class RedisLink {
     }
   }
 
-  /** Resolves once messages on `channel` arrive. */
-  async listen(channel: string, hint: Hint): Promise<() => void> {
+  /**
+   * Where changes of `key` are told. Channels are the server's, keys are not: the same key in another
+   * database, or under another prefix of the user's client, is another key.
+   */
+  async channelOf(key: string): Promise<string> {
+    const { keyPrefix, db } = optionsOf(await this.#client())
+    return `${keyPrefix}${this.#options.prefix ?? DEFAULT_PREFIX}changed:${db}:${key}`
+  }
+
+  /** Resolves once changes of `key` are heard. */
+  async listen(key: string, hint: Hint): Promise<() => void> {
+    const channel = await this.channelOf(key)
     const listeners = this.#listeners.get(channel) ?? new Set()
     this.#listeners.set(channel, listeners.add(hint))
     const stop = (): void => {
@@ -117,7 +129,7 @@ export class RedisLink {
   async #subscriber(): Promise<RedisClient> {
     const commands = await this.#client()
     if (this.#closed) throw unavailable('the store was closed')
-    const client = prepare(commands.duplicate())
+    const client = prepare(commands.duplicate({ keyPrefix: '' }))
     client.on('message', (channel: string, message: string) => {
       for (const hint of this.#listeners.get(channel) ?? []) hint(message)
     })
@@ -144,6 +156,16 @@ function prepare(client: RedisClient): RedisClient {
     if ('stream' in client && hasUnref(client.stream)) client.stream.unref()
   })
   return client
+}
+
+function optionsOf(client: RedisClient): { readonly keyPrefix: string; readonly db: number } {
+  const options: unknown = 'options' in client ? client.options : undefined
+  const { keyPrefix, db } = isObject(options) ? options : {}
+  return { keyPrefix: typeof keyPrefix === 'string' ? keyPrefix : '', db: typeof db === 'number' ? db : 0 }
+}
+
+function isObject(value: unknown): value is { readonly keyPrefix?: unknown; readonly db?: unknown } {
+  return typeof value === 'object' && value !== null
 }
 
 function hasUnref(value: unknown): value is { unref(): void } {

@@ -1,10 +1,8 @@
 import { unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
-import { RedisLink } from './redis-client.ts'
+import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
 import { putScript } from './redis-script.ts'
-
-export const DEFAULT_PREFIX = 'locks:cas:'
 
 /** A versioned store on stock Redis: a hash per key, changed by one script. */
 export function redisStore(options: RedisStoreOptions): StoreFactory {
@@ -12,8 +10,6 @@ export function redisStore(options: RedisStoreOptions): StoreFactory {
 }
 
 function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
-  const channelOf = (key: string): string => `${prefix}changed:${key}`
-
   return {
     scope: 'cluster',
     fencing: 'clock-assisted',
@@ -25,9 +21,8 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
 
     async put(key, value, expected): Promise<Put> {
       const { breaks } = link
-      const answer = texts(
-        await link.run(putScript, '1', prefix + key, String(expected ?? ''), value, channelOf(key)),
-      )
+      const args = [prefix + key, String(expected ?? ''), value, await link.channelOf(key)]
+      const answer = texts(await link.run(putScript, '1', ...args))
       const [version = '', there] = answer
       if (there === undefined) return { version: BigInt(version) }
       const current = versioned(version, there)
@@ -37,7 +32,7 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
       return { conflict: true, current }
     },
 
-    watch: (key, hint) => link.listen(channelOf(key), (message) => hint(changeIn(message))),
+    watch: (key, hint) => link.listen(key, (message) => hint(changeIn(message))),
 
     close: () => link.close(),
   }

@@ -1,8 +1,7 @@
 import { unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
-import { RedisLink } from './redis-client.ts'
+import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
-import { DEFAULT_PREFIX } from './redis.ts'
 
 /** No record has this version: they begin at the clock's microseconds. */
 const NO_VERSION = '0'
@@ -19,8 +18,6 @@ export function tairStore(options: RedisStoreOptions): StoreFactory {
 }
 
 function openTairStore(link: RedisLink, prefix: string): VersionedStore {
-  const channelOf = (key: string): string => `${prefix}changed:${key}`
-
   async function replace(key: string, value: string, expected: string): Promise<Put | 'missing'> {
     const reply = await link.call('EXCAS', prefix + key, value, expected)
     if (reply === -1) return 'missing'
@@ -35,6 +32,10 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
     if (reply === 'OK') return { version }
     if (reply !== null) throw misunderstood('EXSET')
     return { conflict: true, current: await get(key) }
+  }
+
+  async function ring(key: string): Promise<void> {
+    await link.call('PUBLISH', await link.channelOf(key), '')
   }
 
   async function get(key: string): Promise<Versioned | undefined> {
@@ -61,7 +62,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
             : { conflict: true, current: undefined }
       if ('version' in put) {
         // A bell and no more, behind everybody's back: who misses it looks again by himself.
-        link.call('PUBLISH', channelOf(key), '').catch(() => undefined)
+        void ring(key).catch(() => undefined)
         return put
       }
       if (link.breaks !== breaks && put.current?.value !== value)
@@ -69,7 +70,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
       return put
     },
 
-    watch: (key, hint) => link.listen(channelOf(key), () => hint()),
+    watch: (key, hint) => link.listen(key, () => hint()),
 
     close: () => link.close(),
   }
