@@ -69,6 +69,9 @@ export async function startTairStub(): Promise<TairStub> {
       case 'SUBSCRIBE':
         if (socket !== undefined) listeners.set(key, (listeners.get(key) ?? new Set()).add(socket))
         return `*3\r\n${bulk('subscribe')}${bulk(key)}:1\r\n`
+      case 'UNSUBSCRIBE':
+        if (socket !== undefined) listeners.get(key)?.delete(socket)
+        return `*3\r\n${bulk('unsubscribe')}${bulk(key)}:0\r\n`
       case 'INFO':
         return bulk('redis_version:7.0.15\r\n')
       default:
@@ -76,7 +79,7 @@ export async function startTairStub(): Promise<TairStub> {
     }
   }
 
-  const server = createServer((socket) => {
+  const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket)
     let received = ''
     socket.on('close', () => sockets.delete(socket)).on('error', () => undefined)
