@@ -17,7 +17,7 @@ import { Waits } from './waits.ts'
 
 export type CasCapabilities = Capabilities & { readonly handover: true; readonly lockDelay: true }
 
-export function capabilitiesOf(store: VersionedStore): CasCapabilities {
+function capabilitiesOf(store: VersionedStore): CasCapabilities {
   const { scope, fencing } = store
   return {
     scope,
