@@ -41,11 +41,14 @@ export function faulty(factory: AdapterFactory): {
   const calls = { attempt: 0, wait: 0, withdraw: 0, renew: 0, release: 0, adopt: 0, inspect: 0, close: 0 }
   const injected = new Map<AdapterMethod, { fault: Fault; times: number }>()
   const hanging = new Set<() => void>()
+  let heals = 0
 
-  function hang(method: AdapterMethod): Promise<never> {
+  /** Until healed, which may have happened while the call itself was on its way. */
+  function hang(method: AdapterMethod, since: number): Promise<never> {
     return new Promise((_, reject) => {
       const end = (): void => reject(new Error(`injected: ${method} hung until healed`))
-      hanging.add(end)
+      if (heals === since) hanging.add(end)
+      else end()
     })
   }
 
@@ -60,11 +63,12 @@ export function faulty(factory: AdapterFactory): {
   async function suffer<T>(method: AdapterMethod, call: () => Promise<T>): Promise<T> {
     calls[method] += 1
     const fault = faultOf(method)
-    if (fault === 'hang') return hang(method)
+    const since = heals
+    if (fault === 'hang') return hang(method, since)
     if (fault === 'fail') throw new Error(`injected: ${method} failed`)
     if (typeof fault === 'object' && 'lateMs' in fault) await sleep(fault.lateMs)
     const result = await call()
-    if (fault === 'swallow-reply') return hang(method)
+    if (fault === 'swallow-reply') return hang(method, since)
     if (fault === 'lose-reply') throw new Error(`injected: the reply to ${method} was lost`)
     if (typeof fault === 'object' && 'delayMs' in fault) await sleep(fault.delayMs)
     return result
@@ -92,6 +96,7 @@ export function faulty(factory: AdapterFactory): {
       calls,
       inject: (method, fault, times = Infinity) => void injected.set(method, { fault, times }),
       heal() {
+        heals += 1
         injected.clear()
         for (const end of hanging) end()
         hanging.clear()
