@@ -9,6 +9,7 @@ import type {
 } from '@locks/core'
 import { changeOf } from './change.ts'
 import type { Change, Decision } from './change.ts'
+import { unavailable } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
 import { encodeFree, encodeHeld, holderOf, newHold } from './record.ts'
 import type { Held } from './record.ts'
@@ -50,6 +51,8 @@ export function casAdapter(
   const capabilities = capabilitiesOf(store)
   const waits = new Waits(store, clock, seen)
   const change: Change = changeOf(store, seen)
+  /** Attempts that are being made, and whether they are still wanted. */
+  const underWay = new Map<string, { withdrawn: boolean }>()
   /** Attempts whose last put was sent and not answered, and the version it was for. */
   const unanswered = new Map<string, bigint | undefined>()
   let writes = 0
@@ -105,14 +108,24 @@ export function casAdapter(
 
     async attempt(request) {
       const { name, attemptId } = request
+      const state = { withdrawn: false }
+      underWay.set(attemptId, state)
       waits.looking(attemptId)
-      const answer = await change(name, (at) => decide(request, at), {
-        sending: (version) => void unanswered.set(attemptId, version),
-        answered: () => void unanswered.delete(attemptId),
-      })
-      if ('fence' in answer) waits.end(attemptId)
-      else if (request.willWait) waits.begin(request)
-      return answer
+      const step = (at: Observation): Decision<Grant | Busy> => {
+        if (state.withdrawn) throw unavailable('the attempt was withdrawn')
+        return decide(request, at)
+      }
+      try {
+        const answer = await change(name, step, {
+          sending: (version) => void unanswered.set(attemptId, version),
+          answered: () => void unanswered.delete(attemptId),
+        })
+        if ('fence' in answer) waits.end(attemptId)
+        else if (request.willWait && !state.withdrawn) waits.begin(request)
+        return answer
+      } finally {
+        if (underWay.get(attemptId) === state) underWay.delete(attemptId)
+      }
     },
 
     ...(store.watch !== undefined && {
@@ -123,6 +136,9 @@ export function casAdapter(
     }),
 
     async withdraw({ name, attemptId }) {
+      const state = underWay.get(attemptId)
+      // Beaten to its put it would decide again, and take what nobody wants any more.
+      if (state !== undefined) state.withdrawn = true
       // The last answer was "busy", and nothing was sent since: there is nothing to undo.
       if (waits.end(attemptId) && !unanswered.has(attemptId)) return
       const freed: Decision<void> = { write: encodeFree(name), durable: false, done: () => undefined }

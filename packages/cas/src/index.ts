@@ -2,7 +2,8 @@ import type { AdapterFactory, Clock } from '@locks/core'
 import { casAdapter } from './adapter.ts'
 import type { CasCapabilities } from './adapter.ts'
 import { Observations } from './observations.ts'
-import { storeFrom } from './options.ts'
+import { needsClient, storeFrom } from './options.ts'
+import { loadClient } from './stores/redis-client.ts'
 import type { StoreFactory } from './versioned-store.ts'
 
 export type { CasCapabilities } from './adapter.ts'
@@ -27,6 +28,10 @@ export function cas(open: StoreFactory): AdapterFactory<CasCapabilities> {
 }
 
 /** `{ store: 'file', directory }`, `{ store: 'redis', url }`, `{ store: 'tair', url }`, `{ store: 'memory' }`, or a URL. */
-export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory<CasCapabilities> {
-  return cas(storeFrom(options))
+export async function fromConfig(
+  options: Readonly<Record<string, unknown>>,
+): Promise<AdapterFactory<CasCapabilities>> {
+  const open = storeFrom(options)
+  if (needsClient(options)) await loadClient()
+  return cas(open)
 }

@@ -27,6 +27,11 @@ export function storeFrom(options: Options): StoreFactory {
   return make(rest)
 }
 
+/** Whether that store talks to a server. */
+export function needsClient({ store, url }: Options): boolean {
+  return store === 'redis' || store === 'tair' || (typeof url === 'string' && url.startsWith('tair:'))
+}
+
 function fromUrl(url: string, options: Options): StoreFactory {
   if (url.startsWith('file:')) {
     onlyKnown(options, ['url'])

@@ -202,6 +202,30 @@ describe('an own write whose answer was lost (trap 5)', () => {
   })
 })
 
+test('an attempt that is withdrawn while it is under way takes nothing, though it is beaten and decides again', async () => {
+  const store = memoryStore()
+  let arrive: () => void = () => undefined
+  const held = new Promise<void>((resolve) => (arrive = resolve))
+  let puts = 0
+  const slow: StoreFactory = () => {
+    const inner = store()
+    return {
+      ...inner,
+      async put(...args) {
+        if (++puts === 1) await held
+        return inner.put(...args)
+      },
+    }
+  }
+  const client = bare(slow)
+  const request = client.request()
+  const attempt = client.adapter.attempt(request)
+  await client.adapter.withdraw(request)
+  arrive()
+  await expect(attempt).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  expect((await client.adapter.inspect('order')).held).toBe(false)
+})
+
 describe('what the store is asked, counted', () => {
   test('an uncontended cycle is at most 3 operations, and 2 on a warm cache', async () => {
     const { open, asked } = troubled(memoryStore())

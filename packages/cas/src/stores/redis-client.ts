@@ -55,6 +55,8 @@ export class RedisLink {
     if ((options.url === undefined) === (options.client === undefined))
       throw invalid('redis and tair need either url or client')
     this.#options = options
+    // Loading it takes a while, which should not be a part of the first lease.
+    if (options.client === undefined) void loadClient().catch(() => undefined)
   }
 
   async call(command: string, ...args: string[]): Promise<unknown> {
@@ -141,11 +143,21 @@ export class RedisLink {
   }
 }
 
-async function connect(url: string): Promise<RedisClient> {
-  const { Redis } = await import('ioredis').catch((error: unknown) => {
+// Not typed by ioredis itself: who has no server need not have its types either.
+type ClientClass = new (url: string, options: typeof settings) => RedisClient
+
+/** The package is only needed by those who use a server. */
+export async function loadClient(): Promise<ClientClass> {
+  try {
+    return (await import('ioredis')).Redis
+  } catch (error) {
     if (codeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error
     throw invalid('redis and tair need the package ioredis: npm install ioredis')
-  })
+  }
+}
+
+async function connect(url: string): Promise<RedisClient> {
+  const Redis = await loadClient()
   return prepare(new Redis(url, settings))
 }
 
