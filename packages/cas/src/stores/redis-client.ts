@@ -144,7 +144,7 @@ export class RedisLink {
 }
 
 // Not typed by ioredis itself: who has no server need not have its types either.
-type ClientClass = new (url: string, options: typeof settings) => RedisClient
+type ClientClass = new (url: string, options: object) => RedisClient
 
 /** The package is only needed by those who use a server. */
 export async function loadClient(): Promise<ClientClass> {
