@@ -1,5 +1,7 @@
 import { isLockError, openLocks } from '@locks/core'
-import { startReferenceServer } from '@locks/reference'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 
 /** What makes the demo end with one line instead of a stack. */
 export class Unusable extends Error {}
@@ -30,8 +32,9 @@ export async function openBackend(url) {
 }
 
 async function privateBackend() {
-  const { config, stop } = await startReferenceServer()
-  return { title: 'a private server for this run', config, stop }
+  const directory = await mkdtemp(join(tmpdir(), 'locks-demo-'))
+  const stop = () => rm(directory, { recursive: true, force: true })
+  return { title: `a directory for this run, ${directory}`, config: `file:${directory}`, stop }
 }
 
 /** @param {string} url */

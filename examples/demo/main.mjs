@@ -13,7 +13,7 @@ const usage = `npm run demo -- [--url <backend>] [--help]
 Four shops, each a process of its own, sell from one warehouse: without a lock, with one, with a
 holder that is killed and with a holder that sleeps through its lease.
 
-  --url <backend>  where the locks live: a URL, or a config as JSON; unless told, a private server
+  --url <backend>  where the locks live: a URL, or a config as JSON; unless told, a directory of its own
   --help           this text
 
 The exit code is 0 only if everything the summary says was so.`

@@ -32,18 +32,15 @@ export async function setStage({ config, capabilities }) {
     warehouse: warehouseAt(port),
     /** What the next holder may be late by: its poll, and a busy machine. */
     slackMs: capabilities.wait === 'poll' ? 750 : 500,
+    /**
+     * The ttl the store gave. A session-backed one decides it itself: then it is what a fresh lease has
+     * left, and the little that was taken off for clocks and the way.
+     *
+     * @param {number} remainingMs
+     */
+    ttlOf: (remainingMs) => (capabilities.kind === 'lease' ? ttlMs : Math.ceil(remainingMs / 100) * 100),
     async clear() {
       await Promise.all([keeper, ...shops].map((worker) => worker.dismiss()))
     },
   }
-}
-
-/**
- * The ttl the store gave, which a session-backed one decides itself: what a fresh lease has left,
- * and the little that was taken off for clocks and the way.
- *
- * @param {number} remainingMs
- */
-export function ttlOf(remainingMs) {
-  return Math.ceil(remainingMs / 100) * 100
 }

@@ -1,8 +1,7 @@
 import { line, seconds, timed } from '../screen.mjs'
-import { ttlOf } from '../stage.mjs'
 
 /** @type {import('../stage.mjs').Act} */
-export async function killedHolder({ shops, slackMs }) {
+export async function killedHolder({ shops, slackMs, ttlOf }) {
   const [holder, waiter] = shops
   if (holder === undefined || waiter === undefined) throw new Error('two shops are needed')
   const holds = holder.next('holding')

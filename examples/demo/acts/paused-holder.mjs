@@ -1,8 +1,7 @@
 import { line, seconds, timed } from '../screen.mjs'
-import { ttlOf } from '../stage.mjs'
 
 /** @type {import('../stage.mjs').Act} */
-export async function pausedHolder({ shops, warehouse, slackMs }) {
+export async function pausedHolder({ shops, warehouse, slackMs, ttlOf }) {
   const [sleeper, successor] = shops.slice(-2)
   if (sleeper === undefined || successor === undefined) throw new Error('two shops are needed')
   const stock = 10

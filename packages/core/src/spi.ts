@@ -15,7 +15,8 @@ import type { Clock } from './clock.ts'
  * - It SHOULD settle on its own within a few seconds. Core survives one that never does.
  * - Core keeps the process alive while somebody waits for an outcome. An adapter's own sockets and
  *   timers SHOULD NOT: a server that hangs would keep a finished program from ending.
- * - Expiry is decided by the store's own time, never by a client's wall clock.
+ * - Expiry is decided by the store's own time, never by a client's wall clock. Where the store has none,
+ *   each contender decides by what it saw stand still for the whole length, on its own monotonic clock.
  */
 export interface Adapter<C extends Capabilities = Capabilities> {
   readonly capabilities: C

@@ -1,0 +1,199 @@
+import type {
+  AcquireRequest,
+  Adapter,
+  AdapterHost,
+  Busy,
+  Capabilities,
+  Grant,
+  RenewOutcome,
+} from '@locks/core'
+import { changeOf } from './change.ts'
+import type { Change, Decision } from './change.ts'
+import { unavailable } from './errors.ts'
+import type { Observation, Observations } from './observations.ts'
+import { encodeFree, encodeHeld, holderOf, newHold } from './record.ts'
+import type { Held } from './record.ts'
+import type { VersionedStore } from './versioned-store.ts'
+import { Waits } from './waits.ts'
+
+export type CasCapabilities = Capabilities & { readonly handover: true; readonly lockDelay: true }
+
+function capabilitiesOf(store: VersionedStore): CasCapabilities {
+  const { scope, fencing } = store
+  return {
+    scope,
+    kind: 'lease',
+    fencing,
+    wait: store.watch === undefined ? 'poll' : 'notify',
+    fairness: 'none',
+    handover: true,
+    lockDelay: true,
+    modes: ['exclusive'],
+    minTtlMs: scope === 'process' ? 10 : 50,
+    maxNameBytes: 1024,
+  }
+}
+
+/** Since when a record stands, for all that this adapter cares: its holder may be dead only after that. */
+const blockedMs = ({ ttlMs, lockDelayMs }: Held): number => ttlMs + lockDelayMs
+
+/**
+ * A lock by compare-and-set, without a clock that two machines would have to agree on. The record of
+ * a name holds its holder and the length of the lease. Whoever holds it rewrites it in time, so that
+ * its version moves; whoever wants it takes over only after he has seen it stand still for its whole
+ * length, and only if it is still that version. A record is never deleted, and its version is the fence.
+ */
+export function casAdapter(
+  store: VersionedStore,
+  { clock }: AdapterHost,
+  seen: Observations,
+): Adapter<CasCapabilities> {
+  const capabilities = capabilitiesOf(store)
+  const waits = new Waits(store, clock, seen)
+  const change: Change = changeOf(store, seen)
+  /** Attempts that are being made, and whether they are still wanted. */
+  const underWay = new Map<string, { withdrawn: boolean }>()
+  /** Attempts whose last put was sent and not answered, and the version it was for. */
+  const unanswered = new Map<string, bigint | undefined>()
+  let writes = 0
+
+  function grant<T>(
+    { name, attemptId, ttlMs }: Pick<AcquireRequest, 'name' | 'attemptId' | 'ttlMs'>,
+    held: Held,
+    answer: (grant: Grant) => T,
+  ): Decision<T> {
+    return {
+      write: encodeHeld(name, held),
+      // Only a put that mints a fence has to survive a crash.
+      durable: held.fence === undefined,
+      done: (version) => answer({ name, attemptId, fence: held.fence ?? version, ttlMs }),
+    }
+  }
+
+  function isHolder(at: Observation, held: Held, attemptId: string): boolean {
+    return held.attemptId === attemptId && !seen.stoodStill(at, held.ttlMs)
+  }
+
+  function decide(request: AcquireRequest, at: Observation): Decision<Grant | Busy> {
+    const { held } = at
+    if (held !== undefined && isHolder(at, held, request.attemptId)) {
+      const { ttlMs, lockDelayMs } = request
+      const fence = fenceOf(at, held)
+      return grant(request, { ...held, fence, ttlMs, lockDelayMs, write: ++writes }, (given) => given)
+    }
+    if (held !== undefined && !seen.stoodStill(at, blockedMs(held))) {
+      const holder = holderOf(held, fenceOf(at, held))
+      const remainingMs = seen.remainingMs(at, blockedMs(held))
+      return { answer: { busy: true, holder, retryInMs: waits.retryInMs(held, remainingMs) } }
+    }
+    const taken = grant(request, newHold(request, ++writes), (given) => given)
+    return held === undefined ? taken : { ...taken, careful: true }
+  }
+
+  async function renew(
+    { name, attemptId }: Grant,
+    ttlMs: number,
+    lockDelayMs: number,
+  ): Promise<RenewOutcome> {
+    return change(name, (at): Decision<RenewOutcome> => {
+      const { held } = at
+      if (held === undefined || !isHolder(at, held, attemptId)) return { answer: 'lost' }
+      const renewed = { ...held, fence: fenceOf(at, held), ttlMs, lockDelayMs, write: ++writes }
+      return grant({ name, attemptId, ttlMs }, renewed, () => 'renewed')
+    })
+  }
+
+  return {
+    capabilities,
+
+    async attempt(request) {
+      const { name, attemptId } = request
+      const state = { withdrawn: false }
+      underWay.set(attemptId, state)
+      waits.looking(attemptId)
+      const step = (at: Observation): Decision<Grant | Busy> => {
+        if (state.withdrawn) throw unavailable('the attempt was withdrawn')
+        return decide(request, at)
+      }
+      try {
+        const answer = await change(name, step, {
+          sending: (version) => void unanswered.set(attemptId, version),
+          answered: () => void unanswered.delete(attemptId),
+        })
+        if ('fence' in answer) waits.end(attemptId)
+        else if (request.willWait && !state.withdrawn) waits.begin(request)
+        return answer
+      } finally {
+        if (underWay.get(attemptId) === state) underWay.delete(attemptId)
+      }
+    },
+
+    ...(store.watch !== undefined && {
+      wait: async ({ attemptId }: AcquireRequest, maxMs: number, signal: AbortSignal) => {
+        await waits.wait(attemptId, maxMs, signal)
+        return undefined
+      },
+    }),
+
+    async withdraw({ name, attemptId }) {
+      const state = underWay.get(attemptId)
+      // Beaten to its put it would decide again, and take what nobody wants any more.
+      if (state !== undefined) state.withdrawn = true
+      // The last answer was "busy", and nothing was sent since: there is nothing to undo.
+      if (waits.end(attemptId) && !unanswered.has(attemptId)) return
+      const freed: Decision<void> = { write: encodeFree(name), durable: false, done: () => undefined }
+      await change(name, (at): Decision<void> => {
+        if (at.held?.attemptId === attemptId) return freed
+        // A put that may still arrive is shut out by moving the version it is for.
+        const mayArrive = unanswered.has(attemptId) && unanswered.get(attemptId) === at.version
+        return mayArrive ? freed : { answer: undefined }
+      })
+      unanswered.delete(attemptId)
+    },
+
+    async renew(renewals) {
+      const calls = renewals.map(({ grant: held, ttlMs, lockDelayMs }) => renew(held, ttlMs, lockDelayMs))
+      const outcomes = await Promise.allSettled(calls)
+      const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+      if (failed !== undefined && outcomes.every(({ status }) => status === 'rejected')) throw failed.reason
+      return outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : 'unknown'))
+    },
+
+    async release({ name, attemptId }) {
+      return change(name, ({ held }): Decision<'released' | 'not-held'> => {
+        if (held === undefined) return { answer: 'released' }
+        if (held.attemptId !== attemptId) return { answer: 'not-held' }
+        return { write: encodeFree(name), durable: false, done: () => 'released' }
+      })
+    },
+
+    async adopt(from, request) {
+      return change(request.name, (at): Decision<Grant | 'lost'> => {
+        const { held } = at
+        if (held === undefined) return { answer: 'lost' }
+        if (!isHolder(at, held, from.attemptId) && !isHolder(at, held, request.attemptId))
+          return { answer: 'lost' }
+        const { since } = held
+        const adopted = { ...newHold(request, ++writes), since, fence: fenceOf(at, held) }
+        return grant(request, adopted, (given) => given)
+      })
+    },
+
+    async inspect(name) {
+      const at = seen.note(name, await store.get(name))
+      const { held } = at
+      if (held === undefined || seen.stoodStill(at, blockedMs(held))) return { name, held: false }
+      const remainingMs = seen.remainingMs(at, blockedMs(held))
+      return { name, held: true, holder: holderOf(held, fenceOf(at, held)), remainingMs }
+    },
+
+    async close() {
+      waits.close()
+      await store.close()
+    },
+  }
+}
+
+function fenceOf({ version }: Observation, { fence }: Held): bigint {
+  return fence ?? version ?? 0n
+}

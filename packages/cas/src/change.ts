@@ -1,0 +1,60 @@
+import { unavailable } from './errors.ts'
+import type { Observation, Observations } from './observations.ts'
+import type { VersionedStore } from './versioned-store.ts'
+
+/** What to do about a record: answer the caller, or replace it and answer then. */
+export type Decision<T> =
+  | { readonly answer: T }
+  | {
+      readonly write: string
+      readonly durable: boolean
+      /** Only over what was seen during this very call: somebody else's record is about to be replaced. */
+      readonly careful?: boolean
+      readonly done: (version: bigint) => T
+    }
+
+/** For a caller who has to know which of his puts were never answered. */
+export interface Trace {
+  sending(expected: bigint | undefined): void
+  answered(): void
+}
+
+export type Change = <T>(name: string, decide: (at: Observation) => Decision<T>, trace?: Trace) => Promise<T>
+
+/** Everybody who comes first makes somebody's progress, so this many in a row mean something else. */
+const MAX_TRIES = 32
+
+/**
+ * One change of a name's record by compare-and-set. It starts from what was last seen of it, so that a
+ * warm cache saves the read: a put proves that this was still true. An answer needs proof as well, so
+ * one that comes of old knowledge is given only after a look.
+ */
+export function changeOf(store: VersionedStore, seen: Observations): Change {
+  return async (name, decide, trace) => {
+    let fresh = false
+    // A name never seen is likely to be new: then its first put is also its first look.
+    let at = seen.of(name) ?? { version: undefined, value: undefined, held: undefined, since: 0 }
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const decision = decide(at)
+      if (!fresh && ('answer' in decision || decision.careful === true)) {
+        at = seen.note(name, await store.get(name))
+        fresh = true
+        continue
+      }
+      if ('answer' in decision) return decision.answer
+      const { write, durable, done } = decision
+      trace?.sending(at.version)
+      const put = await store.put(name, write, at.version, durable)
+      trace?.answered()
+      if ('version' in put) {
+        seen.note(name, { value: write, version: put.version })
+        return done(put.version)
+      }
+      at = seen.note(name, put.current)
+      fresh = true
+      // The put had arrived, and only its answer was lost.
+      if (put.current?.value === write) return done(put.current.version)
+    }
+    throw unavailable(`the record changed ${MAX_TRIES} times during one step`)
+  }
+}

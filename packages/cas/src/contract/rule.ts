@@ -1,0 +1,11 @@
+import type { Bench } from './bench.ts'
+
+/** One promise of the contract, and the program that tries to break it. */
+export interface StoreRule {
+  readonly id: string
+  readonly title: string
+  readonly needs?: 'drop' | 'watch' | 'processes'
+  /** How long it may take, before scaling; 10 s unless told. */
+  readonly timeoutMs?: number
+  run(bench: Bench): Promise<void>
+}

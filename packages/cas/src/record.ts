@@ -1,0 +1,79 @@
+import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
+
+/**
+ * What stands in the store for a held name. No time among it but lengths, and `since`, which is for
+ * people: whether a hold is over is for its observers to see, each by its own monotonic clock.
+ */
+export interface Held {
+  readonly attemptId: string
+  readonly owner: string
+  readonly metadata: HolderMetadata
+  /** Absent in the record of the grant itself: there the version is the fence. */
+  readonly fence?: bigint
+  readonly ttlMs: number
+  readonly lockDelayMs: number
+  readonly since: number
+  /** Tells every write of a holder from its others, so that one whose answer was lost is recognised. */
+  readonly write: number
+}
+
+/** How long a record that nobody can read is watched before it is taken over. */
+const UNREADABLE_MS = 60_000
+
+const unreadable: Held = {
+  attemptId: '',
+  owner: '(unreadable record)',
+  metadata: { host: '(unknown)', pid: 0 },
+  ttlMs: UNREADABLE_MS,
+  lockDelayMs: 0,
+  since: 0,
+  write: 0,
+}
+
+export function newHold(request: AcquireRequest, write: number): Held {
+  const { attemptId, owner, metadata, ttlMs, lockDelayMs } = request
+  return { attemptId, owner, metadata, ttlMs, lockDelayMs, since: Date.now(), write }
+}
+
+/** The name is written along for people who look at the store. */
+export function encodeHeld(name: string, { fence, ...rest }: Held): string {
+  return JSON.stringify({ name, ...rest, ...(fence !== undefined && { fence: String(fence) }) })
+}
+
+export function encodeFree(name: string): string {
+  return JSON.stringify({ name })
+}
+
+/** Undefined means free. What cannot be understood counts as held: a torn file, or a later format. */
+export function decode(value: string): Held | undefined {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(value)
+  } catch {
+    return unreadable
+  }
+  if (!isObject(parsed) || typeof parsed['name'] !== 'string') return unreadable
+  const { attemptId, owner, metadata, fence, ttlMs, lockDelayMs, since, write } = parsed
+  if (attemptId === undefined) return undefined
+  if (typeof attemptId !== 'string' || typeof owner !== 'string' || !isMetadata(metadata)) return unreadable
+  if (!isLength(ttlMs) || !isLength(lockDelayMs) || !isLength(since) || !isLength(write)) return unreadable
+  const held = { attemptId, owner, metadata, ttlMs, lockDelayMs, since, write }
+  if (fence === undefined) return held
+  return typeof fence === 'string' && /^\d+$/.test(fence) ? { ...held, fence: BigInt(fence) } : unreadable
+}
+
+export function holderOf({ owner, metadata, since }: Held, fence: bigint): Holder {
+  return { owner, fence, metadata, since }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isLength(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+function isMetadata(value: unknown): value is HolderMetadata {
+  return isObject(value) && typeof value['host'] === 'string' && typeof value['pid'] === 'number'
+}

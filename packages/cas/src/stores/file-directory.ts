@@ -1,0 +1,64 @@
+import { constants } from 'node:fs'
+import { access, mkdir, stat, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { codeOf, invalid } from '../errors.ts'
+import { NEW } from './file-paths.ts'
+
+/** File systems, by the number the kernel has for them, on which a rename may be repeated or seen late elsewhere. */
+const untrusted: ReadonlyMap<number, string> = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x65735546, 'FUSE'],
+  [0x01021997, '9P'],
+  [0x00c36400, 'Ceph'],
+  [0x0bd00bd0, 'Lustre'],
+  [0x47504653, 'GPFS'],
+  [0x01161970, 'GFS2'],
+  [0x7461636f, 'OCFS2'],
+  [0x5346414f, 'AFS'],
+  [0x6b414653, 'AFS'],
+  [0x73757245, 'Coda'],
+  [0x19830326, 'BeeGFS'],
+])
+
+/** The name of a file system that locks cannot be trusted to, by its number. */
+export function untrustedFileSystem(type: number): string | undefined {
+  // The number is signed on some machines.
+  return untrusted.get(type >>> 0)
+}
+
+/** Refuses a directory that cannot serve, saying why and what to do, before anything is put into it. */
+export async function prepareDirectory(directory: string, trustFileSystem: boolean): Promise<void> {
+  const shown = JSON.stringify(directory)
+  try {
+    if (!(await stat(directory)).isDirectory()) throw invalid(`${shown} is not a directory`)
+    const type = untrustedFileSystem(Number((await statfs(directory)).type))
+    if (type !== undefined && !trustFileSystem)
+      throw invalid(
+        `${shown} is on ${type}, where renames are not certain to exclude each other; ` +
+          `choose a local directory, or set trustFileSystem if you know better`,
+      )
+    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
+    await mkdir(join(directory, NEW), { recursive: true })
+  } catch (error) {
+    throw directoryError(shown, error)
+  }
+}
+
+function directoryError(shown: string, error: unknown): unknown {
+  switch (codeOf(error)) {
+    case 'ENOENT':
+      return invalid(`directory ${shown} does not exist; create it first`)
+    case 'EACCES':
+    case 'EPERM':
+      return invalid(
+        `directory ${shown} is not writable by this process (uid ${process.getuid?.() ?? 'unknown'})`,
+      )
+    case 'EROFS':
+      return invalid(`directory ${shown} is on a read-only file system`)
+    default:
+      return error
+  }
+}

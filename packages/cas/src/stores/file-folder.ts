@@ -1,0 +1,78 @@
+import { randomUUID } from 'node:crypto'
+import { readdir, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { codeOf, unavailable } from '../errors.ts'
+import type { Put, Versioned } from '../versioned-store.ts'
+import { ifThere, readIfThere, renameIfThere, syncDirectory, unlinkIfThere, writeWhole } from './file-io.ts'
+import { entryOf, nextFile, presentFile, wasFile } from './file-paths.ts'
+import type { Entry } from './file-paths.ts'
+
+/** A folder that is being changed may show nothing for a moment; so often it is looked at again. */
+const MAX_LOOKS = 100
+
+/** The present value of a key, after finishing what somebody who died left half done. */
+export async function read(folder: string): Promise<Versioned | undefined> {
+  for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
+    const entries = await list(folder)
+    if (entries === undefined) return undefined
+    const present = highest(entries, 'present')
+    if (present !== undefined) {
+      const value = await readIfThere(join(folder, present.file))
+      if (value !== undefined) return { value, version: present.version }
+      continue
+    }
+    const was = highest(entries, 'was')
+    if (was !== undefined) {
+      const version = was.version + 1n
+      await renameIfThere(join(folder, nextFile(version, was.id)), join(folder, presentFile(version)))
+    } else if (entries.length === 0 && looks > 0) return undefined
+  }
+  throw unavailable(`there is no value in ${JSON.stringify(folder)}, or it changes too fast to be read`)
+}
+
+export async function replace(
+  folder: string,
+  value: string,
+  expected: bigint,
+  durable: boolean,
+): Promise<Put> {
+  const version = expected + 1n
+  const id = randomUUID()
+  const next = join(folder, nextFile(version, id))
+  try {
+    await writeWhole(next, value, durable)
+    await rename(join(folder, presentFile(expected)), join(folder, wasFile(expected, id)))
+  } catch (error) {
+    await unlinkIfThere(next)
+    if (codeOf(error) !== 'ENOENT') throw error
+    return { conflict: true, current: await read(folder) }
+  }
+  // Somebody who looked meanwhile may have done it already.
+  await renameIfThere(next, join(folder, presentFile(version)))
+  if (durable) await syncDirectory(folder)
+  await sweep(folder, version)
+  return { version }
+}
+
+/** Undefined when there is no such folder. */
+export async function list(folder: string): Promise<readonly Entry[] | undefined> {
+  const files = await ifThere(readdir(folder))
+  return files?.map(entryOf).filter((entry) => entry !== undefined)
+}
+
+/**
+ * Removes what puts left behind, this one or those of somebody who died. All candidates for `version`
+ * and before have lost, since it is there; whoever still has one in hand finds out by its rename.
+ */
+async function sweep(folder: string, version: bigint): Promise<void> {
+  for (const entry of (await list(folder)) ?? [])
+    if (entry.state === 'next' ? entry.version <= version : entry.state === 'was' && entry.version < version)
+      await unlinkIfThere(join(folder, entry.file))
+}
+
+function highest(entries: readonly Entry[], state: Entry['state']): Entry | undefined {
+  let best: Entry | undefined
+  for (const entry of entries)
+    if (entry.state === state && (best === undefined || entry.version > best.version)) best = entry
+  return best
+}

@@ -1,0 +1,44 @@
+import { open, readFile, rename, unlink } from 'node:fs/promises'
+import { codeOf } from '../errors.ts'
+
+export async function writeWhole(file: string, value: string, durable: boolean): Promise<void> {
+  const handle = await open(file, 'wx')
+  try {
+    await handle.writeFile(value)
+    if (durable) await handle.datasync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Makes names that were given in a directory survive a crash of the host. */
+export async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+export function readIfThere(file: string): Promise<string | undefined> {
+  return ifThere(readFile(file, 'utf8'))
+}
+
+export async function renameIfThere(from: string, to: string): Promise<void> {
+  await ifThere(rename(from, to))
+}
+
+export async function unlinkIfThere(file: string): Promise<void> {
+  await ifThere(unlink(file))
+}
+
+/** Undefined when there is no such file. */
+export async function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}

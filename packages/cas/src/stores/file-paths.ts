@@ -1,0 +1,47 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+
+/**
+ * What a directory of locks looks like:
+ *
+ *     <directory>/order_42-<hash>/1763280000000042        the present version and its value
+ *                                /1763280000000042.<id>.was   on its way out, replaced by that id's next
+ *                                /1763280000000043.<id>.next  written, not yet in force
+ *     <directory>/.new/order_42-<hash>.<id>/…              a key that is about to be made
+ */
+export const NEW = '.new'
+
+/** A name never becomes a path: what can be read of it is for people, the hash tells it from all others. */
+export function folderOf(key: string): string {
+  const readable = key.slice(0, 40).replace(/[^a-zA-Z0-9_-]+/g, '_')
+  const hash = createHash('sha256').update(key).digest('hex').slice(0, 32)
+  return `${readable}-${hash}`
+}
+
+export function newFolder(directory: string, folder: string): string {
+  return join(directory, NEW, `${folder}.${randomUUID()}`)
+}
+
+/** The folder that an entry of `.new` was to become. */
+export function folderOfNew(entry: string): string {
+  return entry.slice(0, entry.lastIndexOf('.'))
+}
+
+export interface Entry {
+  readonly file: string
+  readonly version: bigint
+  /** `was`: being replaced. `next`: a candidate for that version. */
+  readonly state: 'present' | 'was' | 'next'
+  readonly id: string
+}
+
+export const presentFile = (version: bigint): string => String(version)
+export const wasFile = (version: bigint, id: string): string => `${version}.${id}.was`
+export const nextFile = (version: bigint, id: string): string => `${version}.${id}.next`
+
+export function entryOf(file: string): Entry | undefined {
+  const match = /^(\d{1,19})(?:\.([0-9a-f-]{36})\.(was|next))?$/.exec(file)
+  if (match?.[1] === undefined) return undefined
+  const state = match[3] === 'was' || match[3] === 'next' ? match[3] : 'present'
+  return { file, version: BigInt(match[1]), state, id: match[2] ?? '' }
+}

@@ -1,0 +1,152 @@
+import { watch as watchFiles } from 'node:fs'
+import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { isAbsolute, join } from 'node:path'
+import { codeOf, invalid, unavailable } from '../errors.ts'
+import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
+import { prepareDirectory } from './file-directory.ts'
+import { list, read, replace } from './file-folder.ts'
+import { syncDirectory, writeWhole } from './file-io.ts'
+import { entryOf, folderOf, folderOfNew, NEW, newFolder, presentFile } from './file-paths.ts'
+
+export interface FileStoreOptions {
+  /** An existing directory on a local file system, for these locks alone. Absolute. */
+  readonly directory: string
+  /** Use the directory although it is on a network file system. */
+  readonly trustFileSystem?: boolean
+}
+
+/**
+ * A versioned store in a directory, for processes of one host.
+ *
+ * Exactly one file of a key bears a plain number: its present version. To replace it, a process writes
+ * the next value aside and renames the present file away. A file can be renamed away once, so this
+ * rename decides; everybody who comes later finds no such file. What remains, giving the next value its
+ * number, can be done by anybody: if the winner dies in between, whoever looks next does it for him.
+ */
+export function fileStore({ directory, trustFileSystem = false }: FileStoreOptions): StoreFactory {
+  if (!isAbsolute(directory)) throw invalid('directory must be an absolute path')
+  return () => openFileStore(directory, trustFileSystem)
+}
+
+function openFileStore(directory: string, trustFileSystem: boolean): VersionedStore {
+  let prepared: Promise<void> | undefined
+  let served = false
+  const stops = new Set<() => void>()
+
+  async function prepare(): Promise<void> {
+    try {
+      await prepareDirectory(directory, trustFileSystem)
+      served = true
+    } catch (error) {
+      // It may be put right while the program runs.
+      prepared = undefined
+      throw served
+        ? unavailable(error instanceof Error ? error.message : 'the directory failed', error)
+        : error
+    }
+  }
+
+  async function pathOf(key: string): Promise<string> {
+    await (prepared ??= prepare())
+    return join(directory, folderOf(key))
+  }
+
+  /** No key is missing where the whole directory is. */
+  async function confirm(current: Versioned | undefined): Promise<Versioned | undefined> {
+    if (current === undefined) await access(join(directory, NEW))
+    return current
+  }
+
+  /** Says of a failing file system which directory it was. */
+  function failing<A extends unknown[], T>(call: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
+    return async (...args) => {
+      try {
+        return await call(...args)
+      } catch (error) {
+        const code = codeOf(error)
+        if (code === undefined || code.startsWith('LOCK_')) throw error
+        // Gone, remounted or full since it was looked at.
+        prepared = undefined
+        throw unavailable(`directory ${JSON.stringify(directory)} failed: ${code}`, error)
+      }
+    }
+  }
+
+  return {
+    scope: 'host',
+    fencing: 'durable',
+
+    get: failing(async (key: string) => confirm(await read(await pathOf(key)))),
+
+    put: failing(async (key: string, value: string, expected: bigint | undefined, durable: boolean) => {
+      const folder = await pathOf(key)
+      if (expected === undefined) {
+        const current = await read(folder)
+        return current === undefined ? create(directory, folderOf(key), value) : { conflict: true, current }
+      }
+      const put = await replace(folder, value, expected, durable)
+      if ('conflict' in put) await confirm(put.current)
+      return put
+    }),
+
+    watch: failing(async (key: string, hint: () => void) => {
+      let latest = -1n
+      const watcher = watchFiles(await pathOf(key), { persistent: false }, (_, file) => {
+        const entry = file === null ? undefined : entryOf(file)
+        if (file !== null && entry?.state !== 'present') return
+        // The same number comes once more, when that file goes.
+        if (entry !== undefined && entry.version <= latest) return
+        latest = entry?.version ?? latest
+        hint()
+      })
+      const stop = (): void => {
+        stops.delete(stop)
+        watcher.close()
+      }
+      // Only hints are lost by it: a waiter looks again by itself.
+      watcher.on('error', stop)
+      stops.add(stop)
+      return stop
+    }),
+
+    async close() {
+      for (const stop of stops) stop()
+    },
+  }
+}
+
+/** A key is made as a whole folder, so that a folder without a value is never to be seen. */
+async function create(directory: string, folder: string, value: string): Promise<Put> {
+  // Above whatever a deleted key had come to.
+  const version = BigInt(Date.now()) * 1_000n
+  const made = newFolder(directory, folder)
+  try {
+    await mkdir(made)
+    await writeWhole(join(made, presentFile(version)), value, true)
+    await syncDirectory(made)
+    // Fails if there is such a folder with anything in it, which there always is once a key was made.
+    await rename(made, join(directory, folder))
+  } catch (error) {
+    await rm(made, { recursive: true, force: true })
+    const current = isBeaten(error) ? await read(join(directory, folder)) : undefined
+    if (current === undefined) throw error
+    return { conflict: true, current }
+  }
+  await syncDirectory(directory)
+  await sweepNew(directory)
+  return { version }
+}
+
+/** Somebody else has made the key, and perhaps swept up our candidate. */
+function isBeaten(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === 'ENOTEMPTY' || code === 'EEXIST' || code === 'ENOENT'
+}
+
+/** Removes candidates for keys that have been made by now: those of the beaten and of the dead. */
+async function sweepNew(directory: string): Promise<void> {
+  const parent = join(directory, NEW)
+  for (const entry of await readdir(parent))
+    if ((await list(join(directory, folderOfNew(entry)))) !== undefined)
+      await rm(join(parent, entry), { recursive: true, force: true })
+}

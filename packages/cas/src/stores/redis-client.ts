@@ -1,0 +1,185 @@
+import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
+
+/** The part of an ioredis client, single or cluster, that the stores need. */
+export interface RedisClient {
+  call(command: string, ...args: string[]): Promise<unknown>
+  duplicate(override?: { keyPrefix: string }): RedisClient
+  subscribe(channel: string): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  on(event: string, listener: (...args: never[]) => void): unknown
+  disconnect(): void
+}
+
+export interface RedisStoreOptions {
+  /** Where the server is. Either this or `client`. */
+  readonly url?: string
+  /** An ioredis client of your own; it is not closed. Hints come by a duplicate of it. */
+  readonly client?: RedisClient
+  /** Before every key and channel, `locks:cas:` unless told. */
+  readonly prefix?: string
+}
+
+/** A hung server is an outage after this long; the connection is then made anew. */
+const SILENCE_MS = 2_000
+
+const settings = {
+  lazyConnect: true,
+  enableAutoPipelining: true,
+  // What was under way when the connection broke is sent once more: a put knows its own value again.
+  maxRetriesPerRequest: 1,
+  connectTimeout: SILENCE_MS,
+  socketTimeout: SILENCE_MS,
+  retryStrategy: (times: number): number => Math.min(times * 50, 500),
+}
+
+export const DEFAULT_PREFIX = 'locks:cas:'
+
+type Hint = (message: string) => void
+
+export interface Script {
+  readonly source: string
+  readonly sha1: string
+}
+
+/** One connection for commands, and one for hints once somebody waits; both made when first needed. */
+export class RedisLink {
+  readonly #options: RedisStoreOptions
+  #commands: Promise<RedisClient> | undefined
+  #hints: Promise<RedisClient> | undefined
+  readonly #listeners = new Map<string, Set<Hint>>()
+  #closed = false
+  /** How often the connection broke so far. */
+  breaks = 0
+
+  constructor(options: RedisStoreOptions) {
+    if ((options.url === undefined) === (options.client === undefined))
+      throw invalid('redis and tair need either url or client')
+    this.#options = options
+    // Loading it takes a while, which should not be a part of the first lease.
+    if (options.client === undefined) void loadClient().catch(() => undefined)
+  }
+
+  async call(command: string, ...args: string[]): Promise<unknown> {
+    const client = await this.#client()
+    try {
+      return await client.call(command, ...args)
+    } catch (error) {
+      throw redisError(error)
+    }
+  }
+
+  /** By its hash, and in full where the server does not know it (yet, or after a restart). */
+  async run({ source, sha1 }: Script, ...args: string[]): Promise<unknown> {
+    const client = await this.#client()
+    try {
+      return await client.call('EVALSHA', sha1, ...args)
+    } catch (error) {
+      if (replyCode(error) !== 'NOSCRIPT') throw redisError(error)
+      return this.call('EVAL', source, ...args)
+    }
+  }
+
+  /**
+   * Where changes of `key` are told. Channels are the server's, keys are not: the same key in another
+   * database, or under another prefix of the user's client, is another key.
+   */
+  async channelOf(key: string): Promise<string> {
+    const { keyPrefix, db } = optionsOf(await this.#client())
+    return `${keyPrefix}${this.#options.prefix ?? DEFAULT_PREFIX}changed:${db}:${key}`
+  }
+
+  /** Resolves once changes of `key` are heard. */
+  async listen(key: string, hint: Hint): Promise<() => void> {
+    const channel = await this.channelOf(key)
+    const listeners = this.#listeners.get(channel) ?? new Set()
+    this.#listeners.set(channel, listeners.add(hint))
+    const stop = (): void => {
+      listeners.delete(hint)
+      if (listeners.size > 0 || this.#listeners.get(channel) !== listeners) return
+      this.#listeners.delete(channel)
+      // If that fails, messages keep coming that nobody reads.
+      void this.#hints?.then((client) => client.unsubscribe(channel)).catch(() => undefined)
+    }
+    try {
+      const client = await (this.#hints ??= this.#subscriber())
+      await client.subscribe(channel)
+      return stop
+    } catch (error) {
+      stop()
+      throw redisError(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const own = this.#options.client === undefined ? [this.#commands, this.#hints] : [this.#hints]
+    for (const client of own) (await client?.catch(() => undefined))?.disconnect()
+  }
+
+  #client(): Promise<RedisClient> {
+    return (this.#commands ??= this.#connect())
+  }
+
+  async #connect(): Promise<RedisClient> {
+    if (this.#closed) throw unavailable('the store was closed')
+    const { url, client } = this.#options
+    const made = client ?? (await connect(url ?? ''))
+    made.on('close', () => (this.breaks += 1))
+    return made
+  }
+
+  async #subscriber(): Promise<RedisClient> {
+    const commands = await this.#client()
+    if (this.#closed) throw unavailable('the store was closed')
+    const client = prepare(commands.duplicate({ keyPrefix: '' }))
+    client.on('message', (channel: string, message: string) => {
+      for (const hint of this.#listeners.get(channel) ?? []) hint(message)
+    })
+    // What was published in between is lost, so whoever waits has to look.
+    client.on('ready', () => {
+      for (const hints of this.#listeners.values()) for (const hint of hints) hint('')
+    })
+    return client
+  }
+}
+
+// Not typed by ioredis itself: who has no server need not have its types either.
+type ClientClass = new (url: string, options: object) => RedisClient
+
+/** The package is only needed by those who use a server. */
+export async function loadClient(): Promise<ClientClass> {
+  try {
+    return (await import('ioredis')).Redis
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error
+    throw invalid('redis and tair need the package ioredis: npm install ioredis')
+  }
+}
+
+async function connect(url: string): Promise<RedisClient> {
+  const Redis = await loadClient()
+  return prepare(new Redis(url, settings))
+}
+
+/** An idle connection keeps no process alive, and its errors reach whoever has a command under way. */
+function prepare(client: RedisClient): RedisClient {
+  client.on('error', () => undefined)
+  client.on('connect', () => {
+    if ('stream' in client && hasUnref(client.stream)) client.stream.unref()
+  })
+  return client
+}
+
+function optionsOf(client: RedisClient): { readonly keyPrefix: string; readonly db: number } {
+  const options: unknown = 'options' in client ? client.options : undefined
+  const { keyPrefix, db } = isObject(options) ? options : {}
+  return { keyPrefix: typeof keyPrefix === 'string' ? keyPrefix : '', db: typeof db === 'number' ? db : 0 }
+}
+
+function isObject(value: unknown): value is { readonly keyPrefix?: unknown; readonly db?: unknown } {
+  return typeof value === 'object' && value !== null
+}
+
+function hasUnref(value: unknown): value is { unref(): void } {
+  return typeof value === 'object' && value !== null && 'unref' in value && typeof value.unref === 'function'
+}

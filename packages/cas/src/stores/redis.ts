@@ -1,0 +1,54 @@
+import { unavailable } from '../errors.ts'
+import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
+import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
+import type { RedisStoreOptions } from './redis-client.ts'
+import { putScript } from './redis-script.ts'
+
+/** A versioned store on stock Redis: a hash per key, changed by one script. */
+export function redisStore(options: RedisStoreOptions): StoreFactory {
+  return () => openRedisStore(new RedisLink(options), options.prefix ?? DEFAULT_PREFIX)
+}
+
+function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
+  return {
+    scope: 'cluster',
+    fencing: 'clock-assisted',
+
+    async get(key) {
+      const [version, value] = texts(await link.call('HMGET', prefix + key, 'version', 'value'))
+      return versioned(version, value)
+    },
+
+    async put(key, value, expected): Promise<Put> {
+      const { breaks } = link
+      const args = [prefix + key, String(expected ?? ''), value, await link.channelOf(key)]
+      const answer = texts(await link.run(putScript, '1', ...args))
+      const [version = '', there] = answer
+      if (there === undefined) return { version: BigInt(version) }
+      const current = versioned(version, there)
+      // The client may have sent it twice, and others may have come in between.
+      if (link.breaks !== breaks && current?.value !== value)
+        throw unavailable('the connection broke during a put, which may have acted')
+      return { conflict: true, current }
+    },
+
+    watch: (key, hint) => link.listen(key, (message) => hint(changeIn(message))),
+
+    close: () => link.close(),
+  }
+}
+
+function changeIn(message: string): Versioned | undefined {
+  const space = message.indexOf(' ')
+  return space < 0 ? undefined : versioned(message.slice(0, space), message.slice(space + 1))
+}
+
+function versioned(version: unknown, value: unknown): Versioned | undefined {
+  if (typeof version !== 'string' || !/^\d+$/.test(version) || typeof value !== 'string') return undefined
+  return { version: BigInt(version), value }
+}
+
+function texts(reply: unknown): readonly (string | undefined)[] {
+  if (!Array.isArray(reply)) throw unavailable('the server gave an answer that is not understood')
+  return reply.map((item: unknown) => (typeof item === 'string' ? item : undefined))
+}

@@ -1,0 +1,98 @@
+import { unavailable } from '../errors.ts'
+import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
+import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
+import type { RedisStoreOptions } from './redis-client.ts'
+
+/** No record has this version: they begin at the clock's microseconds. */
+const NO_VERSION = '0'
+
+/**
+ * A versioned store on the TairString commands of Tair, or of a Redis with that module.
+ *
+ * Only EXCAS replaces a value: `EXSET … VER n` on a missing key succeeds. A key is made by `EXSET … NX`,
+ * with a version of our own, since the server's would start at 1 again after a deletion. No command
+ * here carries a ttl.
+ */
+export function tairStore(options: RedisStoreOptions): StoreFactory {
+  return () => openTairStore(new RedisLink(options), options.prefix ?? DEFAULT_PREFIX)
+}
+
+function openTairStore(link: RedisLink, prefix: string): VersionedStore {
+  async function replace(key: string, value: string, expected: string): Promise<Put | 'missing'> {
+    const reply = await link.call('EXCAS', prefix + key, value, expected)
+    if (reply === -1) return 'missing'
+    const [status, there, version] = listOf(reply, 'EXCAS')
+    if (status === 'OK') return { version: versionOf(version) }
+    return { conflict: true, current: versioned(there, version) }
+  }
+
+  async function create(key: string, value: string): Promise<Put> {
+    const version = BigInt(Date.now()) * 1_000n
+    const reply = await link.call('EXSET', prefix + key, value, 'NX', 'ABS', String(version))
+    if (reply === 'OK') return { version }
+    if (reply !== null) throw misunderstood('EXSET')
+    return { conflict: true, current: await get(key) }
+  }
+
+  async function ring(key: string): Promise<void> {
+    await link.call('PUBLISH', await link.channelOf(key), '')
+  }
+
+  async function get(key: string): Promise<Versioned | undefined> {
+    const reply = await link.call('EXGET', prefix + key)
+    if (reply === null) return undefined
+    const [value, version] = listOf(reply, 'EXGET')
+    return versioned(value, version)
+  }
+
+  return {
+    scope: 'cluster',
+    fencing: 'clock-assisted',
+    get,
+
+    async put(key, value, expected): Promise<Put> {
+      const { breaks } = link
+      // On a key that exists this shows what is there, which EXSET NX would not.
+      const replaced = await replace(key, value, expected === undefined ? NO_VERSION : String(expected))
+      const put: Put =
+        replaced !== 'missing'
+          ? replaced
+          : expected === undefined
+            ? await create(key, value)
+            : { conflict: true, current: undefined }
+      if ('version' in put) {
+        // A bell and no more, behind everybody's back: who misses it looks again by himself.
+        void ring(key).catch(() => undefined)
+        return put
+      }
+      if (link.breaks !== breaks && put.current?.value !== value)
+        throw unavailable('the connection broke during a put, which may have acted')
+      return put
+    },
+
+    watch: (key, hint) => link.listen(key, () => hint()),
+
+    close: () => link.close(),
+  }
+}
+
+function listOf(reply: unknown, command: string): readonly unknown[] {
+  if (Array.isArray(reply)) return reply
+  throw misunderstood(command)
+}
+
+function versioned(value: unknown, version: unknown): Versioned {
+  if (typeof value !== 'string') throw misunderstood('the module')
+  return { value, version: versionOf(version) }
+}
+
+function versionOf(version: unknown): bigint {
+  if (typeof version === 'number' && Number.isSafeInteger(version)) return BigInt(version)
+  // A client with `stringNumbers` answers so.
+  if (typeof version === 'string' && /^\d+$/.test(version)) return BigInt(version)
+  throw misunderstood('the module')
+}
+
+function misunderstood(what: string): Error {
+  return unavailable(`${what} gave an answer that is not understood; has the server the TairString commands?`)
+}

@@ -1,0 +1,68 @@
+/**
+ * All that the lock algorithm asks of a store: read a value with its version, and replace it if the
+ * version is still the one that was read. A store of this kind is written in a few lines; prove it
+ * with `versionedStoreContract` of `@locks/cas/contract`.
+ *
+ * Rules for every method:
+ * - It MAY be called concurrently with any other.
+ * - It MUST reject when the outcome is unknown or the store does not answer. A conflict is a fact.
+ * - It MUST NOT put a password into an error, nor an object that carries one.
+ * - It SHOULD settle on its own within a few seconds.
+ *
+ * No method takes or keeps a time: nothing here may expire, and nothing is ever deleted.
+ */
+export interface VersionedStore {
+  /** Who sees the same keys: tasks of one process, processes of one host, or everyone who reaches it. */
+  readonly scope: 'process' | 'host' | 'cluster'
+  /**
+   * Versions become fencing tokens. `durable`: a version that a durable put returned is never returned
+   * again for its key, whatever crashes. `clock-assisted`: also not after the key was lost, as long as
+   * the store's clock did not go back, but not durable by itself.
+   */
+  readonly fencing: 'durable' | 'clock-assisted'
+
+  /**
+   * The present value of `key` with its version; undefined when the key was never put. MUST show every
+   * put that was acknowledged before the call, to whomever: no stale replica, no cache.
+   */
+  get(key: string): Promise<Versioned | undefined>
+
+  /**
+   * Replaces the value of `key` if its version is `expected`; creates it if `expected` is undefined and
+   * there is none. MUST be atomic: of any number of concurrent puts with one `expected` at most one
+   * succeeds, and a put with any other version than the present one changes nothing.
+   *
+   * The new version MUST be higher than every earlier one of that key. It MUST NOT start low again when
+   * an operator deleted the key, or a client that slept through that meets its own old version: begin at
+   * the clock's microseconds.
+   *
+   * The answer to a conflict tells what is there instead, so that no second call is needed. It MUST be
+   * certain that this put did not act: where a client library may have sent it twice by itself and the
+   * second one was refused, either `current.value` is the value that was put, or reject.
+   *
+   * `durable` asks for a version that survives a crash of the store, since it is handed out as a fence.
+   */
+  put(key: string, value: string, expected: bigint | undefined, durable: boolean): Promise<Put>
+
+  /**
+   * Calls `hint` soon after `key` changed, with what it is now if that is known for free. Only a hint:
+   * it may be lost, late or repeated. Resolves once changes from now on are heard, with a function that
+   * ends it; rejects when the store cannot tell just now. Leave it out when there is no such signal.
+   */
+  watch?(key: string, hint: (current?: Versioned) => void): Promise<() => void>
+
+  /** Ends what this store opened itself. */
+  close(): Promise<void>
+}
+
+/** Opens the store of one client. What is known without connecting (scope, fencing) is there at once. */
+export type StoreFactory = () => VersionedStore
+
+export interface Versioned {
+  readonly value: string
+  readonly version: bigint
+}
+
+export type Put =
+  | { readonly version: bigint }
+  | { readonly conflict: true; readonly current: Versioned | undefined }

@@ -1,0 +1,35 @@
+import { afterAll } from 'vitest'
+import { hostConformance } from '../../../conformance/host.ts'
+import { isSelected, redisCommand, startService } from '../../../conformance/services/index.ts'
+
+const secret = 'correct-horse'
+
+if (isSelected('redis')) {
+  const user = `locks on >${secret} ~* &* +@all`
+  const settings = { appendonly: 'yes', appendfsync: 'always', user }
+  const service = await startService('redis', { settings })
+  afterAll(() => service.close())
+  const server = service.server('redis')
+  const at = ({ host, port }: { host: string; port: number }) => ({
+    adapter: '@locks/cas',
+    store: 'redis',
+    url: `redis://locks:${secret}@${host}:${port}`,
+  })
+
+  await hostConformance({
+    name: 'cas-redis',
+    config: at(server),
+    secret,
+    wire: { target: { host: server.host, port: server.port }, via: at },
+    server: {
+      pause: () => server.pause(),
+      resume: () => server.resume(),
+      restart: () => server.restart({ hard: true }),
+    },
+    async leftovers(lock) {
+      const keys = await redisCommand(server, 'KEYS', `*${lock}*`)
+      // One key stays for ever: it carries the fence.
+      return Array.isArray(keys) ? keys.map(String).filter((key) => key !== `locks:cas:${lock}`) : []
+    },
+  })
+}

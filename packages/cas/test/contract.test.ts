@@ -1,0 +1,54 @@
+import { fileStore, memoryStore, redisStore, tairStore } from '@locks/cas'
+import type { StoreSubject } from '@locks/cas/contract'
+import { versionedStoreContract } from '@locks/cas/contract'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, test } from 'vitest'
+import { isSelected, redisCommand, startService } from '../../../conformance/services/index.ts'
+import { folderOf } from '../src/stores/file-paths.ts'
+import { startTairStub } from './tair-stub.ts'
+
+function host(subject: StoreSubject): void {
+  describe(`store contract: ${subject.name}`, () => {
+    for (const { title, timeoutMs, untested, run } of versionedStoreContract(subject))
+      test(title, { timeout: timeoutMs }, async ({ skip }) => {
+        if (untested !== undefined) skip(untested)
+        await run()
+      })
+  })
+}
+
+host({ name: 'memory', open: memoryStore() })
+
+const directory = await mkdtemp(join(tmpdir(), 'locks-cas-contract-'))
+afterAll(() => rm(directory, { recursive: true, force: true }))
+host({
+  name: 'file',
+  open: fileStore({ directory }),
+  drop: (key) => rm(join(directory, folderOf(key)), { recursive: true }),
+  module: { specifier: '@locks/cas', options: { store: 'file', directory } },
+})
+
+if (isSelected('redis')) {
+  const service = await startService('redis')
+  afterAll(() => service.close())
+  const { url, servers } = service
+  host({
+    name: 'redis',
+    open: redisStore({ url }),
+    async drop(key) {
+      for (const server of servers) await redisCommand(server, 'DEL', `locks:cas:${key}`)
+    },
+    module: { specifier: '@locks/cas', options: { store: 'redis', url } },
+  })
+}
+
+const stub = await startTairStub()
+afterAll(() => stub.close())
+host({
+  name: 'tair, against a stub of its commands',
+  open: tairStore({ url: stub.url }),
+  drop: async (key) => void stub.records.delete(`locks:cas:${key}`),
+  module: { specifier: '@locks/cas', options: { store: 'tair', url: stub.url } },
+})

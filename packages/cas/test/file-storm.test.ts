@@ -1,0 +1,73 @@
+import { checkHistory, createRecorder, readHistory, startChild, summarise } from '@locks/core/conformance'
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as pass } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { temporaryDirectory } from './support.ts'
+
+const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
+const PROCESSES = 8
+const CYCLES = 200
+const BATCH = 20
+const KILLS = 12
+const ttlMs = 1_000 * slow
+
+test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no violation, nothing left over`, async () => {
+  const [directory, work] = [await temporaryDirectory(), await temporaryDirectory()]
+  const counter = join(work, 'counter')
+  await writeFile(counter, '0')
+  const parent = createRecorder(join(work, 'parent.jsonl'), 'parent')
+  onTestFinished(() => parent.close())
+  const running = new Map<string, { kill(): Promise<void> }>()
+  let started = 0
+
+  /** Works in batches until all its cycles are done; a batch that was killed is done again by a new process. */
+  async function slot(): Promise<void> {
+    for (let done = 0; done < CYCLES;) {
+      const label = `p${++started}`
+      const child = await startChild()
+      onTestFinished(() => child.kill())
+      running.set(label, child)
+      try {
+        await child.call('open', { config: `file:${directory}`, options: { ttlMs } })
+        for (let batch = 0; done < CYCLES; batch += 1) {
+          const file = join(work, `${label}-${batch}.jsonl`)
+          const load = { lock: 'order', tasks: 2, cycles: BATCH / 2, waitMs: 60_000 * slow, counter }
+          await child.call('contend', { ...load, process: `${label}-${batch}`, file })
+          done += BATCH
+        }
+        await child.call('close', {})
+        running.delete(label)
+        await child.kill()
+      } catch (error) {
+        if (running.has(label)) throw error
+      }
+    }
+  }
+
+  async function killer(): Promise<void> {
+    for (let kills = 0; kills < KILLS && running.size > 0; kills += 1) {
+      await pass(100 + Math.random() * 900)
+      const labels = [...running.keys()]
+      const victim = labels[Math.floor(Math.random() * labels.length)]
+      const child = victim === undefined ? undefined : running.get(victim)
+      if (victim === undefined || child === undefined) continue
+      const files = (await readdir(work)).filter((file) => file.startsWith(`${victim}-`))
+      running.delete(victim)
+      for (const file of files) parent.record({ type: 'crash', victim: file.replace('.jsonl', '') })
+      await child.kill()
+    }
+  }
+
+  const slots = Array.from({ length: PROCESSES }, slot)
+  await pass(200)
+  await Promise.all([...slots, killer()])
+
+  const files = (await readdir(work)).filter((file) => file.endsWith('.jsonl'))
+  const events = readHistory(files.map((file) => join(work, file)))
+  const floors = { grants: PROCESSES * CYCLES, contendedWaits: (PROCESSES * CYCLES) / 2, faults: KILLS / 2 }
+  expect(checkHistory(events, { floors }).slice(0, 5)).toEqual([])
+  expect(summarise(events).maxHolders).toBe(1)
+  const left = await readdir(directory, { recursive: true })
+  expect(left).toHaveLength(3)
+}, 240_000)

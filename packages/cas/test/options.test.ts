@@ -1,0 +1,73 @@
+import { createLocks, isLockError, loadAdapter, openLocks } from '@locks/core'
+import { cas, fileStore, fromConfig, memoryStore, redisStore } from '@locks/cas'
+import { expect, onTestFinished, test } from 'vitest'
+import { temporaryDirectory } from './support.ts'
+
+async function refusal(options: Readonly<Record<string, unknown>>): Promise<string> {
+  try {
+    await fromConfig(options)
+    return 'accepted'
+  } catch (error) {
+    return isLockError(error, 'LOCK_INVALID_ARGUMENT') ? error.message : String(error)
+  }
+}
+
+test.each([
+  [{}, /store must be one of memory, file, redis, tair/],
+  [{ store: 'sqlite' }, /store must be one of/],
+  [{ store: 'file' }, /directory must be a path/],
+  [{ store: 'file', directory: 5 }, /directory must be a path/],
+  [{ store: 'file', directory: '/a', dir: '/a' }, /unknown key "dir"; known: directory, trustFileSystem/],
+  [{ store: 'file', directory: '/a', trustFileSystem: 'yes' }, /trustFileSystem must be true or false/],
+  [{ store: 'memory', directory: '/a' }, /unknown key "directory"; known: name/],
+  [{ store: 'memory', name: 5 }, /name must be a string/],
+  [{ store: 'redis' }, /url of store redis must be a URL/],
+  [{ store: 'redis', url: 'tair://host' }, /url of store redis must begin with redis: or rediss:/],
+  [{ store: 'redis', url: 'redis://:sesame@host', prefx: '' }, /unknown key "prefx"; known: url, prefix/],
+  [{ store: 'tair', url: 'http://u:sesame@host' }, /url of store tair must begin with tair:/],
+  [{ store: 'tair', url: 'tair://host', prefix: 1 }, /prefix must be a string/],
+  [{ url: 'file:' }, /url must name a directory/],
+  [{ url: 'file://elsewhere/a' }, /a directory of this host/],
+  [{ url: 'file:%zz' }, /percent-encoding/],
+  [{ url: 'file:/a', directory: '/a' }, /unknown key "directory"; known: url/],
+  [{ url: 'redis://u:sesame@host' }, /url must begin with file: or tair:/],
+])('%j is refused by name, and shows no password', async (options, expected) => {
+  const message = await refusal(options)
+  expect(message).toMatch(expected)
+  expect(message).not.toContain('sesame')
+})
+
+test.each(['', '//'])('file:%s/… is a directory', async (slashes) => {
+  const directory = await temporaryDirectory()
+  const [one, two] = [
+    await openLocks(`file:${slashes}${directory}`),
+    createLocks(cas(fileStore({ directory }))),
+  ]
+  onTestFinished(async () => void (await Promise.all([one.close(), two.close()])))
+  await one.lock('order').acquire()
+  expect(await two.lock('order').tryAcquire()).toBeNull()
+  expect(one.capabilities).toMatchObject({ scope: 'host', wait: 'notify', fencing: 'durable' })
+})
+
+test('tair: URLs come here', async () => {
+  const locks = createLocks(await loadAdapter('tair://127.0.0.1:1'), { storeTimeoutMs: 300 })
+  expect(locks.capabilities).toMatchObject({ scope: 'cluster', fencing: 'clock-assisted' })
+  await expect(locks.lock('order').tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await locks.close()
+})
+
+test('a relative directory and two ways to name a server are refused', () => {
+  expect(() => fileStore({ directory: 'relative' })).toThrow('directory must be an absolute path')
+  expect(() => redisStore({})()).toThrow('either url or client')
+})
+
+test('memory stores of one name are one store throughout the process', async () => {
+  const [one, two] = [
+    createLocks(await fromConfig({ store: 'memory', name: 'm' })),
+    createLocks(await fromConfig({ store: 'memory', name: 'm' })),
+  ]
+  await one.lock('order').acquire()
+  expect(await two.lock('order').tryAcquire()).toBeNull()
+  expect(await createLocks(cas(memoryStore())).lock('order').tryAcquire()).not.toBeNull()
+  await Promise.all([one.close(), two.close()])
+})
