@@ -5,6 +5,7 @@ import type { ServiceKind } from './service.ts'
 export const families = {
   redis: ['redis', 'redis-sentinel', 'redis-cluster'],
   redlock: ['redis-independent'],
+  cas: ['redis'],
   postgres: ['postgres'],
   mysql: ['mariadb'],
   zookeeper: ['zookeeper', 'zookeeper-ensemble'],

@@ -77,9 +77,8 @@ export function casAdapter(
   function decide(request: AcquireRequest, at: Observation): Decision<Grant | Busy> {
     const { held } = at
     if (held !== undefined && isHolder(at, held, request.attemptId)) {
-      const { ttlMs, lockDelayMs } = request
-      const fence = fenceOf(at, held)
-      return grant(request, { ...held, fence, ttlMs, lockDelayMs, write: ++writes }, (given) => given)
+      const prolonged = { ...held, ...longer(held, request), fence: fenceOf(at, held), write: ++writes }
+      return grant(request, prolonged, (given) => given)
     }
     if (held !== undefined && !seen.stoodStill(at, blockedMs(held))) {
       const holder = holderOf(held, fenceOf(at, held))
@@ -98,7 +97,8 @@ export function casAdapter(
     return change(name, (at): Decision<RenewOutcome> => {
       const { held } = at
       if (held === undefined || !isHolder(at, held, attemptId)) return { answer: 'lost' }
-      const renewed = { ...held, fence: fenceOf(at, held), ttlMs, lockDelayMs, write: ++writes }
+      const lengths = longer(held, { ttlMs, lockDelayMs })
+      const renewed = { ...held, ...lengths, fence: fenceOf(at, held), write: ++writes }
       return grant({ name, attemptId, ttlMs }, renewed, () => 'renewed')
     })
   }
@@ -174,7 +174,9 @@ export function casAdapter(
         if (!isHolder(at, held, from.attemptId) && !isHolder(at, held, request.attemptId))
           return { answer: 'lost' }
         const { since } = held
-        const adopted = { ...newHold(request, ++writes), since, fence: fenceOf(at, held) }
+        const fence = fenceOf(at, held)
+        if (fence !== from.fence) return { answer: 'lost' }
+        const adopted = { ...newHold(request, ++writes), ...longer(held, request), since, fence }
         return grant(request, adopted, (given) => given)
       })
     },
@@ -191,6 +193,16 @@ export function casAdapter(
       waits.close()
       await store.close()
     },
+  }
+}
+
+type Lengths = Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>
+
+/** Nothing brings the end of a hold forward: what is written now may have been asked for long ago. */
+function longer(held: Lengths, asked: Lengths): Lengths {
+  return {
+    ttlMs: Math.max(held.ttlMs, asked.ttlMs),
+    lockDelayMs: Math.max(held.lockDelayMs, asked.lockDelayMs),
   }
 }
 

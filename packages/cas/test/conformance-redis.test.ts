@@ -1,10 +1,11 @@
 import { afterAll } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'
-import { isSelected, redisCommand, startService } from '../../../conformance/services/index.ts'
+import { isSelected } from '../../../conformance/selection.ts'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
 
 const secret = 'correct-horse'
 
-if (isSelected('redis')) {
+if (isSelected('cas-redis')) {
   const user = `locks on >${secret} ~* &* +@all`
   const settings = { appendonly: 'yes', appendfsync: 'always', user }
   const service = await startService('redis', { settings })

@@ -5,7 +5,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, test } from 'vitest'
-import { isSelected, redisCommand, startService } from '../../../conformance/services/index.ts'
+import { isSelected } from '../../../conformance/selection.ts'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
 import { startTairStub } from './tair-stub.ts'
 
@@ -30,7 +31,7 @@ host({
   module: { specifier: '@locks/cas', options: { store: 'file', directory } },
 })
 
-if (isSelected('redis')) {
+if (isSelected('cas-redis')) {
   const service = await startService('redis')
   afterAll(() => service.close())
   const { url, servers } = service

@@ -4,114 +4,116 @@ import type { StoreFactory } from '@locks/cas'
 import { Redis } from 'ioredis'
 import { inspect } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { isSelected, redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
+import { isSelected } from '../../../conformance/selection.ts'
+import { redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
 import { bare, take } from './support.ts'
 
-describe.skipIf(!isSelected('redis'))('the redis store', () => {
-  let service: Service
-  let server: Server
-  let open: StoreFactory
+if (isSelected('cas-redis'))
+  describe('the redis store', () => {
+    let service: Service
+    let server: Server
+    let open: StoreFactory
 
-  beforeAll(async () => {
-    service = await startService('redis', { needsControl: true })
-    server = service.server('redis')
-    open = redisStore({ url: service.url })
-  })
-  afterAll(() => service.close())
+    beforeAll(async () => {
+      service = await startService('redis', { needsControl: true })
+      server = service.server('redis')
+      open = redisStore({ url: service.url })
+    })
+    afterAll(() => service.close())
 
-  test('sends its script again to a server that forgot it', async () => {
-    const client = bare(open)
-    await client.adapter.release(await take(client, client.request({ name: 'flushed' })))
-    await redisCommand(server, 'SCRIPT', 'FLUSH')
-    await client.adapter.release(await take(client, client.request({ name: 'flushed' })))
-  })
+    test('sends its script again to a server that forgot it', async () => {
+      const client = bare(open)
+      await client.adapter.release(await take(client, client.request({ name: 'flushed' })))
+      await redisCommand(server, 'SCRIPT', 'FLUSH')
+      await client.adapter.release(await take(client, client.request({ name: 'flushed' })))
+    })
 
-  test("costs two commands in an uncontended cycle, by the server's own count", async () => {
-    const locks = createLocks(cas(open))
-    onTestFinished(() => locks.close())
-    await locks.with('warm', () => undefined)
-    await redisCommand(server, 'CONFIG', 'RESETSTAT')
-    for (let n = 0; n < 100; n += 1) await locks.with('warm', () => undefined)
-    const stats = await redisFields(server, 'INFO', 'commandstats')
-    expect(stats.get('cmdstat_evalsha')).toMatch(/^calls=200,/)
-    expect(stats.has('cmdstat_eval')).toBe(false)
-  })
+    test("costs two commands in an uncontended cycle, by the server's own count", async () => {
+      const locks = createLocks(cas(open))
+      onTestFinished(() => locks.close())
+      await locks.with('warm', () => undefined)
+      await redisCommand(server, 'CONFIG', 'RESETSTAT')
+      for (let n = 0; n < 100; n += 1) await locks.with('warm', () => undefined)
+      const stats = await redisFields(server, 'INFO', 'commandstats')
+      expect(stats.get('cmdstat_evalsha')).toMatch(/^calls=200,/)
+      expect(stats.has('cmdstat_eval')).toBe(false)
+    })
 
-  test.each([
-    ['OOM', ['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0']],
-    ['READONLY', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE']],
-  ])('%s is an outage, never "busy"', async (code, breakIt, mend) => {
-    const client = bare(open)
-    onTestFinished(async () => void (await redisCommand(server, ...mend)))
-    await redisCommand(server, ...breakIt)
-    await expect(client.adapter.attempt(client.request({ name: code }))).rejects.toMatchObject({
-      code: 'LOCK_UNAVAILABLE',
-      message: `@locks/cas: the server failed: ReplyError ${code}`,
+    test.each([
+      ['OOM', ['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0']],
+      ['READONLY', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE']],
+    ])('%s is an outage, never "busy"', async (code, breakIt, mend) => {
+      const client = bare(open)
+      onTestFinished(async () => void (await redisCommand(server, ...mend)))
+      await redisCommand(server, ...breakIt)
+      await expect(client.adapter.attempt(client.request({ name: code }))).rejects.toMatchObject({
+        code: 'LOCK_UNAVAILABLE',
+        message: `@locks/cas: the server failed: ReplyError ${code}`,
+      })
+    })
+
+    test('a waiter whose hints are cut off still gets the lock', async () => {
+      const [holder, waiter] = [createLocks(cas(open)), createLocks(cas(redisStore({ url: service.url })))]
+      onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
+      const lease = await holder.lock('cut').acquire({ ttlMs: 3_000 })
+      const turn = waiter.lock('cut').acquire()
+      for (let listening = 0; listening === 0;) {
+        const reply = await redisCommand(server, 'PUBSUB', 'NUMSUB', 'locks:cas:changed:0:cut')
+        listening = Array.isArray(reply) ? Number(reply[1]) : 0
+      }
+      await redisCommand(server, 'CLIENT', 'KILL', 'TYPE', 'pubsub')
+      await lease.release()
+      expect((await turn).fence).toBeGreaterThan(lease.fence)
+    })
+
+    test('fences rise although the server lost everything', async () => {
+      const client = bare(open)
+      const before = await take(client, client.request({ name: 'amnesia' }))
+      await server.restart({ hard: true, wipe: true })
+      const other = bare(open)
+      const after = await take(other, other.request({ name: 'amnesia' }))
+      expect(after.fence).toBeGreaterThan(before.fence)
+      // And whoever held it before is told, not mixed up with its successor.
+      expect(await client.adapter.renew([{ grant: before, ttlMs: 100, lockDelayMs: 0 }])).toEqual(['lost'])
+      expect(await client.adapter.release(before)).toBe('not-held')
+    })
+
+    test("works on a client of the user's, in its database and under its prefix, and does not close it", async () => {
+      const own = new Redis(service.url, { db: 3, keyPrefix: 'app:' })
+      onTestFinished(() => own.disconnect())
+      const locks = createLocks(cas(redisStore({ client: own, prefix: 'locks:' })))
+      await locks.with('order', () => undefined)
+      await locks.close()
+      expect(await own.ping()).toBe('PONG')
+      own.options.keyPrefix = ''
+      expect(await own.keys('*')).toEqual(['app:locks:order'])
+      expect(await own.dbsize()).toBe(1)
+    })
+
+    test('hears changes of its own keys alone, also under a key prefix of the client', async () => {
+      const own = new Redis(service.url, { db: 3, keyPrefix: 'app:' })
+      const twin = new Redis(service.url, { db: 4, keyPrefix: 'app:' })
+      onTestFinished(() => [own, twin].forEach((client) => client.disconnect()))
+      const [store, other] = [redisStore({ client: own })(), redisStore({ client: twin })()]
+      onTestFinished(async () => void (await Promise.all([store.close(), other.close()])))
+      const heard: (string | undefined)[] = []
+      let ring: () => void = () => undefined
+      const rung = new Promise<void>((resolve) => (ring = resolve))
+      await store.watch?.('twins', (current) => {
+        heard.push(current?.value)
+        if (current?.value === 'ours') ring()
+      })
+      await other.put('twins', 'theirs', undefined, true)
+      await store.put('twins', 'ours', undefined, true)
+      await rung
+      expect(heard).not.toContain('theirs')
+    })
+
+    test('no error shows what was sent', async () => {
+      const client = bare(redisStore({ url: `redis://nobody:sesame@${server.host}:${server.port}` }))
+      const error: unknown = await client.adapter.attempt(client.request()).catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+      expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('sesame')
     })
   })
-
-  test('a waiter whose hints are cut off still gets the lock', async () => {
-    const [holder, waiter] = [createLocks(cas(open)), createLocks(cas(redisStore({ url: service.url })))]
-    onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
-    const lease = await holder.lock('cut').acquire({ ttlMs: 3_000 })
-    const turn = waiter.lock('cut').acquire()
-    for (let listening = 0; listening === 0;) {
-      const reply = await redisCommand(server, 'PUBSUB', 'NUMSUB', 'locks:cas:changed:0:cut')
-      listening = Array.isArray(reply) ? Number(reply[1]) : 0
-    }
-    await redisCommand(server, 'CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await lease.release()
-    expect((await turn).fence).toBeGreaterThan(lease.fence)
-  })
-
-  test('fences rise although the server lost everything', async () => {
-    const client = bare(open)
-    const before = await take(client, client.request({ name: 'amnesia' }))
-    await server.restart({ hard: true, wipe: true })
-    const other = bare(open)
-    const after = await take(other, other.request({ name: 'amnesia' }))
-    expect(after.fence).toBeGreaterThan(before.fence)
-    // And whoever held it before is told, not mixed up with its successor.
-    expect(await client.adapter.renew([{ grant: before, ttlMs: 100, lockDelayMs: 0 }])).toEqual(['lost'])
-    expect(await client.adapter.release(before)).toBe('not-held')
-  })
-
-  test("works on a client of the user's, in its database and under its prefix, and does not close it", async () => {
-    const own = new Redis(service.url, { db: 3, keyPrefix: 'app:' })
-    onTestFinished(() => own.disconnect())
-    const locks = createLocks(cas(redisStore({ client: own, prefix: 'locks:' })))
-    await locks.with('order', () => undefined)
-    await locks.close()
-    expect(await own.ping()).toBe('PONG')
-    own.options.keyPrefix = ''
-    expect(await own.keys('*')).toEqual(['app:locks:order'])
-    expect(await own.dbsize()).toBe(1)
-  })
-
-  test('hears changes of its own keys alone, also under a key prefix of the client', async () => {
-    const own = new Redis(service.url, { db: 3, keyPrefix: 'app:' })
-    const twin = new Redis(service.url, { db: 4, keyPrefix: 'app:' })
-    onTestFinished(() => [own, twin].forEach((client) => client.disconnect()))
-    const [store, other] = [redisStore({ client: own })(), redisStore({ client: twin })()]
-    onTestFinished(async () => void (await Promise.all([store.close(), other.close()])))
-    const heard: (string | undefined)[] = []
-    let ring: () => void = () => undefined
-    const rung = new Promise<void>((resolve) => (ring = resolve))
-    await store.watch?.('twins', (current) => {
-      heard.push(current?.value)
-      if (current?.value === 'ours') ring()
-    })
-    await other.put('twins', 'theirs', undefined, true)
-    await store.put('twins', 'ours', undefined, true)
-    await rung
-    expect(heard).not.toContain('theirs')
-  })
-
-  test('no error shows what was sent', async () => {
-    const client = bare(redisStore({ url: `redis://nobody:sesame@${server.host}:${server.port}` }))
-    const error: unknown = await client.adapter.attempt(client.request()).catch((reason: unknown) => reason)
-    expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-    expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('sesame')
-  })
-})
