@@ -41,8 +41,8 @@ describe('a process', () => {
 
   test('that holds a lease it has been renewing ends by itself too', async () => {
     const { code, output } = await run(`
-      const lease = await locks.lock('a').acquire({ ttlMs: 60 })
-      await new Promise((resolve) => setTimeout(resolve, 200))
+      const lease = await locks.lock('a').acquire({ ttlMs: 1_500 })
+      await new Promise((resolve) => setTimeout(resolve, 2_000))
       console.log(lease.state)`)
     expect([code, output]).toEqual([0, 'held\n'])
   })
