@@ -15,5 +15,6 @@ export type Family = keyof typeof families
 
 /** The kinds of service that this run can need. */
 export function selectedKinds(): readonly ServiceKind[] {
-  return Object.entries(families).flatMap(([family, kinds]) => (isAdapterSelected(family) ? kinds : []))
+  const wanted = Object.entries(families).filter(([family]) => isAdapterSelected(family))
+  return [...new Set(wanted.flatMap(([, kinds]) => kinds))]
 }

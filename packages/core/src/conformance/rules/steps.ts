@@ -12,7 +12,9 @@ import { assertHolder } from './observe.ts'
 
 /** By when a waiter has the name of a holder that vanished: lease, two back-offs where it polls, some room. */
 export function takeOverMs(h: Harness): number {
-  return h.ttlMs + h.ms(h.capabilities.wait === 'poll' ? 2_250 : 250)
+  // Nobody tells of an expiry: where the store does not hand over, a waiter looks by itself.
+  const lookMs = { handoff: 0, notify: 500, poll: 2_000 }[h.capabilities.wait]
+  return h.ttlMs + h.ms(lookMs + 250)
 }
 
 /** Starts an acquire of a held lock and resolves once it waits. */
