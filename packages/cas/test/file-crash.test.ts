@@ -51,7 +51,7 @@ test('killed at any call of a put, it leaves the old value or the new one, and a
   // Not vacuous: there are deaths on both sides of one deciding call.
   expect(outcomes).toMatch(/^0{4,}1{4,}$/)
   expect(calls).toBeGreaterThan(8)
-}, 60_000)
+}, 180_000)
 
 test('killed at any call while it makes a key, it leaves none or a whole one, and others can make it', async () => {
   const directory = await temporaryDirectory()
@@ -70,7 +70,7 @@ test('killed at any call while it makes a key, it leaves none or a whole one, an
   expect(outcomes).toMatch(/^0{4,}1{2,}$/)
   expect(await store.put('one more', 'x', undefined, true)).toHaveProperty('version')
   expect(await readdir(join(directory, '.new')), 'left over').toEqual([])
-}, 60_000)
+}, 180_000)
 
 test('what a dead winner did not finish is finished by whoever looks next', async () => {
   const directory = await temporaryDirectory()
@@ -86,4 +86,4 @@ test('what a dead winner did not finish is finished by whoever looks next', asyn
   })
   const [file = ''] = (await readdir(join(directory, folderOf('order')))).filter((name) => /^\d+$/.test(name))
   expect(await readFile(join(directory, folderOf('order'), file), 'utf8')).toBe(value)
-}, 60_000)
+}, 180_000)
