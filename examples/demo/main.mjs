@@ -50,8 +50,13 @@ await leave(await main())
 async function leave(exitCode) {
   if (leaving) return
   leaving = true
-  await Promise.all([killEverybody(), backend?.stop()])
-  process.exit(exitCode)
+  try {
+    // In this order: who still lives may still write to what the backend is to remove.
+    await killEverybody()
+    await backend?.stop()
+  } finally {
+    process.exit(exitCode)
+  }
 }
 
 async function main() {
