@@ -23,7 +23,14 @@ export interface AdapterModule {
 }
 
 /** Which package serves which URL scheme. */
-export const schemes: ReadonlyMap<string, string> = new Map([['memory', '@locks/memory']])
+export const schemes: ReadonlyMap<string, string> = new Map([
+  ['memory', '@locks/memory'],
+  ['redis', '@locks/redis'],
+  ['rediss', '@locks/redis'],
+  ['redis+sentinel', '@locks/redis'],
+  ['redis+cluster', '@locks/redis'],
+  ['redlock', '@locks/redlock'],
+])
 
 /** Makes a client from config; a URL may also come from the environment as `LOCKS_URL`. */
 export async function openLocks(

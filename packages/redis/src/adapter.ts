@@ -1,0 +1,125 @@
+import { LockError } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant } from '@locks/core'
+import { Connection } from './connection.ts'
+import type { RedisSettings } from './options.ts'
+import { checkServer } from './server-check.ts'
+import type { Refusal } from './store.ts'
+import { Store } from './store.ts'
+import { Waiting } from './waiting.ts'
+
+export const capabilities = {
+  scope: 'cluster',
+  kind: 'lease',
+  fencing: 'clock-assisted',
+  wait: 'handoff',
+  fairness: 'fifo',
+  handover: true,
+  lockDelay: true,
+  modes: ['exclusive'],
+  minTtlMs: 50,
+  maxNameBytes: 1024,
+} as const
+
+export type RedisCapabilities = typeof capabilities
+
+/** Whoever waits asks at least this often, whatever the holder's ttl: the queue forgets who never does. */
+const MAX_POLL_MS = 30_000
+
+/** Where grants cannot be heard. */
+const DEAF_POLL_MS = 500
+
+/** The first in the queue looks when the lease should be over, those behind it a little later each. */
+const POLL_STEP_MS = 50
+const POLL_STEPS = 40
+
+export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapter<RedisCapabilities> {
+  const connection = new Connection(settings)
+  const store = new Store(connection, settings.claimTtlMs)
+  const waiting = new Waiting(connection, store, host)
+  const { waitForReplicas, waitForReplicasMs } = settings
+  let checked = false
+  let checking: Promise<void> | undefined
+
+  /** Once; a failure lets the next attempt look again. */
+  async function check(): Promise<void> {
+    checking ??= checkServer(connection, settings)
+    try {
+      await checking
+      checked = true
+    } finally {
+      checking = undefined
+    }
+  }
+
+  async function ask(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+    const sentAt = host.clock.now()
+    let answer: bigint | Refusal
+    if (waitForReplicas === 0) answer = await store.attempt(request, enqueue)
+    else {
+      const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
+      answer = outcome.answer
+      if (typeof answer === 'bigint' && !((outcome.replicas ?? -1) >= waitForReplicas)) {
+        await store.free(request.name, request.attemptId, request)
+        const reached = outcome.replicas === undefined ? 'an unknown number' : outcome.replicas
+        throw new LockError(
+          'LOCK_UNAVAILABLE',
+          `${reached} of ${waitForReplicas} replicas confirmed the grant within ${waitForReplicasMs} ms`,
+        )
+      }
+    }
+    if (typeof answer === 'object') waiting.exchanged(request, sentAt, answer)
+    return answer
+  }
+
+  function busy({ holder, leftMs, place }: Refusal): Busy {
+    const soon = leftMs + 1 + Math.min(Math.max(place, 0), POLL_STEPS) * POLL_STEP_MS
+    const retryInMs = Math.min(soon, place < 0 ? DEAF_POLL_MS : MAX_POLL_MS)
+    return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
+  }
+
+  return {
+    capabilities,
+
+    async attempt(request): Promise<Grant | Busy> {
+      if (!checked) await check()
+      const { name, attemptId, ttlMs, willWait } = request
+      let enqueue = willWait && waiting.expect(request)
+      let answer = await ask(request, enqueue)
+      // Only who is known to listen may queue: a grant that nobody hears is for the dead.
+      if (willWait && !enqueue && typeof answer === 'object' && (await waiting.listen(request))) {
+        enqueue = true
+        answer = await ask(request, enqueue)
+      }
+      if (typeof answer === 'object') return busy(answer)
+      if (enqueue) waiting.granted(request)
+      return { name, attemptId, fence: answer, ttlMs }
+    },
+
+    async wait(request, maxMs, signal) {
+      const pushed = await waiting.wait(request, maxMs, signal)
+      // That the replicas have it too, only another attempt can tell.
+      return waitForReplicas > 0 ? undefined : pushed
+    },
+
+    async withdraw(request) {
+      waiting.forget(request)
+      await store.free(request.name, request.attemptId, request)
+    },
+
+    renew: (renewals) => store.renew(renewals),
+
+    async release({ name, attemptId }) {
+      waiting.over(attemptId)
+      return store.free(name, attemptId)
+    },
+
+    adopt: (from, request) => store.adopt(from, request),
+
+    inspect: (name) => store.inspect(name),
+
+    async close() {
+      waiting.close()
+      connection.close()
+    },
+  }
+}
