@@ -13,8 +13,11 @@ export const ownOptions = {
   maxRetriesPerRequest: 2,
   retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 10), 1_000),
   // After a failover the old primary still answers, but only reads.
-  reconnectOnError: (error: Error): false | 2 => (codeOf(error) === 'READONLY' ? 2 : false),
+  reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
 } as const
+
+/** How a client and a Cluster tell of a lost connection. */
+const BREAKS = ['close', '-node'] as const
 
 type Argument = string | number
 
@@ -27,6 +30,8 @@ export class Connection {
   /** Writes of one turn of the event loop leave together. */
   #corked = false
   #lastError: unknown
+  #breaks = 0
+  readonly #onBreak = (): void => void (this.#breaks += 1)
 
   constructor(settings: RedisSettings) {
     const { client } = settings
@@ -38,6 +43,12 @@ export class Connection {
     const sentinel = 'sentinelPassword' in node ? node.sentinelPassword : undefined
     this.redact = redactor(['password' in node ? node.password : undefined, sentinel])
     if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
+    for (const event of BREAKS) this.client.on(event, this.#onBreak)
+  }
+
+  /** Changes whenever a connection broke: ioredis may then have sent again what had been executed already. */
+  get breaks(): number {
+    return this.#breaks
   }
 
   get cluster(): boolean {
@@ -101,6 +112,7 @@ export class Connection {
   }
 
   close(): void {
+    for (const event of BREAKS) this.client.off(event, this.#onBreak)
     if (this.#owned) this.client.disconnect()
   }
 

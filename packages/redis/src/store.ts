@@ -1,3 +1,4 @@
+import { LockError } from '@locks/core'
 import type { AcquireRequest, Grant, Handover, Holder, LockState, Renewal, RenewOutcome } from '@locks/core'
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
@@ -115,8 +116,14 @@ export class Store {
   async #free(layout: Layout, attemptId: string, member: string): Promise<'released' | 'not-held'> {
     const { lock, token, queue, grants, redisson } = layout
     const how = [this.#publish, grants, redisson, this.#countSubscribers]
-    const reply = await this.#connection.run(scripts.free, [lock, token, queue], [attemptId, member, ...how])
-    return reply === 1 ? 'not-held' : 'released'
+    const connection = this.#connection
+    const { breaks } = connection
+    const reply = await connection.run(scripts.free, [lock, token, queue], [attemptId, member, ...how])
+    if (reply !== 1) return 'released'
+    // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
+    if (connection.breaks !== breaks)
+      throw new LockError('LOCK_UNAVAILABLE', 'the connection broke in between')
+    return 'not-held'
   }
 
   #attemptCall(request: AcquireRequest, enqueue: boolean): [string[], (string | number)[]] {

@@ -38,7 +38,10 @@ export async function singleSubject(): Promise<{ readonly subject: Subject; read
   const subject: Subject = {
     name: 'redis',
     config,
-    wire: { target: addressOf(server), via: ({ host, port }) => ({ ...config, connection: { host, port, ...login } }) },
+    wire: {
+      target: addressOf(server),
+      via: ({ host, port }) => ({ ...config, connection: { host, port, ...login } }),
+    },
     server: {
       pause: () => server.pause(),
       resume: () => server.resume(),
@@ -77,36 +80,49 @@ export async function sentinelSubject(): Promise<{ readonly subject: Subject; re
   return { subject, service }
 }
 
-export async function clusterSubject(): Promise<{ readonly subject: Subject; readonly service: Service }> {
+/**
+ * A Cluster has as many wires as nodes. `pinned` keeps all its locks on the first node, so that the wire to
+ * that one is the wire; `subject` spreads them over all slots.
+ */
+export async function clusterSubjects(): Promise<{
+  readonly subject: Subject
+  readonly pinned: Subject
+  readonly service: Service
+}> {
   const service = await startService('redis-cluster', { settings, needsControl: true })
   const nodes = service.servers.map(addressOf)
+  const [first] = nodes
+  if (first === undefined) throw new Error('a Cluster without nodes')
   const options = { redisOptions: login }
   const config = { adapter: '@locks/redis', cluster: { nodes, options } }
-  // Everything of this tag is in slot 0, which the first node has: so the wire to that one is the wire.
-  const [first, ...others] = service.servers
-  if (first === undefined) throw new Error('a Cluster without nodes')
   const subject: Subject = {
     name: 'redis-cluster',
     config,
-    wire: {
-      target: addressOf(first),
-      via: (proxy) => ({
-        adapter: '@locks/redis',
-        cluster: {
-          nodes,
-          options: { ...options, natMap: { [`${first.host}:${first.port}`]: addressOf(proxy) } },
-        },
-      }),
-    },
     server: {
       pause: () => each(service, (server) => server.pause()),
       resume: () => each(service, (server) => server.resume()),
       restart: () => each(service, (server) => server.restart({ hard: true })),
     },
-    leftovers: leftoversOn([first, ...others]),
+    leftovers: leftoversOn(service.servers),
     secret,
   }
-  return { subject, service }
+  const prefix = '{06S}:'
+  const leftovers = leftoversOn(service.servers)
+  const natMap = (to: Address) => ({ [`${first.host}:${first.port}`]: addressOf(to) })
+  const pinned: Subject = {
+    ...subject,
+    config: { ...config, prefix },
+    wire: {
+      target: first,
+      via: (proxy) => ({
+        adapter: '@locks/redis',
+        cluster: { nodes: [addressOf(proxy)], options: { ...options, natMap: natMap(proxy) } },
+        prefix,
+      }),
+    },
+    leftovers: (lock) => leftovers(prefix + lock),
+  }
+  return { subject, pinned, service }
 }
 
 async function each(service: Service, act: (server: Server) => Promise<void>): Promise<void> {
