@@ -16,6 +16,9 @@ export const ABOUT_FIELD = 'locks'
 /** Waiters that nobody has heard of for this long are forgotten. They poll four times as often. */
 const QUEUE_TTL_MS = 120_000
 
+/** So many learn of a claim that is none of theirs: one more than may be paused at the same time. */
+const HEIRS = 2
+
 /**
  * `now` is the server's time in µs, exact in a double until the year 2255. A fence is at least that,
  * so that it also rises after the counter was lost.
@@ -47,7 +50,8 @@ end
 /**
  * A free lock goes to the first waiter whose client still listens: a message that nobody receives
  * was for a dead one. Stops when it comes to `own`, which is the caller. A fence that no holder has
- * seen is used for the next.
+ * seen is used for the next. Those who come after it are told when the claim ends: should it be left
+ * unused, by a paused process, they look then.
  */
 const handOver = `
 local function tell(publish, channel, member, what)
@@ -63,6 +67,9 @@ local function handOver(now, publish, channel, own)
     local grant = attempt .. ' ' .. fence .. ' ' .. digits(now) .. ' ' .. claimMs .. ' ' .. lock
     if tell(publish, channel, member, grant) > 0 then
       give(attempt, about, claimMs + delayMs, fence, now)
+      for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do
+        tell(publish, channel, heir, string.match(heir, '^%S+') .. ' ' .. claimMs + delayMs)
+      end
       return member, fence
     end
   end

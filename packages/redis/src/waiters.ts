@@ -1,6 +1,6 @@
-import type { AcquireRequest, Clock, PushedGrant } from '@locks/core'
+import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core'
 
-/** A grant as the release that made it tells: `attempt fence µs claim lock`. A nudge is the attempt alone. */
+/** A grant as the release that made it tells: `attempt fence µs claim lock`. */
 export interface Told {
   readonly attemptId: string
   readonly fence: bigint
@@ -11,10 +11,19 @@ export interface Told {
   readonly lock: string
 }
 
-export function readTold(text: string): Told | { readonly attemptId: string } {
-  const [, attemptId = text, fence, madeAt, ttlMs, lock = ''] =
-    /^(\S+) (\d+) (\d+) (\d+) (.*)$/s.exec(text) ?? []
-  if (fence === undefined) return { attemptId }
+/** Worth a look after a while: `attempt ms` when somebody else's claim ends, `attempt` on Redisson's turn. */
+export interface Hint {
+  readonly attemptId: string
+  readonly inMs: number | undefined
+}
+
+export function readMessage(text: string): Told | Hint {
+  const grant = /^(\S+) (\d+) (\d+) (\d+) (.*)$/s.exec(text)
+  if (grant === null) {
+    const [attemptId = '', inMs] = text.split(' ')
+    return { attemptId, inMs: inMs === undefined ? undefined : Number(inMs) }
+  }
+  const [, attemptId = '', fence = '', madeAt, ttlMs, lock = ''] = grant
   return { attemptId, fence: BigInt(fence), madeAt: Number(madeAt), ttlMs: Number(ttlMs), lock }
 }
 
@@ -27,6 +36,10 @@ export class Waiter {
   #told: Told | undefined
   #woken = false
   #wake: (() => void) | undefined
+  /** When to look again, whatever the wait was to last. */
+  #lookAt = Infinity
+  #endsAt = Infinity
+  #timer: Timer | undefined
 
   constructor(request: AcquireRequest, clock: Clock) {
     this.request = request
@@ -48,6 +61,14 @@ export class Waiter {
     this.#wake?.()
   }
 
+  /** Worth trying again in a while. */
+  wakeIn(ms: number): void {
+    this.#lookAt = this.#clock.now() + ms
+    if (this.#wake === undefined) return
+    this.#timer?.cancel()
+    this.#arm()
+  }
+
   /** The server may be another one now, with a clock of its own. */
   doubt(): void {
     this.#exchange = undefined
@@ -60,18 +81,25 @@ export class Waiter {
     if (!this.#woken && !signal.aborted)
       await new Promise<void>((resolve) => {
         const done = (): void => {
-          timer.cancel()
+          this.#timer?.cancel()
           signal.removeEventListener('abort', done)
           this.#wake = undefined
           resolve()
         }
-        const timer = this.#clock.timer(maxMs, done)
-        timer.keepAlive(true)
         signal.addEventListener('abort', done)
         this.#wake = done
+        this.#endsAt = this.#clock.now() + maxMs
+        this.#arm()
       })
     this.#woken = false
+    this.#lookAt = Infinity
     return this.#grant()
+  }
+
+  #arm(): void {
+    const ms = Math.min(this.#endsAt, this.#lookAt) - this.#clock.now()
+    this.#timer = this.#clock.timer(Math.max(0, ms), () => this.#wake?.())
+    this.#timer.keepAlive(true)
   }
 
   /**

@@ -2,7 +2,7 @@ import type { AcquireRequest, AdapterHost, PushedGrant } from '@locks/core'
 import type { Connection } from './connection.ts'
 import { Listener } from './listener.ts'
 import type { Refusal, Store } from './store.ts'
-import { readTold, Waiter } from './waiters.ts'
+import { readMessage, Waiter } from './waiters.ts'
 
 /** How long an attempt waits for its subscription before it goes on without. */
 const LISTEN_MS = 2_000
@@ -143,11 +143,10 @@ export class Waiting {
   }
 
   #told(text: string): void {
-    const told = readTold(text)
+    const told = readMessage(text)
     const waiter = this.#waiters.get(told.attemptId)
-    if (!('fence' in told)) {
-      if (waiter !== undefined) this.#host.clock.timer(NUDGE_MS, () => waiter.wake()).keepAlive(true)
-    } else if (waiter !== undefined) waiter.told(told)
+    if (!('fence' in told)) waiter?.wakeIn(told.inMs ?? NUDGE_MS)
+    else if (waiter !== undefined) waiter.told(told)
     // Given up, and enqueued or granted all the same by a request that came late. If this fails, the claim ends by itself.
     else if (!this.#granted.has(told.attemptId))
       this.#store.giveBack(told.lock, told.attemptId).catch(() => undefined)
