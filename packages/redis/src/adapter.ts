@@ -115,7 +115,11 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     adopt: (from, request) => store.adopt(from, request),
 
-    inspect: (name) => store.inspect(name),
+    async inspect(name) {
+      const { holder, leftMs, waiters } = await store.look(name)
+      if (holder === undefined) return { name, held: false, waiters }
+      return { name, held: true, holder, remainingMs: leftMs, waiters }
+    },
 
     async close() {
       waiting.close()

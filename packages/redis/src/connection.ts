@@ -8,13 +8,15 @@ import type { Script } from './scripts.ts'
 export const ownOptions = {
   lazyConnect: true,
   connectTimeout: 3_000,
-  socketTimeout: 5_000,
   keepAlive: 10_000,
   maxRetriesPerRequest: 2,
   retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 10), 1_000),
   // After a failover the old primary still answers, but only reads.
   reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
 } as const
+
+/** How often silent connections are looked for. */
+const SILENCE_MS = 3_000
 
 /** How a client and a Cluster tell of a lost connection. */
 const BREAKS = ['close', '-node'] as const
@@ -31,6 +33,9 @@ export class Connection {
   #corked = false
   #lastError: unknown
   #breaks = 0
+  #watchdog: NodeJS.Timeout | undefined
+  /** What each connection was waiting for at the last look. */
+  readonly #awaited = new WeakMap<Redis, unknown>()
   readonly #onBreak = (): void => void (this.#breaks += 1)
 
   constructor(settings: RedisSettings) {
@@ -112,6 +117,7 @@ export class Connection {
   }
 
   close(): void {
+    clearInterval(this.#watchdog)
     for (const event of BREAKS) this.client.off(event, this.#onBreak)
     if (this.#owned) this.client.disconnect()
   }
@@ -138,13 +144,30 @@ export class Connection {
   /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */
   #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
     const command = new Command(name, args, { replyEncoding: 'utf8' })
+    if (this.#owned && this.#watchdog === undefined) this.#watch()
     this.#cork(client)
     client.sendCommand(command)
     return command.promise
   }
 
+  /**
+   * A connection that has owed the same answer at two looks in a row is taken for dead: without this a
+   * half-open one would stay for a quarter of an hour. No command pays for it.
+   */
+  #watch(): void {
+    this.#watchdog = setInterval(() => {
+      const { client } = this
+      for (const one of client instanceof Cluster ? client.nodes('all') : [client]) {
+        const first = one.status === 'ready' ? one.commandQueue.peekFront() : undefined
+        if (first !== undefined && this.#awaited.get(one) === first) one.disconnect(true)
+        this.#awaited.set(one, first)
+      }
+    }, SILENCE_MS).unref()
+  }
+
   #cork(client: Redis | Cluster): void {
-    if (this.#corked || !this.#owned || !(client instanceof Redis)) return
+    // The first of them goes at once: who sends one command after the other loses nothing.
+    if (this.#corked || !this.#owned || !(client instanceof Redis) || client.commandQueue.length === 0) return
     const { stream } = client
     if (stream === undefined || client.status !== 'ready') return
     this.#corked = true

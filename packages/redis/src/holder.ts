@@ -1,29 +1,38 @@
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
 import { isRecord } from './options.ts'
-import { ABOUT_FIELD } from './scripts.ts'
+import { ABOUT_FIELD, FENCE_FIELD, QUEUE_FIELD } from './scripts.ts'
 
 /** What a request says about its holder, as it is kept beside the lock. */
 export function aboutOf({ attemptId, owner, metadata }: AcquireRequest): string {
-  return JSON.stringify(owner === attemptId ? metadata : { owner, ...metadata })
+  const { host, pid, label } = metadata
+  if (owner !== attemptId || label !== undefined || pid !== process.pid)
+    return JSON.stringify(owner === attemptId ? metadata : { owner, ...metadata })
+  if (host !== usual.host) usual = { host, text: JSON.stringify({ host, pid }) }
+  return usual.text
 }
+
+/** Nearly every request of a process says this. */
+let usual = { host: '', text: '' }
 
 /** The holder by the fields of its lock: ours says more than Redisson's, whose field is all there is. */
 export function holderOf(fields: readonly unknown[]): {
+  readonly attempt?: string
   readonly holder: Holder | undefined
   readonly foreign: boolean
 } {
-  let attempt: string | undefined
-  let about: string | undefined
+  let [attempt, fence, about]: (string | undefined)[] = []
   for (let n = 0; n < fields.length; n += 2) {
-    if (fields[n] === ABOUT_FIELD) about = String(fields[n + 1])
-    else attempt = String(fields[n])
+    const value = String(fields[n + 1])
+    if (fields[n] === FENCE_FIELD) fence = value
+    else if (fields[n] === ABOUT_FIELD) about = value
+    else if (fields[n] !== QUEUE_FIELD) attempt = String(fields[n])
   }
   if (attempt === undefined) return { holder: undefined, foreign: false }
-  const [, fence, since, json] = /^(\d+);(\d+);(.*)$/s.exec(about ?? '') ?? []
-  if (fence === undefined || json === undefined) return { holder: { owner: attempt }, foreign: true }
-  const { owner, metadata } = readAbout(json)
-  const holder = { owner: owner ?? attempt, fence: BigInt(fence), since: Math.floor(Number(since) / 1_000) }
-  return { holder: metadata === undefined ? holder : { ...holder, metadata }, foreign: false }
+  if (fence === undefined) return { attempt, holder: { owner: attempt }, foreign: true }
+  const [minted = '0', since] = fence.split(';')
+  const { owner, metadata } = readAbout(about ?? '')
+  const holder = { owner: owner ?? attempt, fence: BigInt(minted), since: Math.floor(Number(since) / 1_000) }
+  return { attempt, holder: metadata === undefined ? holder : { ...holder, metadata }, foreign: false }
 }
 
 function readAbout(json: string): { owner?: string; metadata?: HolderMetadata } {

@@ -10,8 +10,17 @@ function script(text: string): Script {
   return { text, sha: createHash('sha1').update(text).digest('hex') }
 }
 
-/** In the hash of the lock, beside Redisson's field of the holder: `fence;since in µs;JSON about the holder`. */
-export const ABOUT_FIELD = 'locks'
+/**
+ * In the hash of the lock, beside Redisson's field of the holder: `fence;since in µs`. Not together with
+ * what is said about the holder: Redis keeps a hash compact while no value is longer than 64 bytes.
+ */
+export const FENCE_FIELD = 'fence'
+
+/** JSON about the holder. */
+export const ABOUT_FIELD = 'about'
+
+/** In the hash of a lock of ours while somebody may be in its queue, so that a release need not look. */
+export const QUEUE_FIELD = 'queue'
 
 /** Waiters that nobody has heard of for this long are forgotten. They poll four times as often. */
 const QUEUE_TTL_MS = 120_000
@@ -19,31 +28,36 @@ const QUEUE_TTL_MS = 120_000
 /** So many learn of a claim that is none of theirs: one more than may be paused at the same time. */
 const HEIRS = 2
 
-/**
- * `now` is the server's time in µs, exact in a double until the year 2255. A fence is at least that,
- * so that it also rises after the counter was lost.
- */
-const grants = `
-local lock, token, queue = KEYS[1], KEYS[2], KEYS[3]
-local function clock()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
-end
-local function digits(n)
-  return string.format('%.0f', n)
-end
-local function mint(now)
-  local fence = digits(now)
-  local last = redis.call('SET', token, fence, 'GET')
-  if last and tonumber(last) >= now then
-    fence = digits(last + 1)
-    redis.call('SET', token, fence)
-  end
-  return fence
-end
-local function give(attempt, about, lifeMs, fence, now)
-  redis.call('HSET', lock, attempt, 1, '${ABOUT_FIELD}', fence .. ';' .. digits(now) .. ';' .. about)
-  redis.call('PEXPIRE', lock, lifeMs)
+/** What differs between a Cluster and a single server. */
+interface Dialect {
+  readonly publish: 'PUBLISH' | 'SPUBLISH'
+  readonly countSubscribers: 'NUMSUB' | 'SHARDNUMSUB'
+  /** Lua for the channel of a client's grants, but for the client. */
+  readonly grants: string
+}
+
+const single: Dialect = { publish: 'PUBLISH', countSubscribers: 'NUMSUB', grants: `'locks_grants:'` }
+
+/** A sharded channel is heard in its own slot only, so it is named like the queue. */
+const sharded: Dialect = {
+  publish: 'SPUBLISH',
+  countSubscribers: 'SHARDNUMSUB',
+  grants: `'locks_grants' .. string.sub(queue, ${'locks_queue'.length + 1}) .. ':'`,
+}
+
+/** Time is the server's in µs: sixteen digits until the year 2286, so that texts compare like numbers. */
+const clock = `
+local t = redis.call('TIME')
+local now = t[1] .. string.sub('00000' .. t[2], -6)
+`
+
+/** A fence is at least the time, so that it also rises after the counter was lost. */
+const mint = `
+local fence = now
+local last = redis.call('SET', token, now, 'GET')
+if last and (#last > #now or (#last == #now and last >= now)) then
+  fence = string.format('%.0f', last + 1)
+  redis.call('SET', token, fence)
 end
 `
 
@@ -53,107 +67,131 @@ end
  * seen is used for the next. Those who come after it are told when the claim ends: should it be left
  * unused, by a paused process, they look then.
  */
-const handOver = `
-local function tell(publish, channel, member, what)
-  return redis.call(publish, channel .. string.match(member, '^[^: ]*'), what)
+const handOver = ({ publish, grants }: Dialect): string => `
+local grants = ${grants}
+local function mint()
+  ${mint}
+  return fence
 end
-local function handOver(now, publish, channel, own)
+local function give(attempt, about, lifeMs, fence)
+  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  if redis.call('EXISTS', queue) == 1 then redis.call('HSET', lock, '${QUEUE_FIELD}', 1) end
+  redis.call('PEXPIRE', lock, lifeMs)
+end
+local function tell(member, what)
+  return redis.call('${publish}', grants .. string.match(member, '^[^: ]*'), string.match(member, '^%S+') .. what)
+end
+local function handOver(own)
   local fence
   while true do
     local member = redis.call('ZPOPMIN', queue)[1]
     if not member or member == own then return nil, fence end
     local attempt, claimMs, delayMs, about = string.match(member, '^(%S+) (%d+) (%d+) (.*)$')
-    fence = fence or mint(now)
-    local grant = attempt .. ' ' .. fence .. ' ' .. digits(now) .. ' ' .. claimMs .. ' ' .. lock
-    if tell(publish, channel, member, grant) > 0 then
-      give(attempt, about, claimMs + delayMs, fence, now)
+    fence = fence or mint()
+    if tell(member, ' ' .. fence .. ' ' .. now .. ' ' .. claimMs .. ' ' .. lock) > 0 then
+      give(attempt, about, claimMs + delayMs, fence)
       for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do
-        tell(publish, channel, heir, string.match(heir, '^%S+') .. ' ' .. claimMs + delayMs)
+        tell(heir, ' ' .. claimMs + delayMs)
       end
-      return member, fence
+      return member
     end
   end
 end
 `
 
-/**
- * KEYS lock, token, queue. ARGV attempt, life in ms, lock-delay in ms, about, member of the queue or '',
- * publish command, channel of grants, '1' to enqueue.
- * Answers the fence, or [remaining ms, place in the queue or -1, time in µs, fields of the lock …].
- */
-export const acquire: Script = script(`${grants}
-local attempt, lifeMs, delayMs, about, own = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local now = clock()
+/** Without waiters, which is what counts, it makes five calls and no function. */
+const acquire = (dialect: Dialect): string => `
+local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+${clock}
 if redis.call('EXISTS', lock, queue) == 0 then
-  local fence = mint(now)
-  give(attempt, about, lifeMs, fence, now)
+  ${mint}
+  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  redis.call('PEXPIRE', lock, lifeMs)
   return fence
 end
-${handOver}
+${handOver(dialect)}
+local delayMs, claimMs, own = ARGV[4] or '0', ARGV[5], nil
+if claimMs then own = attempt .. ' ' .. claimMs .. ' ' .. delayMs .. ' ' .. about end
 local fields = redis.call('HGETALL', lock)
 if #fields == 0 then
-  local taker, fence = handOver(now, ARGV[6], ARGV[7], own)
+  local taker, fence = handOver(own)
   if not taker then
-    fence = fence or mint(now)
-    give(attempt, about, lifeMs, fence, now)
+    fence = fence or mint()
+    give(attempt, about, lifeMs, fence)
     return fence
   end
   fields = redis.call('HGETALL', lock)
 end
-local mine, fence
+local mine, fence, queued
 for i = 1, #fields, 2 do
   if fields[i] == attempt then mine = true end
-  if fields[i] == '${ABOUT_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
+  if fields[i] == '${QUEUE_FIELD}' then queued = true end
+  if fields[i] == '${FENCE_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
 end
 local leftMs = redis.call('PTTL', lock)
-if mine and leftMs > delayMs then
+if mine and leftMs > tonumber(delayMs) then
   redis.call('PEXPIRE', lock, lifeMs)
   return fence
 end
 local place = -1
-if ARGV[8] == '1' then
+if own then
   if not redis.call('ZSCORE', queue, own) then
     local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
     local score = now
-    if last and tonumber(last) >= now then score = last + 1 end
-    redis.call('ZADD', queue, digits(score), own)
+    if last and tonumber(last) >= tonumber(now) then score = last + 1 end
+    redis.call('ZADD', queue, score, own)
   end
   redis.call('PEXPIRE', queue, ${QUEUE_TTL_MS})
+  if fence and not queued then redis.call('HSET', lock, '${QUEUE_FIELD}', 1) end
   place = redis.call('ZRANK', queue, own)
 end
-return { leftMs, place, digits(now), unpack(fields) }
-`)
+return { leftMs, place, now, unpack(fields) }
+`
 
-/**
- * KEYS lock, token, queue. ARGV attempt, member to take out of the queue or '', publish command, channel
- * of grants, Redisson's channel, subcommand that counts subscribers.
- * Answers 0 when the lock is no longer the attempt's, 1 when somebody else holds it.
- *
- * Redisson's waiters know no queue. Where some listen, every other release on average leaves the lock
- * free for them, and only nudges the first in the queue.
- */
-export const free: Script = script(`${grants}
-local attempt, member, publish, channel, theirs = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+/** Redisson's waiters know no queue. Where some listen, about every other release leaves the lock free for them. */
+const free = (dialect: Dialect): string => `
+local lock, token, queue, attempt, member, theirs = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
 if member ~= '' then redis.call('ZREM', queue, member) end
-if redis.call('HEXISTS', lock, attempt) == 0 then return redis.call('EXISTS', lock) end
+local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
+if not held[1] then return redis.call('EXISTS', lock) end
 redis.call('DEL', lock)
-if redis.call('EXISTS', queue) == 1 then
-  ${handOver}
-  local now = clock()
-  if now % 2 == 0 and redis.call('PUBSUB', ARGV[6], theirs)[2] > 0 then
-    redis.call(publish, theirs, '0')
+if held[2] and redis.call('EXISTS', queue) == 1 then
+  ${clock}
+  ${handOver(dialect)}
+  if t[2] % 2 == 0 and redis.call('PUBSUB', '${dialect.countSubscribers}', theirs)[2] > 0 then
+    redis.call('${dialect.publish}', theirs, '0')
     local head = redis.call('ZRANGE', queue, 0, 0)[1]
-    while head and tell(publish, channel, head, string.match(head, '^%S+')) == 0 do
+    while head and tell(head, '') == 0 do
       redis.call('ZREM', queue, head)
       head = redis.call('ZRANGE', queue, 0, 0)[1]
     end
     return 0
   end
-  if handOver(now, publish, channel) then return 0 end
+  if handOver() then return 0 end
 end
-redis.call(publish, theirs, '0')
+redis.call('${dialect.publish}', theirs, '0')
 return 0
-`)
+`
+
+/** The scripts that hand locks over. */
+export interface Scripts {
+  /**
+   * KEYS lock, token, queue. ARGV attempt, life in ms, about; then, unless 0, lock-delay in ms, and to be
+   * enqueued the claim in ms. Answers the fence, or [remaining ms, place in the queue or -1, time in µs, fields
+   * of the lock …].
+   */
+  readonly acquire: Script
+  /**
+   * KEYS lock, token, queue. ARGV attempt, member to take out of the queue or '', Redisson's channel.
+   * Answers 0 when the lock is no longer the attempt's, 1 when somebody else holds it.
+   */
+  readonly free: Script
+}
+
+export const scriptsOf = (cluster: boolean): Scripts => (cluster ? onCluster : onServer)
+
+const onServer: Scripts = { acquire: script(acquire(single)), free: script(free(single)) }
+const onCluster: Scripts = { acquire: script(acquire(sharded)), free: script(free(sharded)) }
 
 /**
  * KEYS one lock each. ARGV for each: attempt, life in ms, lock-delay in ms.
@@ -181,11 +219,10 @@ export const adopt: Script = script(`
 local lock, from, to = KEYS[1], ARGV[1], ARGV[2]
 local held = redis.call('HEXISTS', lock, from) + redis.call('HEXISTS', lock, to)
 if held == 0 or redis.call('PTTL', lock) <= tonumber(ARGV[4]) then return 0 end
-local fence, since = string.match(redis.call('HGET', lock, '${ABOUT_FIELD}'), '^(%d+);(%d+);')
 redis.call('HDEL', lock, from)
-redis.call('HSET', lock, to, 1, '${ABOUT_FIELD}', fence .. ';' .. since .. ';' .. ARGV[5])
+redis.call('HSET', lock, to, 1, '${ABOUT_FIELD}', ARGV[5])
 redis.call('PEXPIRE', lock, ARGV[3])
-return fence
+return string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^%d+')
 `)
 
 /** KEYS lock, queue. Answers [remaining ms, waiters, fields of the lock …]. Changes nothing. */
@@ -202,8 +239,8 @@ local lock, token, fence = KEYS[1], KEYS[2], ARGV[2]
 if redis.call('HEXISTS', lock, ARGV[1]) == 0 then return 0 end
 local last = redis.call('GET', token)
 if not last or tonumber(last) < tonumber(fence) then redis.call('SET', token, fence) end
-local about = string.match(redis.call('HGET', lock, '${ABOUT_FIELD}'), '^%d+(.*)$')
-redis.call('HSET', lock, '${ABOUT_FIELD}', fence .. about)
+local since = string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^%d+(.*)$')
+redis.call('HSET', lock, '${FENCE_FIELD}', fence .. since)
 return 1
 `)
 

@@ -1,5 +1,5 @@
 import { LockError } from '@locks/core'
-import type { AcquireRequest, Grant, Handover, Holder, LockState, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core'
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
 import { aboutOf, holderOf } from './holder.ts'
@@ -10,9 +10,14 @@ import * as scripts from './scripts.ts'
 /** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
 const RENEW_BATCH = 500
 
+/** Names whose keys are remembered, for programs that use a few again and again. */
+const LAYOUTS = 1_000
+
 /** What Redis says to an attempt that does not get the lock. */
 export interface Refusal {
   readonly busy: true
+  /** Which attempt holds the lock, or Redisson's field. */
+  readonly attempt: string | undefined
   readonly holder: Holder | undefined
   /** The holder is Redisson's, so that its release is told on Redisson's channel only. */
   readonly foreign: boolean
@@ -23,27 +28,40 @@ export interface Refusal {
   readonly serverTime: number
 }
 
+/** What Redis knows about a name. */
+export interface Look {
+  /** Which attempt holds it, or Redisson's field. */
+  readonly attempt: string | undefined
+  readonly holder: Holder | undefined
+  readonly leftMs: number
+  readonly waiters: number
+}
+
 /** How one Redis keeps locks: each method is one atomic step there. */
 export class Store {
   readonly #connection: Connection
   readonly #claimTtlMs: number
-  readonly #publish: 'publish' | 'spublish'
-  readonly #countSubscribers: 'numsub' | 'shardnumsub'
+  readonly #scripts: scripts.Scripts
+  readonly #layouts = new Map<string, Layout>()
 
   constructor(connection: Connection, claimTtlMs: number) {
     this.#connection = connection
     this.#claimTtlMs = claimTtlMs
-    this.#publish = connection.cluster ? 'spublish' : 'publish'
-    this.#countSubscribers = connection.cluster ? 'shardnumsub' : 'numsub'
+    this.#scripts = scripts.scriptsOf(connection.cluster)
   }
 
   layout(name: string): Layout {
-    return layoutOf(this.#connection.prefix + name, this.#connection.cluster)
+    const known = this.#layouts.get(name)
+    if (known !== undefined) return known
+    const layout = layoutOf(this.#connection.prefix + name, this.#connection.cluster)
+    if (this.#layouts.size >= LAYOUTS) this.#layouts.clear()
+    this.#layouts.set(name, layout)
+    return layout
   }
 
   async attempt(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
     const [keys, args] = this.#attemptCall(request, enqueue)
-    return answerOf(await this.#connection.run(scripts.acquire, keys, args))
+    return answerOf(await this.#connection.run(this.#scripts.acquire, keys, args))
   }
 
   /** As `attempt`, and how many replicas have what it wrote; undefined when that cannot be known. */
@@ -55,13 +73,19 @@ export class Store {
   ): Promise<{ readonly answer: bigint | Refusal; readonly replicas: number | undefined }> {
     const [keys, args] = this.#attemptCall(request, enqueue)
     const connection = this.#connection
-    const { reply, replicas } = await connection.runAndWait(scripts.acquire, keys, args, wanted, timeoutMs)
+    const { reply, replicas } = await connection.runAndWait(
+      this.#scripts.acquire,
+      keys,
+      args,
+      wanted,
+      timeoutMs,
+    )
     return { answer: answerOf(reply), replicas }
   }
 
   /** Takes `attemptId` out of the lock and, with the request, out of its queue. */
   async free(name: string, attemptId: string, request?: AcquireRequest): Promise<'released' | 'not-held'> {
-    const member = request?.willWait === true ? this.#memberOf(request, aboutOf(request)) : ''
+    const member = request?.willWait === true ? this.#memberOf(request) : ''
     return this.#free(this.layout(name), attemptId, member)
   }
 
@@ -97,14 +121,12 @@ export class Store {
     return typeof reply === 'string' ? { name, attemptId, fence: BigInt(reply), ttlMs } : 'lost'
   }
 
-  async inspect(name: string): Promise<LockState> {
+  async look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
     const reply = await this.#connection.run(scripts.inspect, [lock, queue], [])
-    const [remainingMs, waiters, ...fields] = Array.isArray(reply) ? reply : []
-    const { holder } = holderOf(fields)
-    const state = { name, held: fields.length > 0, waiters: Number(waiters ?? 0) }
-    if (holder === undefined) return state
-    return { ...state, holder, remainingMs: Math.max(0, Number(remainingMs)) }
+    const [leftMs, waiters, ...fields] = Array.isArray(reply) ? reply : []
+    const { attempt, holder } = holderOf(fields)
+    return { attempt, holder, leftMs: Math.max(0, Number(leftMs)), waiters: Number(waiters ?? 0) }
   }
 
   /** Whether `attemptId` still holds the name; if so, `fence` is its own from now on, and later ones are higher. */
@@ -114,11 +136,11 @@ export class Store {
   }
 
   async #free(layout: Layout, attemptId: string, member: string): Promise<'released' | 'not-held'> {
-    const { lock, token, queue, grants, redisson } = layout
-    const how = [this.#publish, grants, redisson, this.#countSubscribers]
+    const { lock, token, queue, redisson } = layout
     const connection = this.#connection
     const { breaks } = connection
-    const reply = await connection.run(scripts.free, [lock, token, queue], [attemptId, member, ...how])
+    const keys = [lock, token, queue]
+    const reply = await connection.run(this.#scripts.free, keys, [attemptId, member, redisson])
     if (reply !== 1) return 'released'
     // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
     if (connection.breaks !== breaks)
@@ -127,20 +149,21 @@ export class Store {
   }
 
   #attemptCall(request: AcquireRequest, enqueue: boolean): [string[], (string | number)[]] {
-    const { name, attemptId, ttlMs, lockDelayMs, willWait } = request
-    const { lock, token, queue, grants } = this.layout(name)
-    const about = aboutOf(request)
-    const member = willWait ? this.#memberOf(request, about) : ''
-    const how = [this.#publish, grants, enqueue ? 1 : 0]
-    return [
-      [lock, token, queue],
-      [attemptId, ttlMs + lockDelayMs, lockDelayMs, about, member, ...how],
-    ]
+    const { name, attemptId, ttlMs, lockDelayMs } = request
+    const { lock, token, queue } = this.layout(name)
+    const args = [attemptId, ttlMs + lockDelayMs, aboutOf(request)]
+    if (enqueue) args.push(lockDelayMs, this.#claimOf(request))
+    else if (lockDelayMs > 0) args.push(lockDelayMs)
+    return [[lock, token, queue], args]
   }
 
-  /** A place in the queue says all that the release needs to make this attempt the holder. */
-  #memberOf({ attemptId, ttlMs, lockDelayMs }: AcquireRequest, about: string): string {
-    return `${attemptId} ${Math.min(ttlMs, this.#claimTtlMs)} ${lockDelayMs} ${about}`
+  #claimOf({ ttlMs }: AcquireRequest): number {
+    return Math.min(ttlMs, this.#claimTtlMs)
+  }
+
+  /** A place in the queue says all that the release needs to make this attempt the holder; the script says it alike. */
+  #memberOf(request: AcquireRequest): string {
+    return `${request.attemptId} ${this.#claimOf(request)} ${request.lockDelayMs} ${aboutOf(request)}`
   }
 
   /** Groups of one slot on a Cluster, of any on a single server. */
@@ -162,9 +185,10 @@ export class Store {
 function answerOf(reply: unknown): bigint | Refusal {
   if (typeof reply === 'string') return BigInt(reply)
   const [leftMs, place, serverTime, ...fields] = Array.isArray(reply) ? reply : []
-  const { holder, foreign } = holderOf(fields)
+  const { attempt, holder, foreign } = holderOf(fields)
   return {
     busy: true,
+    attempt,
     holder,
     foreign,
     leftMs: Math.max(0, Number(leftMs)),

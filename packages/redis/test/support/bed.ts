@@ -106,7 +106,7 @@ export async function holdersOf(
   lock: string,
 ): Promise<readonly (readonly [string, string])[]> {
   const fields = await redisFields(server, 'HGETALL', lock)
-  return [...fields].filter(([field]) => field !== 'locks')
+  return [...fields].filter(([field]) => field.includes(':'))
 }
 
 export async function exists(server: Address, ...keys: string[]): Promise<boolean> {

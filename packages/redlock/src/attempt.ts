@@ -1,0 +1,122 @@
+import type { AcquireRequest, Holder } from '@locks/core'
+import type { Refusal } from '@locks/redis/node'
+import type { Answers, Nodes } from './nodes.ts'
+import { count, valuesOf } from './nodes.ts'
+
+/** As core counts: clocks may differ by 1 %, and 2 ms. */
+export function validMs(ttlMs: number): number {
+  return ttlMs - ttlMs / 100 - 2
+}
+
+export interface Refused {
+  readonly busy: true
+  /** Who has a majority; nobody when the votes are split. */
+  readonly holder: Holder | undefined
+  readonly settled: boolean
+  /** Until so many nodes are free by themselves that there could be a majority. */
+  readonly leftMs: number
+}
+
+interface Rules {
+  readonly fencing: boolean
+  readonly inTime: () => boolean
+}
+
+const isGrant = (answer: bigint | Refusal): boolean => typeof answer === 'bigint'
+
+/** One vote: a majority of the nodes, or nothing of it anywhere. Rejects when too few answer. */
+export async function attemptAll(
+  nodes: Nodes,
+  request: AcquireRequest,
+  { fencing, inTime }: Rules,
+): Promise<{ readonly fence: bigint } | Refused> {
+  const { name, attemptId } = request
+  const { quorum } = nodes
+  const minority = nodes.all.length - quorum
+  let verdict: bigint | 'open' | 'given up' = 'open'
+  const failed = (answers: Answers<bigint | Refusal>): number =>
+    answers.filter((answer) => answer !== undefined && 'failure' in answer).length
+  const answers = await nodes.ask(
+    (node) => node.attempt(request),
+    (soFar) =>
+      count(soFar, isGrant) >= quorum || failed(soFar) + count(soFar, (one) => !isGrant(one)) > minority,
+    // A vote that comes late still counts against others; it must carry the same fence, or none of it stay.
+    (vote, index) => {
+      if (typeof vote !== 'bigint') return
+      const node = nodes.all[index]
+      if (node === undefined || verdict === 'open') return
+      if (verdict === 'given up') nodes.track(node.free(name, attemptId))
+      else if (fencing) nodes.track(node.raise(name, attemptId, verdict))
+    },
+  )
+  const votes = answers.map((answer) =>
+    answer !== undefined && 'value' in answer ? answer.value : undefined,
+  )
+  const fence = valuesOf(answers).reduce<bigint>(
+    (highest, vote) => (typeof vote === 'bigint' && vote > highest ? vote : highest),
+    0n,
+  )
+  if (count(answers, isGrant) >= quorum) {
+    if (!fencing || (await writeBack(nodes, request, votes, fence))) {
+      if (inTime()) {
+        verdict = fence
+        return { fence }
+      }
+    }
+  }
+  verdict = 'given up'
+  await undo(nodes, request, answers)
+  const refusals = valuesOf(answers).filter((vote) => typeof vote === 'object')
+  if (valuesOf(answers).length < quorum)
+    throw nodes.outage(`no majority for ${JSON.stringify(name)}`, answers)
+  if (refusals.length === 0) throw nodes.outage(`no grant of ${JSON.stringify(name)} in time`, answers)
+  return refusedBy(refusals, quorum)
+}
+
+/**
+ * Every node minted a fence of its own. The highest is written to a majority that still holds the lock: any
+ * later majority has a node in common with it, whose next fence is higher.
+ */
+async function writeBack(
+  nodes: Nodes,
+  { name, attemptId }: AcquireRequest,
+  votes: readonly (bigint | Refusal | undefined)[],
+  fence: bigint,
+): Promise<boolean> {
+  const { quorum } = nodes
+  const done = (soFar: Answers<boolean>): number => count(soFar, (raised) => raised)
+  const answers = await nodes.ask(
+    async (node, index) => {
+      const vote = votes[index]
+      if (vote === fence) return true
+      return typeof vote === 'bigint' && node.raise(name, attemptId, fence)
+    },
+    (soFar) => done(soFar) >= quorum,
+  )
+  return done(answers) >= quorum
+}
+
+/** Every node, those that were silent too: in order behind the attempt, whenever they read on. */
+async function undo(
+  nodes: Nodes,
+  { name, attemptId }: AcquireRequest,
+  answers: Answers<bigint | Refusal>,
+): Promise<void> {
+  const granted = answers.map((answer) => answer !== undefined && 'value' in answer && isGrant(answer.value))
+  await nodes.ask(
+    (node) => node.free(name, attemptId),
+    // Whoever voted for us has to let go before others try again; the rest may take its time.
+    (soFar) => granted.every((yes, index) => !yes || soFar[index] !== undefined),
+  )
+}
+
+function refusedBy(refusals: readonly Refusal[], quorum: number): Refused {
+  const byAttempt = new Map<string, Refusal[]>()
+  for (const refusal of refusals) {
+    const key = refusal.attempt ?? ''
+    byAttempt.set(key, [...(byAttempt.get(key) ?? []), refusal])
+  }
+  const [first] = [...byAttempt.values()].sort((a, b) => b.length - a.length)
+  const leftMs = Math.min(...refusals.map((refusal) => refusal.leftMs))
+  return { busy: true, holder: first?.[0]?.holder, settled: (first?.length ?? 0) >= quorum, leftMs }
+}

@@ -1,0 +1,7 @@
+import { afterAll } from 'vitest'
+import { hostConformance } from '../../../conformance/host.ts'
+import { redlockSubject } from './support/subject.ts'
+
+const { subject, service } = await redlockSubject(3)
+afterAll(() => service.close())
+await hostConformance(subject)
