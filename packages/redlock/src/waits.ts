@@ -26,9 +26,9 @@ export class Waits {
   }
 
   busy({ attemptId, willWait }: AcquireRequest, { holder, settled, leftMs }: Refused): Busy {
-    const retryInMs = settled
-      ? Math.min(leftMs + this.#upTo(FIRST_STEP_MS), MAX_POLL_MS)
-      : this.#backOff(attemptId, willWait)
+    if (settled) this.#splits.delete(attemptId)
+    const soon = Math.min(leftMs + this.#upTo(FIRST_STEP_MS), MAX_POLL_MS)
+    const retryInMs = settled ? soon : this.#backOff(attemptId, willWait)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 

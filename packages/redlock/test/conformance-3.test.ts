@@ -1,7 +1,7 @@
 import { afterAll } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'
-import { redlockSubject } from './support/subject.ts'
+import { redlockSubjects } from './support/subject.ts'
 
-const { subject, service } = await redlockSubject(3)
+const { subject, wired, service } = await redlockSubjects(3)
 afterAll(() => service.close())
-await hostConformance(subject)
+await hostConformance(subject, wired)

@@ -1,6 +1,6 @@
 import type { Subject } from '@locks/core/conformance'
 import { redisCommand, startService } from '../../../../conformance/services/index.ts'
-import type { Server, Service } from '../../../../conformance/services/index.ts'
+import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
 
 const secret = 'p@ss/word:1'
 const settings = {
@@ -10,10 +10,12 @@ const settings = {
 }
 
 /**
- * The wire of a Redlock is the wires of all its nodes. With the proxy in front of a majority of one server
- * that stands for so many, a fault of the wire is a fault of the majority.
+ * The wire of a Redlock is the wires of all its nodes, and the suite has one proxy. So `wired` has its nodes
+ * in as many databases of one server: behind that proxy a fault is a fault of all of them.
  */
-export async function redlockSubject(count: number): Promise<{ subject: Subject; service: Service }> {
+export async function redlockSubjects(
+  count: number,
+): Promise<{ readonly subject: Subject; readonly wired: Subject; readonly service: Service }> {
   const service = await startService('redis-independent', { count, settings, needsControl: true })
   const login = { username: 'locks', password: secret }
   const nodes = service.servers.map(({ host, port }) => ({ connection: { host, port, ...login } }))
@@ -40,5 +42,17 @@ export async function redlockSubject(count: number): Promise<{ subject: Subject;
     },
     secret,
   }
-  return { subject, service }
+  const [first] = service.servers
+  if (first === undefined) throw new Error('no nodes')
+  const databases = ({ host, port }: Address) => ({
+    adapter: '@locks/redlock',
+    nodes: nodes.map((_, db) => ({ connection: { host, port, db, ...login } })),
+  })
+  const { leftovers: _, ...rest } = subject
+  const wired: Subject = {
+    ...rest,
+    config: databases(first),
+    wire: { target: { host: first.host, port: first.port }, via: databases },
+  }
+  return { subject, wired, service }
 }
