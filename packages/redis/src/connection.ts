@@ -48,6 +48,7 @@ export class Connection {
     const sentinel = 'sentinelPassword' in node ? node.sentinelPassword : undefined
     this.redact = redactor(['password' in node ? node.password : undefined, sentinel])
     if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
+    if (this.#owned) loosen(this.client)
     for (const event of BREAKS) this.client.on(event, this.#onBreak)
   }
 
@@ -177,6 +178,12 @@ export class Connection {
       stream.uncork()
     })
   }
+}
+
+/** Lets the process end although the connection is open: core keeps it alive while somebody waits. */
+export function loosen(client: Redis | Cluster): void {
+  if (client instanceof Cluster) client.on('+node', loosen)
+  else client.on('connect', () => void client.stream.unref())
 }
 
 export function slotOf(key: string): number {

@@ -1,7 +1,7 @@
 import { Cluster } from 'ioredis'
 import type { Redis } from 'ioredis'
 import type { Connection } from './connection.ts'
-import { ownOptions } from './connection.ts'
+import { loosen, ownOptions } from './connection.ts'
 
 export interface Heard {
   message(channel: string, text: string): void
@@ -143,6 +143,7 @@ class Ear {
     this.#client.on(sharded ? 'smessage' : 'message', (channel: string, text: string) =>
       heard.message(channel, text),
     )
+    loosen(this.#client)
     // What an error means is decided at 'close', which follows it.
     this.#client.on('error', () => undefined)
     this.#client.on('close', () => heard.lost())

@@ -135,9 +135,13 @@ function serverSettingsOf(value: string): RedisSettings['serverSettings'] {
   throw invalid('serverSettings must be warn, refuse or ignore')
 }
 
+function isListener(value: unknown): value is RedisSettings['onWarning'] {
+  return typeof value === 'function'
+}
+
 function onWarningOf(value: unknown): RedisSettings['onWarning'] {
   if (value === undefined)
     return ({ code, message }) => process.emitWarning(message, { type: 'LocksWarning', code })
-  if (typeof value !== 'function') throw invalid('onWarning must be a function')
-  return (warning) => void value(warning)
+  if (!isListener(value)) throw invalid('onWarning must be a function')
+  return value
 }

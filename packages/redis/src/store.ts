@@ -124,7 +124,7 @@ export class Store {
   async look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
     const reply = await this.#connection.run(scripts.inspect, [lock, queue], [])
-    const [leftMs, waiters, ...fields] = Array.isArray(reply) ? reply : []
+    const [leftMs, waiters, ...fields] = listOf(reply)
     const { attempt, holder } = holderOf(fields)
     return { attempt, holder, leftMs: Math.max(0, Number(leftMs)), waiters: Number(waiters ?? 0) }
   }
@@ -184,7 +184,7 @@ export class Store {
 
 function answerOf(reply: unknown): bigint | Refusal {
   if (typeof reply === 'string') return BigInt(reply)
-  const [leftMs, place, serverTime, ...fields] = Array.isArray(reply) ? reply : []
+  const [leftMs, place, serverTime, ...fields] = listOf(reply)
   const { attempt, holder, foreign } = holderOf(fields)
   return {
     busy: true,
@@ -195,6 +195,10 @@ function answerOf(reply: unknown): bigint | Refusal {
     place: Number(place),
     serverTime: Number(serverTime),
   }
+}
+
+function listOf(reply: unknown): readonly unknown[] {
+  return Array.isArray(reply) ? reply : []
 }
 
 function outcomeOf(reply: unknown): RenewOutcome {

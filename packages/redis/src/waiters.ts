@@ -99,7 +99,6 @@ export class Waiter {
   #arm(): void {
     const ms = Math.min(this.#endsAt, this.#lookAt) - this.#clock.now()
     this.#timer = this.#clock.timer(Math.max(0, ms), () => this.#wake?.())
-    this.#timer.keepAlive(true)
   }
 
   /**

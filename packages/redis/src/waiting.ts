@@ -51,7 +51,6 @@ export class Waiting {
     const { clock } = this.#host
     const late = new Promise<false>((resolve) => {
       const timer = clock.timer(LISTEN_MS, () => resolve(false))
-      timer.keepAlive(true)
       void listening.finally(() => timer.cancel())
     })
     if (!(await Promise.race([listening, late]))) return false

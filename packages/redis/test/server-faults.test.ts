@@ -121,9 +121,8 @@ test('trap 11: an eviction policy that may take locks is warned of, or refused',
   const warnings: RedisWarning[] = []
   const warned = connect({ ...at(server), onWarning: (warning) => warnings.push(warning) })
   for (let n = 0; n < 3; n += 1) await warned.with(uniqueName(), () => undefined)
-  expect(warnings).toEqual([
-    { code: 'LOCKS_REDIS_EVICTION', message: expect.stringContaining('allkeys-lru') },
-  ])
+  expect(warnings.map(({ code }) => code)).toEqual(['LOCKS_REDIS_EVICTION'])
+  expect(warnings[0]?.message).toContain('allkeys-lru')
   const strict = connect({ ...at(server), serverSettings: 'refuse' })
   const lock = uniqueName()
   await expect(strict.lock(lock).acquire()).rejects.toMatchObject({ code: 'LOCK_UNSUPPORTED' })

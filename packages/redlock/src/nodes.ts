@@ -59,7 +59,6 @@ export class Nodes {
         answers.forEach((answer, index) => (answers[index] = answer ?? { failure }))
         settle()
       })
-      timer.keepAlive(true)
       const heard = (index: number, answer: Answer<T>): void => {
         if (over) return 'value' in answer ? late(answer.value, index) : undefined
         answers[index] = answer
@@ -86,7 +85,7 @@ export class Nodes {
   /** Resolves when nothing is under way any more, or after the time-out of a node. */
   async drained(): Promise<void> {
     const pause = new Promise<void>((resolve) => {
-      this.#clock.timer(this.#timeoutMs, resolve).keepAlive(true)
+      this.#clock.timer(this.#timeoutMs, resolve)
     })
     await Promise.race([Promise.allSettled(this.#stragglers), pause])
   }

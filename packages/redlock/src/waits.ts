@@ -37,11 +37,9 @@ export class Waits {
     const split = this.#splits.has(attemptId)
     await new Promise<void>((resolve) => {
       let timer = this.#clock.timer(maxMs, () => done())
-      timer.keepAlive(true)
       const wake = (): void => {
         timer.cancel()
         timer = this.#clock.timer(this.#upTo(WAKE_SPREAD_MS), () => done())
-        timer.keepAlive(true)
       }
       // In a split vote everybody's giving up is a release: who listened to that would never back off.
       const unwatch = split ? () => undefined : this.#watch(name, wake)

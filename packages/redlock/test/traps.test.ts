@@ -85,7 +85,7 @@ test('trap 4: a majority that comes back empty lets in a second holder, whose fe
   const lock = uniqueName()
   const start = performance.now()
   const stale = await holder.take(holder.request(lock))
-  await Promise.all([second, third].map((node) => node?.restart({ hard: true, wipe: true })))
+  for (const node of [second, third]) await node?.restart({ hard: true, wipe: true })
   const next = await until(async () => {
     const answer = await other.adapter.attempt(other.request(lock)).catch(() => undefined)
     return answer !== undefined && 'fence' in answer && answer
@@ -125,14 +125,16 @@ test('trap 5: with three of five nodes down it fails fast, says why for each, an
   const tookMs = performance.now() - start
   console.log(`three of five down: failed after ${tookMs.toFixed(0)} ms`)
   expect(tookMs).toBeLessThan(2_000)
-  expect(failure).toMatchObject({
-    code: 'LOCK_UNAVAILABLE',
-    cause: {
-      errors: [1, 2, 3, 4, 5].map((n) => ({
-        message: expect.stringContaining(`node ${n}: ${n < 3 ? 'ok' : ''}`),
-      })),
-    },
-  })
+  expect(failure).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  const cause = failure instanceof Error ? failure.cause : undefined
+  const told = cause instanceof AggregateError ? cause.errors.map(String) : []
+  expect(told.map((text) => /node (\d): (ok)?/.exec(text)?.slice(1))).toEqual([
+    ['1', 'ok'],
+    ['2', 'ok'],
+    ['3', undefined],
+    ['4', undefined],
+    ['5', undefined],
+  ])
   expect(await heldOn(up, lock)).toBe(0)
 })
 

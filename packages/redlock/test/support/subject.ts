@@ -48,9 +48,11 @@ export async function redlockSubjects(
     adapter: '@locks/redlock',
     nodes: nodes.map((_, db) => ({ connection: { host, port, db, ...login } })),
   })
-  const { leftovers: _, ...rest } = subject
+  const { name, server } = subject
   const wired: Subject = {
-    ...rest,
+    name,
+    ...(server && { server }),
+    secret,
     config: databases(first),
     wire: { target: { host: first.host, port: first.port }, via: databases },
   }
