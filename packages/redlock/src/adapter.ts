@@ -131,7 +131,7 @@ export function redlockAdapter(
 
     release: ({ name, attemptId }) => free(name, attemptId),
 
-    inspect: (name) => stateOf(nodes, name),
+    inspect: (name) => stateOf(nodes, name, fencing),
 
     async close() {
       waits.close()

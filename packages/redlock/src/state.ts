@@ -3,14 +3,17 @@ import type { Look } from '@locks/redis/node'
 import type { Nodes } from './nodes.ts'
 import { count, valuesOf } from './nodes.ts'
 
-/** A name is held by whoever holds it on a majority. */
-export async function stateOf(nodes: Nodes, name: string): Promise<LockState> {
+/** A name is held by whoever holds it on a majority, under the fence that was written back to one. */
+export async function stateOf(nodes: Nodes, name: string, fencing: boolean): Promise<LockState> {
   const { quorum, all } = nodes
   const answers = await nodes.ask(
     (node) => node.look(name),
-    (soFar) =>
-      majorityOf(valuesOf(soFar), quorum) !== undefined ||
-      count(soFar, ({ attempt }) => attempt === undefined) > all.length - quorum,
+    (soFar) => {
+      const held = majorityOf(valuesOf(soFar), quorum)
+      // A node that voted late knows another fence for a moment.
+      if (held !== undefined) return !fencing || mostCommon(held).often >= quorum
+      return count(soFar, ({ attempt }) => attempt === undefined) > all.length - quorum
+    },
   )
   const looks = valuesOf(answers)
   if (looks.length < quorum) throw nodes.outage(`no majority knows ${JSON.stringify(name)}`, answers)
@@ -18,7 +21,7 @@ export async function stateOf(nodes: Nodes, name: string): Promise<LockState> {
   const [first] = held ?? []
   if (held === undefined || first?.holder === undefined) return { name, held: false }
   const remaining = held.map(({ leftMs }) => leftMs).sort((a, b) => b - a)
-  const fence = fenceOf(held)
+  const { fence } = mostCommon(held)
   return {
     name,
     held: true,
@@ -35,9 +38,9 @@ function majorityOf(looks: readonly Look[], quorum: number): readonly Look[] | u
   return undefined
 }
 
-/** The fence that was written back. A node that voted late may know another for a moment. */
-function fenceOf(held: readonly Look[]): bigint | undefined {
+function mostCommon(held: readonly Look[]): { readonly fence: bigint | undefined; readonly often: number } {
   const fences = held.flatMap(({ holder }) => (holder?.fence === undefined ? [] : [holder.fence]))
   const often = (fence: bigint): number => fences.filter((one) => one === fence).length
-  return fences.sort((a, b) => often(b) - often(a))[0]
+  const [fence] = fences.toSorted((a, b) => often(b) - often(a))
+  return { fence, often: fence === undefined ? 0 : often(fence) }
 }
