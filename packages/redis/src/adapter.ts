@@ -51,24 +51,49 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     }
   }
 
-  async function ask(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+  function ask(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+    return waitForReplicas === 0 ? store.attempt(request, enqueue) : askReplicas(request, enqueue)
+  }
+
+  async function askReplicas(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+    const { name, attemptId } = request
+    const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
+    const { answer, replicas } = outcome
+    if (typeof answer === 'object' || (replicas ?? -1) >= waitForReplicas) return answer
+    await store.free(name, attemptId, request)
+    const reached = replicas ?? 'an unknown number'
+    throw new LockError(
+      'LOCK_UNAVAILABLE',
+      `${reached} of ${waitForReplicas} replicas confirmed the grant within ${waitForReplicasMs} ms`,
+    )
+  }
+
+  function attempt(request: AcquireRequest, mayListen = true): Promise<Grant | Busy> {
+    const enqueue = request.willWait && waiting.expect(request)
     const sentAt = host.clock.now()
-    let answer: bigint | Refusal
-    if (waitForReplicas === 0) answer = await store.attempt(request, enqueue)
-    else {
-      const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
-      answer = outcome.answer
-      if (typeof answer === 'bigint' && !((outcome.replicas ?? -1) >= waitForReplicas)) {
-        await store.free(request.name, request.attemptId, request)
-        const reached = outcome.replicas === undefined ? 'an unknown number' : outcome.replicas
-        throw new LockError(
-          'LOCK_UNAVAILABLE',
-          `${reached} of ${waitForReplicas} replicas confirmed the grant within ${waitForReplicasMs} ms`,
-        )
-      }
-    }
-    if (typeof answer === 'object') waiting.exchanged(request, sentAt, answer)
-    return answer
+    return ask(request, enqueue).then((answer) =>
+      typeof answer === 'bigint'
+        ? granted(request, enqueue, answer)
+        : refused(request, sentAt, answer, mayListen && request.willWait && !enqueue),
+    )
+  }
+
+  function granted(request: AcquireRequest, enqueued: boolean, fence: bigint): Grant {
+    if (enqueued) waiting.granted(request)
+    const { name, attemptId, ttlMs } = request
+    return { name, attemptId, fence, ttlMs }
+  }
+
+  async function refused(
+    request: AcquireRequest,
+    sentAt: number,
+    refusal: Refusal,
+    mayListen: boolean,
+  ): Promise<Grant | Busy> {
+    waiting.exchanged(request, sentAt, refusal)
+    // Only who is known to listen may queue: a grant that nobody hears is for the dead.
+    if (mayListen && (await waiting.listen(request))) return attempt(request, false)
+    return busy(refusal)
   }
 
   function busy({ holder, leftMs, place }: Refusal): Busy {
@@ -80,20 +105,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   return {
     capabilities,
 
-    async attempt(request): Promise<Grant | Busy> {
-      if (!checked) await check()
-      const { name, attemptId, ttlMs, willWait } = request
-      let enqueue = willWait && waiting.expect(request)
-      let answer = await ask(request, enqueue)
-      // Only who is known to listen may queue: a grant that nobody hears is for the dead.
-      if (willWait && !enqueue && typeof answer === 'object' && (await waiting.listen(request))) {
-        enqueue = true
-        answer = await ask(request, enqueue)
-      }
-      if (typeof answer === 'object') return busy(answer)
-      if (enqueue) waiting.granted(request)
-      return { name, attemptId, fence: answer, ttlMs }
-    },
+    attempt: (request) => (checked ? attempt(request) : check().then(() => attempt(request))),
 
     async wait(request, maxMs, signal) {
       const pushed = await waiting.wait(request, maxMs, signal)
@@ -108,7 +120,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     renew: (renewals) => store.renew(renewals),
 
-    async release({ name, attemptId }) {
+    release({ name, attemptId }) {
       waiting.over(attemptId)
       return store.free(name, attemptId)
     },

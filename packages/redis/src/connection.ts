@@ -123,23 +123,19 @@ export class Connection {
     if (this.#owned) this.client.disconnect()
   }
 
-  async #runOn(
+  // No async functions on the way of every command: each would be another promise or two.
+  #runOn(
     client: Redis | Cluster,
     { sha, text }: Script,
     keys: readonly string[],
     args: readonly Argument[],
   ): Promise<unknown> {
-    const rest = [keys.length, ...keys, ...args]
-    try {
-      return await this.#send(client, 'evalsha', [sha, ...rest])
-    } catch (error) {
+    return this.#send(client, 'evalsha', [sha, keys.length, ...keys, ...args]).then(undefined, (error) => {
       if (codeOf(error) !== 'NOSCRIPT') throw unavailable(error, this.redact, this.#lastError)
-    }
-    try {
-      return await this.#send(client, 'eval', [text, ...rest])
-    } catch (error) {
-      throw unavailable(error, this.redact, this.#lastError)
-    }
+      return this.#send(client, 'eval', [text, keys.length, ...keys, ...args]).catch((again: unknown) => {
+        throw unavailable(again, this.redact, this.#lastError)
+      })
+    })
   }
 
   /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */

@@ -32,6 +32,11 @@ export class Listener {
     this.#heard = heard
   }
 
+  /** Whether anything was ever listened to. */
+  get used(): boolean {
+    return this.#channels.size > 0
+  }
+
   /** Whether messages on `channel` are certain to arrive, as far as can be known here. */
   hears(channel: string): boolean {
     const found = this.#channels.get(channel)
@@ -93,7 +98,7 @@ export class Listener {
     const like = client instanceof Cluster ? this.#connection.nodeOf(channel) : client
     if (like === undefined) return undefined
     const ear: Ear = new Ear(like, client instanceof Cluster, {
-      message: this.#heard.message,
+      message: (name, text) => this.#heard.message(name, text),
       lost: () => this.#lost(key, ear),
     })
     this.#ears.set(key, ear)

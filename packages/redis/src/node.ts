@@ -17,7 +17,9 @@ export class RedisNode {
   readonly #listener: Listener
   readonly #watchers = new Map<string, Set<() => void>>()
   readonly #check: () => Promise<void>
-  #checked = false
+  #checked: Promise<void> | undefined
+  /** Attempts without an answer so far, by id. */
+  readonly #attempts = new Map<string, Promise<void>>()
 
   constructor(options: RedisOptions) {
     const settings = settle(options)
@@ -32,15 +34,23 @@ export class RedisNode {
     })
   }
 
-  async attempt(request: AcquireRequest): Promise<bigint | Refusal> {
-    if (!this.#checked) {
-      await this.#check()
-      this.#checked = true
-    }
-    return this.#store.attempt(request, false)
+  attempt(request: AcquireRequest): Promise<bigint | Refusal> {
+    const { attemptId } = request
+    const answer = this.#ready().then(() => this.#store.attempt(request, false))
+    const settled = answer.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#attempts.set(attemptId, settled)
+    void settled.then(() => {
+      if (this.#attempts.get(attemptId) === settled) this.#attempts.delete(attemptId)
+    })
+    return answer
   }
 
-  free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+  /** Never overtakes an attempt of that id that is still on its way: it would leave behind what comes after it. */
+  async free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+    await this.#attempts.get(attemptId)
     return this.#store.free(name, attemptId)
   }
 
@@ -76,5 +86,14 @@ export class RedisNode {
   close(): void {
     this.#listener.close()
     this.#connection.close()
+  }
+
+  /** Looks at the settings of the server once; a failure lets the next attempt look again. */
+  #ready(): Promise<void> {
+    this.#checked ??= this.#check().catch((error: unknown) => {
+      this.#checked = undefined
+      throw error
+    })
+    return this.#checked
   }
 }

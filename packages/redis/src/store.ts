@@ -59,9 +59,9 @@ export class Store {
     return layout
   }
 
-  async attempt(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+  attempt(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
     const [keys, args] = this.#attemptCall(request, enqueue)
-    return answerOf(await this.#connection.run(this.#scripts.acquire, keys, args))
+    return this.#connection.run(this.#scripts.acquire, keys, args).then(answerOf)
   }
 
   /** As `attempt`, and how many replicas have what it wrote; undefined when that cannot be known. */
@@ -84,7 +84,7 @@ export class Store {
   }
 
   /** Takes `attemptId` out of the lock and, with the request, out of its queue. */
-  async free(name: string, attemptId: string, request?: AcquireRequest): Promise<'released' | 'not-held'> {
+  free(name: string, attemptId: string, request?: AcquireRequest): Promise<'released' | 'not-held'> {
     const member = request?.willWait === true ? this.#memberOf(request) : ''
     return this.#free(this.layout(name), attemptId, member)
   }
@@ -135,17 +135,18 @@ export class Store {
     return (await this.#connection.run(scripts.raise, [lock, token], [attemptId, String(fence)])) === 1
   }
 
-  async #free(layout: Layout, attemptId: string, member: string): Promise<'released' | 'not-held'> {
+  #free(layout: Layout, attemptId: string, member: string): Promise<'released' | 'not-held'> {
     const { lock, token, queue, redisson } = layout
     const connection = this.#connection
     const { breaks } = connection
     const keys = [lock, token, queue]
-    const reply = await connection.run(this.#scripts.free, keys, [attemptId, member, redisson])
-    if (reply !== 1) return 'released'
-    // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
-    if (connection.breaks !== breaks)
-      throw new LockError('LOCK_UNAVAILABLE', 'the connection broke in between')
-    return 'not-held'
+    return connection.run(this.#scripts.free, keys, [attemptId, member, redisson]).then((reply) => {
+      if (reply !== 1) return 'released'
+      // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
+      if (connection.breaks !== breaks)
+        throw new LockError('LOCK_UNAVAILABLE', 'the connection broke in between')
+      return 'not-held'
+    })
   }
 
   #attemptCall(request: AcquireRequest, enqueue: boolean): [string[], (string | number)[]] {

@@ -40,7 +40,7 @@ export class Waiting {
 
   /** Whether a grant for `request` would be heard; if so, it may now come at any time. */
   expect(request: AcquireRequest): boolean {
-    if (!this.#listener.hears(this.#channelOf(request.name))) return false
+    if (!this.#listener.used || !this.#listener.hears(this.#channelOf(request.name))) return false
     this.#register(request)
     return true
   }

@@ -23,6 +23,9 @@ export interface RedlockCapabilities extends Capabilities {
   readonly lockDelay: true
 }
 
+/** So often a split vote is repeated before it is called busy. */
+const SPLIT_ROUNDS = 3
+
 function capabilitiesOf(fencing: boolean): RedlockCapabilities {
   return {
     scope: 'cluster',
@@ -61,16 +64,22 @@ export function redlockAdapter(
       if (outcome !== 'lost') throw nodes.outage('the hold could not be confirmed', [])
       fences.delete(attemptId)
     }
-    const sentAt = clock.now()
-    const outcome = await attemptAll(nodes, request, {
-      fencing,
-      // Too late to be worth anything: then it is no grant.
-      inTime: () => clock.now() < sentAt + validMs(ttlMs),
-    })
-    if ('busy' in outcome) return waits.busy(request, outcome)
-    waits.over(attemptId)
-    fences.set(attemptId, outcome.fence)
-    return { name, attemptId, fence: outcome.fence, ttlMs }
+    for (let round = 0; ; round += 1) {
+      const sentAt = clock.now()
+      const outcome = await attemptAll(nodes, request, {
+        fencing,
+        // Too late to be worth anything: then it is no grant.
+        inTime: () => clock.now() < sentAt + validMs(ttlMs),
+      })
+      if ('fence' in outcome) {
+        waits.over(attemptId)
+        fences.set(attemptId, outcome.fence)
+        return { name, attemptId, fence: outcome.fence, ttlMs }
+      }
+      // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
+      if (outcome.settled || round === SPLIT_ROUNDS) return waits.busy(request, outcome)
+      await new Promise<void>((resolve) => clock.timer(clock.random() * 10 * 2 ** round, resolve))
+    }
   }
 
   async function renew(renewals: Parameters<Adapter['renew']>[0]): Promise<readonly RenewOutcome[]> {

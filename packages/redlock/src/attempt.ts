@@ -1,6 +1,6 @@
 import type { AcquireRequest, Holder } from '@locks/core'
 import type { Refusal } from '@locks/redis/node'
-import type { Answers, Nodes } from './nodes.ts'
+import type { Answers, Nodes, RedlockNode } from './nodes.ts'
 import { count, valuesOf } from './nodes.ts'
 
 /** As core counts: clocks may differ by 1 %, and 2 ms. */
@@ -34,19 +34,26 @@ export async function attemptAll(
   const { quorum } = nodes
   const minority = nodes.all.length - quorum
   let verdict: bigint | 'open' | 'given up' = 'open'
+  const late: { readonly node: RedlockNode; readonly vote: bigint }[] = []
+  // A vote that comes late still counts against others: it must carry the same fence, or not stay.
+  const settleLate = (): void => {
+    for (const { node, vote } of late.splice(0)) {
+      if (verdict === 'given up') nodes.track(node.free(name, attemptId))
+      else if (fencing && vote !== verdict && verdict !== 'open')
+        nodes.track(node.raise(name, attemptId, verdict))
+    }
+  }
   const failed = (answers: Answers<bigint | Refusal>): number =>
     answers.filter((answer) => answer !== undefined && 'failure' in answer).length
   const answers = await nodes.ask(
     (node) => node.attempt(request),
     (soFar) =>
       count(soFar, isGrant) >= quorum || failed(soFar) + count(soFar, (one) => !isGrant(one)) > minority,
-    // A vote that comes late still counts against others; it must carry the same fence, or none of it stay.
     (vote, index) => {
-      if (typeof vote !== 'bigint') return
       const node = nodes.all[index]
-      if (node === undefined || verdict === 'open') return
-      if (verdict === 'given up') nodes.track(node.free(name, attemptId))
-      else if (fencing) nodes.track(node.raise(name, attemptId, verdict))
+      if (typeof vote !== 'bigint' || node === undefined) return
+      late.push({ node, vote })
+      if (verdict !== 'open') settleLate()
     },
   )
   const votes = answers.map((answer) =>
@@ -57,12 +64,10 @@ export async function attemptAll(
     0n,
   )
   if (count(answers, isGrant) >= quorum) {
-    if (!fencing || (await writeBack(nodes, request, votes, fence))) {
-      if (inTime()) {
-        verdict = fence
-        return { fence }
-      }
-    }
+    // The fence is settled by now, if not yet that there is a grant.
+    verdict = fence
+    settleLate()
+    if ((!fencing || (await writeBack(nodes, request, votes, fence))) && inTime()) return { fence }
   }
   verdict = 'given up'
   await undo(nodes, request, answers)
@@ -116,7 +121,11 @@ function refusedBy(refusals: readonly Refusal[], quorum: number): Refused {
     const key = refusal.attempt ?? ''
     byAttempt.set(key, [...(byAttempt.get(key) ?? []), refusal])
   }
-  const [first] = [...byAttempt.values()].sort((a, b) => b.length - a.length)
+  const [first = []] = [...byAttempt.values()].sort((a, b) => b.length - a.length)
   const leftMs = Math.min(...refusals.map((refusal) => refusal.leftMs))
-  return { busy: true, holder: first?.[0]?.holder, settled: (first?.length ?? 0) >= quorum, leftMs }
+  const fences = first.map(({ holder }) => holder?.fence)
+  const often = (fence: bigint | undefined): number => fences.filter((one) => one === fence).length
+  // A node that voted late knows another fence for a moment.
+  const [told] = first.toSorted((a, b) => often(b.holder?.fence) - often(a.holder?.fence))
+  return { busy: true, holder: told?.holder, settled: first.length >= quorum, leftMs }
 }

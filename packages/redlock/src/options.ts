@@ -11,7 +11,7 @@ export interface RedlockOptions {
   readonly prefix?: string
   /** How many nodes must agree: a majority unless told, and never less. */
   readonly quorum?: number
-  /** How long a node may be silent before it counts as failed: 500 ms unless told. */
+  /** How long a node may be silent before it counts as failed: 1 s unless told. */
   readonly nodeTimeoutMs?: number
   /** `false` saves the round trip that makes fences rise across majorities. */
   readonly fencing?: boolean
@@ -43,7 +43,7 @@ export function settle(options: unknown): RedlockSettings {
     nodes: nodes.map((node: unknown) => nodeOf(node, prefix)),
     // Two groups smaller than a majority could each believe to hold the lock.
     quorum: integer('quorum', all['quorum'] ?? majority, majority, nodes.length),
-    nodeTimeoutMs: integer('nodeTimeoutMs', all['nodeTimeoutMs'] ?? 500, 10, 60_000),
+    nodeTimeoutMs: integer('nodeTimeoutMs', all['nodeTimeoutMs'] ?? 1_000, 10, 60_000),
     fencing,
   }
 }
@@ -51,7 +51,8 @@ export function settle(options: unknown): RedlockSettings {
 function nodeOf(node: unknown, prefix: string): RedisOptions {
   if (typeof node === 'string') return { url: node, ...(prefix && { prefix }) }
   if (!isRecord(node)) throw invalid('every node must be a URL or options as for @locks/redis')
-  return prefix === '' ? node : { ...node, prefix: prefix + String(node['prefix'] ?? '') }
+  const own = typeof node['prefix'] === 'string' ? node['prefix'] : ''
+  return prefix === '' ? node : { ...node, prefix: prefix + own }
 }
 
 function fromUrl(url: unknown): Record<string, unknown> {

@@ -2,6 +2,9 @@ import type { Subject } from '@locks/core/conformance'
 import { redisCommand, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
 
+/** Dozens of clients connect at the same time here, on a machine that does other things too. */
+const nodeTimeoutMs = 2_000
+
 const secret = 'p@ss/word:1'
 const settings = {
   appendonly: 'yes',
@@ -24,7 +27,7 @@ export async function redlockSubjects(
   }
   const subject: Subject = {
     name: `redlock-${count}`,
-    config: { adapter: '@locks/redlock', nodes },
+    config: { adapter: '@locks/redlock', nodes, nodeTimeoutMs },
     server: {
       pause: () => each((server) => server.pause()),
       resume: () => each((server) => server.resume()),
@@ -47,6 +50,7 @@ export async function redlockSubjects(
   const databases = ({ host, port }: Address) => ({
     adapter: '@locks/redlock',
     nodes: nodes.map((_, db) => ({ connection: { host, port, db, ...login } })),
+    nodeTimeoutMs,
   })
   const { name, server } = subject
   const wired: Subject = {
