@@ -231,16 +231,16 @@ return { redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]), unpack(redis
 `)
 
 /**
- * KEYS lock, token. ARGV attempt, fence. Where the attempt still holds the lock, makes the fence its own
- * and every later one higher. Answers 1, or 0 when it does not hold it.
+ * KEYS lock, token. ARGV attempt, fence. Where the attempt still holds the lock, its own fence and every
+ * later one are at least that. Answers 1, or 0 when it does not hold it. Never lowers one: it may come late.
  */
 export const raise: Script = script(`
 local lock, token, fence = KEYS[1], KEYS[2], ARGV[2]
 if redis.call('HEXISTS', lock, ARGV[1]) == 0 then return 0 end
 local last = redis.call('GET', token)
 if not last or tonumber(last) < tonumber(fence) then redis.call('SET', token, fence) end
-local since = string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^%d+(.*)$')
-redis.call('HSET', lock, '${FENCE_FIELD}', fence .. since)
+local own, since = string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^(%d+)(.*)$')
+if tonumber(own) < tonumber(fence) then redis.call('HSET', lock, '${FENCE_FIELD}', fence .. since) end
 return 1
 `)
 

@@ -116,7 +116,7 @@ class SimulatedNode implements RedlockNode {
     return this.#over(() => {
       const held = this.#lookUp(name)
       if (held?.attempt !== attemptId) return false
-      held.fence = fence
+      if (held.fence < fence) held.fence = fence
       if (this.#token < fence) this.#token = fence
       return true
     })
