@@ -130,12 +130,15 @@ export class Connection {
     keys: readonly string[],
     args: readonly Argument[],
   ): Promise<unknown> {
-    return this.#send(client, 'evalsha', [sha, keys.length, ...keys, ...args]).then(undefined, (error) => {
-      if (codeOf(error) !== 'NOSCRIPT') throw unavailable(error, this.redact, this.#lastError)
-      return this.#send(client, 'eval', [text, keys.length, ...keys, ...args]).catch((again: unknown) => {
-        throw unavailable(again, this.redact, this.#lastError)
-      })
-    })
+    return this.#send(client, 'evalsha', [sha, keys.length, ...keys, ...args]).then(
+      undefined,
+      (error: unknown) => {
+        if (codeOf(error) !== 'NOSCRIPT') throw unavailable(error, this.redact, this.#lastError)
+        return this.#send(client, 'eval', [text, keys.length, ...keys, ...args]).catch((again: unknown) => {
+          throw unavailable(again, this.redact, this.#lastError)
+        })
+      },
+    )
   }
 
   /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */

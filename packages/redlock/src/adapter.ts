@@ -133,6 +133,8 @@ export function redlockAdapter(
 
     async withdraw({ name, attemptId }) {
       waits.over(attemptId)
+      // Whatever a vote under way comes to, it must not come to it afterwards.
+      await underWay.get(attemptId)?.catch(() => undefined)
       await free(name, attemptId)
     },
 

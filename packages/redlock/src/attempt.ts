@@ -48,7 +48,9 @@ export async function attemptAll(
   const answers = await nodes.ask(
     (node) => node.attempt(request),
     (soFar) =>
-      count(soFar, isGrant) >= quorum || failed(soFar) + count(soFar, (one) => !isGrant(one)) > minority,
+      count(soFar, isGrant) >= quorum ||
+      count(soFar, (one) => !isGrant(one)) > minority ||
+      failed(soFar) > minority,
     (vote, index) => {
       const node = nodes.all[index]
       if (typeof vote !== 'bigint' || node === undefined) return
@@ -72,6 +74,8 @@ export async function attemptAll(
   verdict = 'given up'
   await undo(nodes, request, answers)
   const refusals = valuesOf(answers).filter((vote) => typeof vote === 'object')
+  // A majority out of reach because others have it is "busy"; because nodes do not answer, it is an outage.
+  if (refusals.length > minority) return refusedBy(refusals, quorum)
   if (valuesOf(answers).length < quorum)
     throw nodes.outage(`no majority for ${JSON.stringify(name)}`, answers)
   if (refusals.length === 0) throw nodes.outage(`no grant of ${JSON.stringify(name)} in time`, answers)
@@ -125,7 +129,11 @@ function refusedBy(refusals: readonly Refusal[], quorum: number): Refused {
   const leftMs = Math.min(...refusals.map((refusal) => refusal.leftMs))
   const fences = first.map(({ holder }) => holder?.fence)
   const often = (fence: bigint | undefined): number => fences.filter((one) => one === fence).length
-  // A node that voted late knows another fence for a moment.
-  const [told] = first.toSorted((a, b) => often(b.holder?.fence) - often(a.holder?.fence))
+  // A node that voted late may know a higher fence than was written back.
+  const [told] = first.toSorted(
+    (a, b) =>
+      often(b.holder?.fence) - often(a.holder?.fence) ||
+      Number((a.holder?.fence ?? 0n) - (b.holder?.fence ?? 0n)),
+  )
   return { busy: true, holder: told?.holder, settled: first.length >= quorum, leftMs }
 }

@@ -10,7 +10,7 @@ export async function stateOf(nodes: Nodes, name: string, fencing: boolean): Pro
     (node) => node.look(name),
     (soFar) => {
       const held = majorityOf(valuesOf(soFar), quorum)
-      // A node that voted late knows another fence for a moment.
+      // A node that voted late may know a higher fence than was written back.
       if (held !== undefined) return !fencing || mostCommon(held).often >= quorum
       return count(soFar, ({ attempt }) => attempt === undefined) > all.length - quorum
     },
@@ -41,6 +41,6 @@ function majorityOf(looks: readonly Look[], quorum: number): readonly Look[] | u
 function mostCommon(held: readonly Look[]): { readonly fence: bigint | undefined; readonly often: number } {
   const fences = held.flatMap(({ holder }) => (holder?.fence === undefined ? [] : [holder.fence]))
   const often = (fence: bigint): number => fences.filter((one) => one === fence).length
-  const [fence] = fences.toSorted((a, b) => often(b) - often(a))
+  const [fence] = fences.toSorted((a, b) => often(b) - often(a) || Number(a - b))
   return { fence, often: fence === undefined ? 0 : often(fence) }
 }

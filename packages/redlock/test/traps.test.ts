@@ -190,7 +190,9 @@ test('twenty clients over jittery links all make progress', { timeout: 120_000 }
     Array.from({ length: 20 }, async () => {
       const proxies = await proxiesOf(nodes)
       for (const proxy of proxies) proxy.delay(Math.random() * 8)
-      return connect(over(proxies))
+      const locks = connect(over(proxies, { nodeTimeoutMs: 5_000 }), { storeTimeoutMs: 20_000 })
+      await locks.with(uniqueName(), () => undefined)
+      return locks
     }),
   )
   const start = performance.now()
