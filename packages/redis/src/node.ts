@@ -18,8 +18,6 @@ export class RedisNode {
   readonly #watchers = new Map<string, Set<() => void>>()
   readonly #check: () => Promise<void>
   #checked: Promise<void> | undefined
-  /** Attempts without an answer so far, by id. */
-  readonly #attempts = new Map<string, Promise<void>>()
 
   constructor(options: RedisOptions) {
     const settings = settle(options)
@@ -34,23 +32,12 @@ export class RedisNode {
     })
   }
 
-  attempt(request: AcquireRequest): Promise<bigint | Refusal> {
-    const { attemptId } = request
-    const answer = this.#ready().then(() => this.#store.attempt(request, false))
-    const settled = answer.then(
-      () => undefined,
-      () => undefined,
-    )
-    this.#attempts.set(attemptId, settled)
-    void settled.then(() => {
-      if (this.#attempts.get(attemptId) === settled) this.#attempts.delete(attemptId)
-    })
-    return answer
+  async attempt(request: AcquireRequest): Promise<bigint | Refusal> {
+    await this.#ready()
+    return this.#store.attempt(request, false)
   }
 
-  /** Never overtakes an attempt of that id that is still on its way: it would leave behind what comes after it. */
-  async free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
-    await this.#attempts.get(attemptId)
+  free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
     return this.#store.free(name, attemptId)
   }
 

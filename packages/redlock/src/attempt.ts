@@ -1,6 +1,7 @@
 import type { AcquireRequest, Holder } from '@locks/core'
 import type { Refusal } from '@locks/redis/node'
-import type { Answers, Nodes, RedlockNode } from './nodes.ts'
+import type { RedlockNode } from './node.ts'
+import type { Answers, Nodes } from './nodes.ts'
 import { count, valuesOf } from './nodes.ts'
 
 /** As core counts: clocks may differ by 1 %, and 2 ms. */

@@ -1,18 +1,7 @@
 import { LockError } from '@locks/core'
-import type { AcquireRequest, Clock, Renewal, RenewOutcome } from '@locks/core'
-import type { Look, Refusal } from '@locks/redis/node'
-
-/** One of the independent servers. Each method is one atomic step there. */
-export interface RedlockNode {
-  attempt(request: AcquireRequest): Promise<bigint | Refusal>
-  free(name: string, attemptId: string): Promise<'released' | 'not-held'>
-  renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
-  look(name: string): Promise<Look>
-  /** Whether the attempt still holds the name; then `fence` is its own, and later ones are higher. */
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean>
-  watch(name: string, wake: () => void): () => void
-  close(): void
-}
+import type { Clock } from '@locks/core'
+import type { RedlockNode } from './node.ts'
+import { OrderedNode } from './ordered-node.ts'
 
 /** What one node has answered, or why it has not. */
 export type Answer<T> = { readonly value: T } | { readonly failure: unknown }
@@ -30,7 +19,7 @@ export class Nodes {
   readonly #stragglers = new Set<Promise<unknown>>()
 
   constructor(all: readonly RedlockNode[], quorum: number, timeoutMs: number, clock: Clock) {
-    this.all = all
+    this.all = all.map((node) => new OrderedNode(node))
     this.quorum = quorum
     this.#timeoutMs = timeoutMs
     this.#clock = clock

@@ -3,7 +3,7 @@ import type { Look, Refusal } from '@locks/redis/node'
 import { expect, test } from 'vitest'
 import { redlockAdapter } from '../src/adapter.ts'
 import { Nodes } from '../src/nodes.ts'
-import type { RedlockNode } from '../src/nodes.ts'
+import type { RedlockNode } from '../src/node.ts'
 
 /** Mulberry32: every run is the same, and a failure can be looked into. */
 function randomFrom(seed: number): () => number {
@@ -50,6 +50,7 @@ class VirtualClock implements Clock {
   async run(done: () => boolean): Promise<void> {
     while (!done()) {
       await new Promise((resolve) => setImmediate(resolve))
+      if (done()) return
       const next = this.#timers.pop()
       if (next === undefined) throw new Error('nothing left to do')
       this.#now = Math.max(this.#now, next.at)
