@@ -36,13 +36,12 @@ export async function attemptAll(
   const minority = nodes.all.length - quorum
   let verdict: bigint | 'open' | 'given up' = 'open'
   const late: { readonly node: RedlockNode; readonly vote: bigint }[] = []
-  // A vote that comes late still counts against others: it must carry the same fence, or not stay.
+  // A vote that comes late still counts against others, so it must carry the same fence. One for a vote that
+  // was given up is freed by what is in line behind it, and by nothing later: that could meet the next vote.
   const settleLate = (): void => {
-    for (const { node, vote } of late.splice(0)) {
-      if (verdict === 'given up') nodes.track(node.free(name, attemptId))
-      else if (fencing && vote !== verdict && verdict !== 'open')
+    for (const { node, vote } of late.splice(0))
+      if (fencing && typeof verdict === 'bigint' && vote < verdict)
         nodes.track(node.raise(name, attemptId, verdict))
-    }
   }
   const failed = (answers: Answers<bigint | Refusal>): number =>
     answers.filter((answer) => answer !== undefined && 'failure' in answer).length

@@ -9,6 +9,9 @@ export type Answer<T> = { readonly value: T } | { readonly failure: unknown }
 /** Answers by the place of their node; undefined where there is none yet. */
 export type Answers<T> = readonly (Answer<T> | undefined)[]
 
+/** How long an orderly end may take. */
+const DRAIN_MS = 300
+
 /** Nodes asked in parallel, none of which is waited for longer than it deserves. */
 export class Nodes {
   readonly all: readonly RedlockNode[]
@@ -71,10 +74,10 @@ export class Nodes {
     work.then(gone, gone)
   }
 
-  /** Resolves when nothing is under way any more, or after the time-out of a node. */
+  /** Resolves when nothing is under way any more, or soon. */
   async drained(): Promise<void> {
     const pause = new Promise<void>((resolve) => {
-      this.#clock.timer(this.#timeoutMs, resolve)
+      this.#clock.timer(Math.min(this.#timeoutMs, DRAIN_MS), resolve)
     })
     await Promise.race([Promise.allSettled(this.#stragglers), pause])
   }
