@@ -23,7 +23,10 @@ export interface AdapterModule {
 }
 
 /** Which package serves which URL scheme. */
-export const schemes: ReadonlyMap<string, string> = new Map([['memory', '@locks/memory']])
+export const schemes: ReadonlyMap<string, string> = new Map([
+  ['memory', '@locks/memory'],
+  ['zookeeper', '@locks/zookeeper'],
+])
 
 /** Makes a client from config; a URL may also come from the environment as `LOCKS_URL`. */
 export async function openLocks(
