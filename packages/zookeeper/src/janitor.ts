@@ -1,0 +1,73 @@
+import type { Clock, Timer } from '@locks/core'
+import { isRequestError } from './errors.ts'
+import type { Session } from './session.ts'
+
+/** A directory that was not used for this long is removed if it is empty. */
+const LINGER_MS = 1_000
+
+/**
+ * Removes the directories of free locks: not at every release, which would double its cost, but
+ * when a name has been idle for a while. The server refuses to remove one with children, and who
+ * finds his directory gone makes it anew, so nobody has to be asked.
+ */
+export class Janitor {
+  readonly #clock: Clock
+  readonly #session: () => Session | undefined
+  /** In the order they fall due. */
+  readonly #idle = new Map<string, number>()
+  #timer: Timer | undefined
+
+  constructor(clock: Clock, session: () => Session | undefined) {
+    this.#clock = clock
+    this.#session = session
+  }
+
+  /** Somebody here left `directory`. */
+  left(directory: string): void {
+    this.#idle.delete(directory)
+    this.#idle.set(directory, this.#clock.now() + LINGER_MS)
+    this.#arm()
+  }
+
+  /** Whether `directory` is likely to be there. It is in use now, so it need not be looked after. */
+  reused(directory: string): boolean {
+    return this.#idle.delete(directory)
+  }
+
+  /** Removes what is left, due or not. */
+  async finish(): Promise<void> {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    const directories = [...this.#idle.keys()]
+    this.#idle.clear()
+    await Promise.all(directories.map((directory) => this.#remove(directory)))
+  }
+
+  #arm(): void {
+    if (this.#timer !== undefined) return
+    for (const dueAt of this.#idle.values()) {
+      this.#timer = this.#clock.timer(dueAt - this.#clock.now(), () => this.#sweep())
+      return
+    }
+  }
+
+  #sweep(): void {
+    this.#timer = undefined
+    const now = this.#clock.now()
+    for (const [directory, dueAt] of this.#idle) {
+      if (dueAt > now) break
+      this.#idle.delete(directory)
+      void this.#remove(directory)
+    }
+    this.#arm()
+  }
+
+  async #remove(directory: string): Promise<void> {
+    try {
+      await this.#session()?.wire.remove(directory)
+    } catch (error) {
+      // Gone or in use is fine, and whoever leaves it next tries again.
+      if (!isRequestError(error)) throw error
+    }
+  }
+}
