@@ -101,7 +101,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
         places.set(request.attemptId, place)
         const likely = settings.rawPath || janitor.reused(place.directory)
         for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-          await place.enter(likely || tries > 0)
+          await place.enter(likely && tries === 0)
           const head = await place.look()
           if (head === place.path && head !== undefined) return grantOf(request, place)
           if (head !== undefined) return busy(request, place, head)

@@ -1,5 +1,6 @@
 import type { AdapterHost } from '@locks/core'
 import { ACL, createClient, Id, State } from 'node-zookeeper-client'
+import type { Client } from 'node-zookeeper-client'
 import { unavailable } from './errors.ts'
 import type { Settings } from './settings.ts'
 import { harden, retire, stop } from './quirks.ts'
@@ -25,6 +26,8 @@ export class Keeper {
   #session: Session | undefined
   /** Nodes of a given client that was believed lost and may yet come back. */
   #orphans: readonly string[] = []
+  /** Later its state says "disconnected" again. */
+  #givenIsOver = false
   #closed = false
 
   constructor(settings: Settings, host: AdapterHost, listener: KeeperListener) {
@@ -77,7 +80,7 @@ export class Keeper {
       harden(client)
       for (const { scheme, credentials } of auth) client.addAuthInfo(scheme, Buffer.from(credentials))
       client.connect()
-    } else if (client.getState() === State.EXPIRED || client.getState() === State.AUTH_FAILED)
+    } else if (this.#givenIsOver || isOver(client))
       throw unavailable('the session of the given ZooKeeper client is over')
     const { clock, report } = this.#host
     const session: Session = new Session(client, clock, aclOf(this.#settings), {
@@ -85,8 +88,10 @@ export class Keeper {
       ended: () => {
         if (this.#session === session) this.#session = undefined
         const nodes = this.#listener.ended(session)
-        if (given !== undefined) this.#orphans = [...this.#orphans, ...nodes]
-        else if (!this.#closed) retire(session.client, clock, session.timeoutMs)
+        if (given !== undefined) {
+          this.#givenIsOver = isOver(given)
+          this.#orphans = [...this.#orphans, ...nodes]
+        } else if (!this.#closed) retire(session.client, clock, session.timeoutMs)
       },
       holding: () => this.#listener.holding(session),
     })
@@ -94,6 +99,10 @@ export class Keeper {
     this.#orphans = []
     return session
   }
+}
+
+function isOver(client: Client): boolean {
+  return client.getState() === State.EXPIRED || client.getState() === State.AUTH_FAILED
 }
 
 function aclOf({ acl }: Settings): readonly ACL[] {

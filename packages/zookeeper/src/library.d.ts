@@ -55,6 +55,7 @@ declare module 'node-zookeeper-client' {
     close(): void
     getState(): State
     getSessionId(): Buffer
+    getSessionPassword(): Buffer
     getSessionTimeout(): number
     addAuthInfo(scheme: string, auth: Buffer): void
     create(
@@ -78,6 +79,11 @@ declare module 'node-zookeeper-client' {
 
   export function createClient(
     servers: string,
-    options: { readonly sessionTimeout: number; readonly spinDelay: number },
+    options: {
+      readonly sessionTimeout: number
+      readonly spinDelay: number
+      readonly sessionId?: Buffer
+      readonly sessionPassword?: Buffer
+    },
   ): Client
 }

@@ -53,10 +53,12 @@ export class Place {
     if (this.#unsure) await this.#recover()
     for (let tries = 0; this.#node === undefined; tries += 1) {
       try {
-        await this.#create(directoryLikely || tries > 0)
+        await this.#create(directoryLikely && tries === 0)
       } catch (error) {
         if (!isRequestError(error, code.noNode) || tries >= MAX_TRIES) throw error
-        await makeDirectory(this.session.wire, this.directory)
+        // Made together with the node, a directory is missing only if its parent is, or was removed in between.
+        const parent = parentOf(this.directory)
+        if (tries > 0 && parent !== '') await makeDirectory(this.session.wire, parent)
       }
     }
   }

@@ -1,10 +1,18 @@
-import { createClient, State } from 'node-zookeeper-client'
+import { ACL, createClient, CreateMode, State } from 'node-zookeeper-client'
+import type { Client, Exception, Stat } from 'node-zookeeper-client'
+
+const noNode = -101
 
 const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
 
 /** A duration, scaled for slow machines. */
 export function ms(duration: number): number {
   return Math.ceil(duration * slow)
+}
+
+/** Lets a duration go by. Never to wait for somebody: that is what `until` is for. */
+export function pass(duration: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms(duration)))
 }
 
 /** Asks until `probe` answers something other than undefined or false. */
@@ -22,33 +30,46 @@ export async function until<T>(
   }
 }
 
-/** The client library as it is, to look at and meddle with nodes. */
+/** The client library as it is, to look at nodes and to meddle with them. */
 export interface RawClient extends AsyncDisposable {
-  readonly sessionId: Buffer
+  readonly client: Client
   /** Undefined when there is no such node. */
   children(path: string): Promise<string[] | undefined>
+  stat(path: string): Promise<Stat | null>
+  createDirectory(path: string): Promise<string>
+  createMember(prefix: string): Promise<string>
   remove(path: string): Promise<void>
 }
 
-export async function rawClient(servers: string): Promise<RawClient> {
-  const client = createClient(servers, { sessionTimeout: 10_000, spinDelay: 50 })
+/** Continues a session that another client has, if one is named. */
+export interface SessionOf {
+  readonly sessionId: Buffer
+  readonly sessionPassword: Buffer
+}
+
+export async function rawClient(servers: string, session?: SessionOf): Promise<RawClient> {
+  const client = createClient(servers, { sessionTimeout: 10_000, spinDelay: 50, ...session })
   client.connect()
   await until('a connection', 20_000, () => client.getState() === State.SYNC_CONNECTED)
+  const call = <T>(send: (done: (error: Exception | null, value: T) => void) => void): Promise<T> =>
+    new Promise((resolve, reject) => send((error, value) => (error ? reject(error) : resolve(value))))
+  const create = (path: string, mode: number): Promise<string> =>
+    call((done) => client.create(path, Buffer.alloc(0), ACL.OPEN_ACL_UNSAFE, mode, done))
   return {
-    sessionId: client.getSessionId(),
+    client,
     children: (path) =>
-      new Promise((resolve, reject) => {
+      call((done) =>
         client.getChildren(path, (error, children) => {
-          if (error?.code === -101) resolve(undefined)
-          else if (error) reject(error)
-          else resolve(children)
-        })
-      }),
-    remove: (path) =>
-      new Promise((resolve, reject) => {
-        client.remove(path, (error) => (error ? reject(error) : resolve()))
-      }),
+          if (error?.code === noNode) done(null, undefined)
+          else done(error, children)
+        }),
+      ),
+    stat: (path) => call((done) => client.exists(path, done)),
+    createDirectory: (path) => create(path, CreateMode.PERSISTENT),
+    createMember: (prefix) => create(prefix, CreateMode.EPHEMERAL_SEQUENTIAL),
+    remove: (path) => call((done) => client.remove(path, (error) => done(error, undefined))),
     async [Symbol.asyncDispose]() {
+      if (client.getState() !== State.SYNC_CONNECTED) return
       client.close()
       await until('closed', 5_000, () => client.getState() === State.DISCONNECTED)
     },
