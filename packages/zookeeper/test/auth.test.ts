@@ -19,7 +19,8 @@ test('trap 12: with auth, nodes belong to the user: others are denied, which is 
     .lock(name)
     .tryAcquire()
     .catch((error: unknown) => error)
-  expect(denied).toMatchObject({ code: 'LOCK_UNAVAILABLE', message: expect.stringContaining('NO_AUTH') })
+  expect(denied).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  expect(String(denied)).toContain('NO_AUTH')
   await lease.release()
 })
 
@@ -50,10 +51,9 @@ test('a URL has servers, chroot, credentials and options', async () => {
   await locks.with('a', async () => expect(await raw.children('/chroot/deep/down')).toEqual(['a']))
   await locks.close()
   const missing = await openLocks(`zookeeper://${bed.servers}/no-such-chroot`)
-  await expect(missing.lock('a').tryAcquire()).rejects.toMatchObject({
-    code: 'LOCK_UNAVAILABLE',
-    message: expect.stringContaining('chroot'),
-  })
+  const refused = missing.lock('a').tryAcquire()
+  await expect(refused).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await expect(refused).rejects.toThrow('chroot')
   await missing.close()
 })
 
@@ -84,10 +84,8 @@ test('what cannot be meant is refused by name, and no message shows a secret', (
         return caught
       }
     })()
-    expect(error, naming).toMatchObject({
-      code: 'LOCK_INVALID_ARGUMENT',
-      message: expect.stringContaining(naming),
-    })
+    expect(error, naming).toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+    expect(String(error)).toContain(naming)
     expect(inspect(error)).not.toContain('secret')
   }
 })
