@@ -8,34 +8,36 @@ import { ms, until } from './support.ts'
 const bed = testBed('zookeeper-ensemble')
 const timeout = ms(120_000)
 
-/** Keeps several clients contending until told to stop; answers how often each held the lock. */
-function contend(
-  names: readonly string[],
-  clients: number,
-): { stop(): Promise<{ grants: number; lost: number }> } {
-  let [going, grants, lost] = [true, 0, 0]
-  const inside = new Map<string, number>()
-  const fences = new Map<string, bigint>()
+interface Load {
+  /** How often the lock was held so far. */
+  grants(): number
+  stop(): Promise<void>
+}
+
+/** Clients that contend until told to stop, and fail if two of them are in at once or a fence falls back. */
+function contend(name: string, clients: number): Load {
+  let [going, grants, inside] = [true, 0, 0]
+  let fence = 0n
   const tasks = Array.from({ length: clients }, async () => {
     const locks = bed.open({ sessionTimeoutMs: ms(6_000) }, { storeTimeoutMs: ms(60_000) })
-    for (let n = 0; going; n += 1) {
-      const name = names[n % names.length] ?? ''
+    while (going) {
       const lease = await locks.lock(name).acquire({ waitMs: ms(60_000) })
-      expect(lease.fence).toBeGreaterThan(fences.get(name) ?? 0n)
-      fences.set(name, lease.fence)
-      inside.set(name, (inside.get(name) ?? 0) + 1)
-      if (lease.state !== 'lost') expect(inside.get(name)).toBe(1)
+      expect(lease.fence).toBeGreaterThan(fence)
+      fence = lease.fence
+      inside += 1
+      if (lease.state !== 'lost') expect(inside).toBe(1)
       await new Promise((resolve) => setImmediate(resolve))
-      inside.set(name, (inside.get(name) ?? 0) - 1)
+      inside -= 1
       grants += 1
-      await lease.release().catch(() => (lost += 1))
+      await lease.release().catch((error: unknown) => expect(error).toMatchObject({ code: 'LOCK_LOST' }))
     }
   })
+  const done = Promise.all(tasks)
   return {
+    grants: () => grants,
     async stop() {
       going = false
-      await Promise.all(tasks)
-      return { grants, lost }
+      await done
     },
   }
 }
@@ -55,7 +57,8 @@ test(
     const locks = bed.open({ sessionTimeoutMs: ms(20_000) }, { storeTimeoutMs: ms(30_000) })
     const name = lockName('kept')
     const lease = await locks.lock(name).acquire()
-    const load = contend([lockName(), lockName()], 4)
+    const load = contend(lockName(), 4)
+    await until('a run', 30_000, () => load.grants() > 50)
     const leader = await leaderOf(servers)
     await leader.kill()
     await majority(servers.filter((server) => server !== leader))
@@ -64,8 +67,9 @@ test(
     lease.assertHeld()
     const other = bed.open({}, { storeTimeoutMs: ms(30_000) })
     expect(await other.lock(name).tryAcquire()).toBeNull()
-    const { grants } = await load.stop()
-    expect(grants).toBeGreaterThan(10)
+    const before = load.grants()
+    await until('the run goes on', 60_000, () => load.grants() > before + 50)
+    await load.stop()
     await lease.release()
     await leader.start()
     await allServe(servers)
