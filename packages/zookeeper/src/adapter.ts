@@ -29,7 +29,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       for (const [attemptId, place] of places) {
         if (place.session !== session) continue
         places.delete(attemptId)
-        left(place.directory)
+        left(place)
         if (place.path !== undefined) nodes.push(place.path)
       }
       return nodes
@@ -41,9 +41,9 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
   })
   const janitor = new Janitor(clock, () => keeper.connected)
 
-  function left(directory: string): void {
+  function left({ directory }: Place, sequence = 0): void {
     // A path that is shared with other programs is not ours to remove.
-    if (!settings.rawPath) janitor.left(directory)
+    if (!settings.rawPath) janitor.left(directory, sequence)
   }
 
   async function connected(): Promise<Session> {
@@ -72,9 +72,10 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
   }
 
   async function leave(attemptId: string, place: Place): Promise<boolean> {
+    const { sequence } = place
     const had = await place.leave()
     if (places.get(attemptId) === place) places.delete(attemptId)
-    left(place.directory)
+    left(place, sequence)
     return had
   }
 
@@ -99,9 +100,9 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       turns.take(request.attemptId, async () => {
         const place = await placeFor(request)
         places.set(request.attemptId, place)
-        const likely = settings.rawPath || janitor.reused(place.directory)
+        const last = settings.rawPath ? 0 : janitor.reused(place.directory)
         for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-          await place.enter(likely && tries === 0)
+          await place.enter(tries === 0 && last !== undefined ? last + 1 : undefined)
           const head = await place.look()
           if (head === place.path && head !== undefined) return grantOf(request, place)
           if (head !== undefined) return busy(request, place, head)

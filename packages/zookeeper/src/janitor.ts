@@ -14,7 +14,7 @@ export class Janitor {
   readonly #clock: Clock
   readonly #session: () => Session | undefined
   /** In the order they fall due. */
-  readonly #idle = new Map<string, number>()
+  readonly #idle = new Map<string, { readonly dueAt: number; readonly sequence: number }>()
   #timer: Timer | undefined
 
   constructor(clock: Clock, session: () => Session | undefined) {
@@ -22,16 +22,18 @@ export class Janitor {
     this.#session = session
   }
 
-  /** Somebody here left `directory`. */
-  left(directory: string): void {
+  /** Somebody here left `directory`, where he had this number. */
+  left(directory: string, sequence: number): void {
     this.#idle.delete(directory)
-    this.#idle.set(directory, this.#clock.now() + LINGER_MS)
+    this.#idle.set(directory, { dueAt: this.#clock.now() + LINGER_MS, sequence })
     this.#arm()
   }
 
-  /** Whether `directory` is likely to be there. It is in use now, so it need not be looked after. */
-  reused(directory: string): boolean {
-    return this.#idle.delete(directory)
+  /** The last known number in `directory`, if that is likely to be there. In use again, it is not looked after. */
+  reused(directory: string): number | undefined {
+    const idle = this.#idle.get(directory)
+    this.#idle.delete(directory)
+    return idle?.sequence
   }
 
   /** Removes what is left, due or not. */
@@ -45,7 +47,7 @@ export class Janitor {
 
   #arm(): void {
     if (this.#timer !== undefined) return
-    for (const dueAt of this.#idle.values()) {
+    for (const { dueAt } of this.#idle.values()) {
       this.#timer = this.#clock.timer(dueAt - this.#clock.now(), () => this.#sweep())
       return
     }
@@ -54,7 +56,7 @@ export class Janitor {
   #sweep(): void {
     this.#timer = undefined
     const now = this.#clock.now()
-    for (const [directory, dueAt] of this.#idle) {
+    for (const [directory, { dueAt }] of this.#idle) {
       if (dueAt > now) break
       this.#idle.delete(directory)
       void this.#remove(directory)

@@ -24,18 +24,27 @@ export function prefixOf(attemptId: string): string {
 
 /** Children in the order they hold the lock. All of them count, as in Curator, and by text as there. */
 export function inOrder(children: readonly string[]): readonly string[] {
-  const keyed = children.map((child) => ({ child, key: sequenceText(child) }))
+  const keyed = children.map((child) => ({ child, key: orderOf(child) }))
   keyed.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
   return keyed.map(({ child }) => child)
 }
 
 /** Whether the order by text still is the order of creation for this child and those soon to come. */
 export function isInOrder(child: string): boolean {
-  const text = sequenceText(child)
-  return /^\d{10}$/.test(text) && Number(text) < LAST_SEQUENCE
+  const sequence = sequenceOf(child)
+  return sequence !== undefined && sequence < LAST_SEQUENCE
 }
 
-function sequenceText(child: string): string {
+export function sequenceOf(child: string): number | undefined {
+  const text = orderOf(child)
+  return /^\d{10}$/.test(text) ? Number(text) : undefined
+}
+
+export function sequenceText(sequence: number): string {
+  return String(sequence).padStart(10, '0')
+}
+
+function orderOf(child: string): string {
   const at = child.lastIndexOf(MARKER)
   return at < 0 ? child : child.slice(at + MARKER.length)
 }

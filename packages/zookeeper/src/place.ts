@@ -2,7 +2,7 @@ import type { AcquireRequest } from '@locks/core'
 import { removeIfThere } from './chores.ts'
 import { code, isRequestError, unavailable } from './errors.ts'
 import { describe } from './holder.ts'
-import { inOrder, isInOrder, parentOf, prefixOf } from './paths.ts'
+import { inOrder, isInOrder, parentOf, prefixOf, sequenceOf, sequenceText } from './paths.ts'
 import type { Session } from './session.ts'
 import type { Wire } from './wire.ts'
 
@@ -22,12 +22,19 @@ export class Place {
   /** A node was asked for and the answer lost. */
   #unsure = false
   #predecessor: string | undefined
+  /** The queue as it was when the node was made, not looked at yet. */
+  #seen: Promise<readonly string[]> | undefined
 
   constructor(session: Session, directory: string, request: AcquireRequest) {
     this.session = session
     this.directory = directory
     this.#prefix = prefixOf(request.attemptId)
     this.#data = describe(request)
+  }
+
+  /** Which number the server gave to the node. */
+  get sequence(): number | undefined {
+    return this.#node === undefined ? undefined : sequenceOf(this.#node)
   }
 
   get path(): string | undefined {
@@ -48,12 +55,15 @@ export class Place {
     this.#predecessor = undefined
   }
 
-  /** Makes the node, unless there is one. */
-  async enter(directoryLikely: boolean): Promise<void> {
+  /**
+   * Makes the node, unless there is one. `sequence` is the one it may be expected to get: undefined
+   * when the directory is not likely to exist.
+   */
+  async enter(sequence: number | undefined): Promise<void> {
     if (this.#unsure) await this.#recover()
     for (let tries = 0; this.#node === undefined; tries += 1) {
       try {
-        await this.#create(directoryLikely && tries === 0)
+        await this.#create(tries === 0 ? sequence : undefined)
       } catch (error) {
         if (!isRequestError(error, code.noNode) || tries >= MAX_TRIES) throw error
         // Made together with the node, a directory is missing only if its parent is, or was removed in between.
@@ -68,10 +78,11 @@ export class Place {
     const { wire } = this.session
     const { path } = this
     if (path === undefined || this.#node === undefined) return undefined
-    const known = this.#fence !== undefined
+    const seen = this.#seen ?? childrenOf(wire, this.directory)
+    this.#seen = undefined
     const [stat, children] = await Promise.all([
-      known ? undefined : wire.exists(path),
-      childrenOf(wire, this.directory),
+      this.#fence === undefined ? wire.exists(path) : undefined,
+      seen,
     ])
     if (stat) this.#fence = stat.czxid.readBigInt64BE()
     const order = inOrder(children)
@@ -94,15 +105,28 @@ export class Place {
     return removed
   }
 
-  async #create(directoryLikely: boolean): Promise<void> {
+  /**
+   * All in one round trip: a session's requests are answered in the order they were sent, so the list
+   * has the node in it, and the node can be asked for by the name it is going to have.
+   */
+  async #create(sequence: number | undefined): Promise<void> {
     const { wire } = this.session
+    const prefix = `${this.directory}/${this.#prefix}`
     this.#unsure = true
+    // If this fails for any reason but that the directory is there, the next fails too.
+    if (sequence === undefined) wire.createDirectory(this.directory).catch(() => undefined)
+    const created = wire.createMember(prefix, this.#data)
+    const expected = `${prefix}${sequenceText(sequence ?? 0)}`
+    const [stat, seen] = [wire.exists(expected), childrenOf(wire, this.directory)]
+    // Both fail with the connection, and then the creation does so first.
+    stat.catch(() => undefined)
+    seen.catch(() => undefined)
     try {
-      // Sent together. If the first fails for any reason but that it is there, the second fails too.
-      if (!directoryLikely) wire.createDirectory(this.directory).catch(() => undefined)
-      const path = await wire.createMember(`${this.directory}/${this.#prefix}`, this.#data)
+      const path = await created
       this.#node = path.slice(this.directory.length + 1)
       this.#unsure = false
+      if (path === expected) this.#fence = (await stat)?.czxid.readBigInt64BE()
+      this.#seen = seen
     } catch (error) {
       if (!isRequestError(error, code.connectionLoss, code.sessionExpired)) this.#unsure = false
       throw error
@@ -133,6 +157,7 @@ export class Place {
     this.#node = undefined
     this.#fence = undefined
     this.#predecessor = undefined
+    this.#seen = undefined
     this.granted = false
   }
 }
