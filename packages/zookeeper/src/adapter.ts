@@ -158,7 +158,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     },
 
     async close() {
-      await janitor.finish()
+      // Not waited for: the end of the session is sent after it.
+      janitor.finish()
       await keeper.close()
     },
   }

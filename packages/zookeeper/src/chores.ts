@@ -4,11 +4,14 @@ import type { Wire } from './wire.ts'
 /** What has to be done before the session may forget it: kept until it succeeds or the session is over. */
 export class Chores {
   readonly #wire: Wire
+  readonly #added: () => void
   readonly #open = new Map<string, () => Promise<unknown>>()
   readonly #running = new Set<string>()
 
-  constructor(wire: Wire) {
+  /** `added` is told that there is something to run. */
+  constructor(wire: Wire, added: () => void) {
     this.#wire = wire
+    this.#added = added
   }
 
   get pending(): boolean {
@@ -22,6 +25,7 @@ export class Chores {
 
   add(key: string, chore: () => Promise<unknown>): void {
     this.#open.set(key, chore)
+    this.#added()
   }
 
   /** Tries everything that is open once more. */

@@ -37,12 +37,12 @@ export class Janitor {
   }
 
   /** Removes what is left, due or not. */
-  async finish(): Promise<void> {
+  finish(): void {
     this.#timer?.cancel()
     this.#timer = undefined
     const directories = [...this.#idle.keys()]
     this.#idle.clear()
-    await Promise.all(directories.map((directory) => this.#remove(directory)))
+    for (const directory of directories) void this.#remove(directory)
   }
 
   #arm(): void {

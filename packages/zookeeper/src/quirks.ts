@@ -5,6 +5,9 @@ import type { Client } from 'node-zookeeper-client'
 /** The library's word for a connection manager that is finished. */
 const CLOSED = -2
 
+/** A client that was closed before does not say so again. */
+const MAX_DROPS = 20
+
 /**
  * The library's connection, where it cannot be relied on: a partial frame left over from the
  * connection before garbles the next, and an error code it does not know ends the process.
@@ -36,6 +39,7 @@ export function dropConnection({ connectionManager }: Client): void {
 export function stop(client: Client, clock: Clock, patienceMs = 500): Promise<void> {
   const { connectionManager: manager } = client
   return new Promise((resolve) => {
+    let drops = 0
     let timer = clock.timer(patienceMs, insist)
     timer.keepAlive(true)
     manager.on('state', onState)
@@ -44,16 +48,19 @@ export function stop(client: Client, clock: Clock, patienceMs = 500): Promise<vo
     else client.close()
 
     function onState(state: unknown): void {
-      if (state !== CLOSED) return
-      timer.cancel()
-      manager.off('state', onState)
-      resolve()
+      if (state === CLOSED) finish()
     }
     // A reconnection that was under way brings one more socket.
     function insist(): void {
       dropConnection(client)
+      if (++drops > MAX_DROPS) return finish()
       timer = clock.timer(50, insist)
       timer.keepAlive(true)
+    }
+    function finish(): void {
+      timer.cancel()
+      manager.off('state', onState)
+      resolve()
     }
   })
 }
@@ -65,16 +72,16 @@ export function stop(client: Client, clock: Clock, patienceMs = 500): Promise<vo
 export function retire(client: Client, clock: Clock, boundMs: number): void {
   if (client.getState() === State.EXPIRED || client.getState() === State.AUTH_FAILED) return
   if (client.getState() === State.SYNC_CONNECTED) return void stop(client, clock)
-  const timer = clock.timer(boundMs, finish)
+  const timer = clock.timer(boundMs, () => finish(0))
   client.on('state', onState)
 
   function onState(state: State): void {
     if (state === State.SYNC_CONNECTED) finish()
     else if (state !== State.DISCONNECTED) leave()
   }
-  function finish(): void {
+  function finish(patienceMs?: number): void {
     leave()
-    void stop(client, clock, 0)
+    void stop(client, clock, patienceMs)
   }
   function leave(): void {
     timer.cancel()

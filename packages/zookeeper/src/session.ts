@@ -58,7 +58,7 @@ export class Session {
       createdLate: (path) => this.chores.remove(path),
     })
     this.watches = new Watches(this.wire)
-    this.chores = new Chores(this.wire)
+    this.chores = new Chores(this.wire, () => this.#arm())
     client.on('state', this.#onState)
     this.#onState(client.getState())
     this.#arm()
