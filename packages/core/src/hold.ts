@@ -59,7 +59,7 @@ export class Hold implements Alarm {
     this.#request = request
     this.grant = grant
     this.owner = request.owner
-    this.ttlMs = request.ttlMs
+    this.ttlMs = this.ttlOf(request.ttlMs)
     this.since = grantedAt
     this.#renew = settings.renew
     this.#renewUntil = grantedAt + settings.maxHoldMs
@@ -115,6 +115,11 @@ export class Hold implements Alarm {
     }
     if (this.#inFlight > 0) this.#doubt(undefined)
     this.#client.renewer.add(this)
+  }
+
+  /** What asking for `ttlMs` brings: a session lasts as long as it lasts, whatever is asked for. */
+  ttlOf(ttlMs: number): number {
+    return this.#client.adapter.capabilities.kind === 'session' ? this.grant.ttlMs : ttlMs
   }
 
   /** The renewal to send now. */

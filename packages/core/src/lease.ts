@@ -128,7 +128,7 @@ export class LeaseHandle implements Lease {
     this.assertHeld()
     const hold = this.#hold
     const { adapter, clock } = this.#client
-    const asked = ttlMs ?? hold.ttlMs
+    const asked = ttlMs === undefined ? hold.ttlMs : hold.ttlOf(ttlMs)
     const sentAt = clock.now()
     const renewal = hold.renewal(sentAt, asked)
     let outcome: RenewOutcome = 'unknown'
