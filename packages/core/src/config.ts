@@ -23,7 +23,13 @@ export interface AdapterModule {
 }
 
 /** Which package serves which URL scheme. */
-export const schemes: ReadonlyMap<string, string> = new Map([['memory', '@locks/memory']])
+export const schemes: ReadonlyMap<string, string> = new Map([
+  ['memory', '@locks/memory'],
+  ['postgres', '@locks/postgres'],
+  ['postgresql', '@locks/postgres'],
+  ['mysql', '@locks/mysql'],
+  ['mariadb', '@locks/mysql'],
+])
 
 /** Makes a client from config; a URL may also come from the environment as `LOCKS_URL`. */
 export async function openLocks(
