@@ -1,10 +1,10 @@
-import type { Clock, Timer } from '@locks/core'
+import type { Clock, LockError, Timer } from '@locks/core'
 import type { Line } from './line.ts'
 import { unavailable } from './errors.ts'
 
 /** A short statement that takes longer has lost its server: the connection is given up. */
 const SILENCE_MS = 5_000
-/** Connections that nobody used for this long are closed. */
+/** Connections that nobody used for this long are closed, but for one. */
 const IDLE_MS = 30_000
 const SWEEP_MS = 1_000
 
@@ -17,6 +17,7 @@ export interface LinesOptions {
 interface Waiting {
   readonly resolve: (line: Line) => void
   readonly reject: (error: unknown) => void
+  readonly timer: Timer | undefined
 }
 
 /** The adapter's own connections, opened on demand, kept for a while, given up when the server falls silent. */
@@ -46,13 +47,22 @@ export class Lines {
     return this.#idle.length === 0 && this.size >= this.#max
   }
 
-  /** A connection for the caller alone, who gives it back. Waits while all of them are taken. */
-  async take(): Promise<Line> {
+  /** A connection for the caller alone, who gives it back. While all are taken it waits, but not for longer than told. */
+  async take(waitMs: number = Infinity): Promise<Line> {
     if (this.#closed) throw unavailable('the adapter was closed')
     const found = this.#idle.pop()
     if (found !== undefined) return this.#lend(found.line)
-    if (this.full) return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }))
-    return this.#openOne()
+    if (!this.full) return this.#openOne()
+    if (waitMs <= 0) throw this.#exhausted()
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+        reject(this.#exhausted())
+      }
+      const timer = waitMs === Infinity ? undefined : this.#clock.timer(waitMs, giveUp)
+      const waiting = { resolve, reject, timer }
+      this.#waiting.push(waiting)
+    })
   }
 
   /** Back to the others, unless it is of no more use. */
@@ -64,7 +74,7 @@ export class Lines {
       void line.close()
       return this.#serveNext()
     }
-    const next = this.#waiting.shift()
+    const next = this.#nextWaiting()
     if (next !== undefined) return next.resolve(this.#lend(line))
     line.keepAlive(false)
     line.onEnd(() => this.#forget(line))
@@ -79,7 +89,8 @@ export class Lines {
   async close(): Promise<void> {
     this.#closed = true
     this.#sweep?.cancel()
-    for (const { reject } of this.#waiting.splice(0)) reject(unavailable('the adapter was closed'))
+    for (let next = this.#nextWaiting(); next !== undefined; next = this.#nextWaiting())
+      next.reject(unavailable('the adapter was closed'))
     for (const line of this.#taken) line.destroy()
     await Promise.all(this.#idle.splice(0).map(({ line }) => line.close()))
   }
@@ -109,8 +120,18 @@ export class Lines {
 
   #serveNext(): void {
     if (this.full || this.#closed) return
-    const next = this.#waiting.shift()
+    const next = this.#nextWaiting()
     if (next !== undefined) this.#openOne().then(next.resolve, next.reject)
+  }
+
+  #nextWaiting(): Waiting | undefined {
+    const next = this.#waiting.shift()
+    next?.timer?.cancel()
+    return next
+  }
+
+  #exhausted(): LockError {
+    return unavailable(`all ${this.#max} connections are in use; see maxConnections`)
   }
 
   #forget(line: Line): void {
@@ -124,7 +145,8 @@ export class Lines {
     const now = this.#clock.now()
     for (const line of this.#taken)
       if (line.busySince !== undefined && now - line.busySince > SILENCE_MS) line.destroy()
-    while (this.#idle[0] !== undefined && now - this.#idle[0].since > IDLE_MS)
+    // One stays, so that whoever has to act at once need not connect first.
+    while (this.#idle[1] !== undefined && now - (this.#idle[0]?.since ?? now) > IDLE_MS)
       void this.#idle.shift()?.line.close()
     if (this.size > 0) this.#sweep = this.#clock.timer(SWEEP_MS, () => this.#sweepOnce())
   }

@@ -2,6 +2,7 @@ import { Client } from 'pg'
 import { invalid, toLockError } from './errors.ts'
 import { placeOf, settle } from './options.ts'
 import type { ConnectionOptions, Place, PlaceOptions } from './options.ts'
+import { rowSchema } from './row-schema.ts'
 import { uniqueKeySchema } from './schema.ts'
 import { namesOf } from './sql.ts'
 
@@ -13,7 +14,7 @@ export function migrationSql(options: PlaceOptions = {}): string {
 }
 
 function statements(place: Place): readonly string[] {
-  return [`CREATE SCHEMA IF NOT EXISTS "${place.schema}"`, ...uniqueKeySchema(place)]
+  return [`CREATE SCHEMA IF NOT EXISTS "${place.schema}"`, ...uniqueKeySchema(place), ...rowSchema(place)]
 }
 
 /** Makes the tables and functions. Any number of processes may do so at the same time. */

@@ -6,7 +6,6 @@ import type { Place } from './options.ts'
 export interface Names {
   readonly locks: string
   readonly waiters: string
-  readonly position: string
   readonly attempt: string
   readonly passOn: string
   readonly release: string
@@ -17,6 +16,8 @@ export interface Names {
   readonly prune: string
   readonly rows: string
   readonly holders: string
+  readonly mint: string
+  readonly pruneRows: string
   readonly resources: string
 }
 
@@ -25,7 +26,6 @@ export function namesOf({ schema, table }: Place): Names {
   return {
     locks: named(''),
     waiters: named('_waiters'),
-    position: `${table}_waiting`,
     attempt: named('_attempt'),
     passOn: named('_pass_on'),
     release: named('_release'),
@@ -36,6 +36,8 @@ export function namesOf({ schema, table }: Place): Names {
     prune: named('_prune'),
     rows: named('_rows'),
     holders: named('_holders'),
+    mint: named('_mint'),
+    pruneRows: named('_prune_rows'),
     resources: `"${schema}".fenced_resources`,
   }
 }
@@ -77,4 +79,59 @@ export function listening(key: string): readonly Statement[] {
 function channelOf(key: string): string {
   if (!/^\d{1,19}$/.test(key)) throw new Error('a listener key is a number')
   return `"locks_${key}"`
+}
+
+export interface RowStatements {
+  readonly makeRow: Statement
+  readonly begin: Statement
+  readonly tryLock: Statement
+  readonly prepareWait: Statement
+  readonly lock: Statement
+  readonly probe: Statement
+  readonly rollback: Statement
+  readonly mint: Statement
+  readonly inspect: Statement
+  readonly terminate: Statement
+  readonly cancel: Statement
+  readonly isThere: Statement
+}
+
+/**
+ * The key of a hold is an advisory lock of the holding transaction: whether it can be had by others
+ * tells at any time, on any connection, whether that very transaction still lives.
+ */
+export function rowStatements(place: Place): RowStatements {
+  const to = namesOf(place)
+  const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
+  // The server itself ends a holder that is silent for longer than its ttl.
+  const ttl = (value: string): string => `set_config('idle_in_transaction_session_timeout', ${value}, true)`
+  return {
+    makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
+    begin: statement('BEGIN ISOLATION LEVEL READ COMMITTED'),
+    tryLock:
+      statement(`WITH got AS MATERIALIZED (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED)
+SELECT got.name IS NOT NULL, there.name IS NOT NULL, ${ttl('$2')}, pg_backend_pid(),
+  CASE WHEN got.name IS NOT NULL THEN pg_try_advisory_xact_lock($3) END,
+  h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+FROM (VALUES ($1::bytea)) AS wanted (name)
+LEFT JOIN got ON got.name = wanted.name
+LEFT JOIN ${to.rows} there ON there.name = wanted.name
+LEFT JOIN ${to.holders} h ON got.name IS NULL AND h.name = wanted.name AND ${lives}`),
+    prepareWait: statement(
+      `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`,
+    ),
+    lock: statement(
+      `SELECT pg_try_advisory_xact_lock($2) FROM (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE) AS got`,
+    ),
+    probe: statement(`SELECT ${ttl('$1')}`),
+    rollback: statement('ROLLBACK'),
+    mint: statement(`SELECT ${to.mint}($1, $2, $3, $4, $5)`),
+    inspect: statement(`SELECT h.attempt, h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+FROM ${to.holders} h WHERE h.name = $1 AND ${lives}`),
+    terminate: statement(
+      `SELECT pg_terminate_backend(h.pid) FROM ${to.holders} h WHERE h.name = $1 AND h.attempt = $2 AND ${lives}`,
+    ),
+    cancel: statement('SELECT pg_cancel_backend($1)'),
+    isThere: statement('SELECT 1 FROM pg_stat_activity WHERE pid = $1'),
+  }
 }

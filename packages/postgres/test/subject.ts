@@ -1,7 +1,9 @@
 import type { Subject } from '@locks/core/conformance'
+import type { LocksConfig } from '@locks/core'
 import { migrate } from '@locks/postgres'
 import type { Strategy } from '@locks/postgres'
 import { startService } from '../../../conformance/services/index.ts'
+import { scaled } from '../../../conformance/services/timing.ts'
 
 const secret = 'not-to-be-shown-p4ss'
 
@@ -12,10 +14,11 @@ export async function startSubject(
   const service = await startService('postgres', { settings: { max_connections: 400 }, needsControl: true })
   const server = service.server('postgres')
   const url = (host: string, port: number): string => `postgres://postgres:${secret}@${host}:${port}/postgres`
-  const config = (host: string, port: number): { adapter: string; url: string; strategy: Strategy } => ({
+  const config = (host: string, port: number): LocksConfig => ({
     adapter: '@locks/postgres',
     url: url(host, port),
     strategy,
+    ...(strategy === 'row' && { sessionTtlMs: scaled(1_000) }),
   })
   await migrate({ url: url(server.host, server.port) })
   const subject: Subject = {
