@@ -1,5 +1,6 @@
 import { Client } from 'pg'
 import { invalid, toLockError } from './errors.ts'
+import { resourcesSchema } from './guard.ts'
 import { placeOf, settle } from './options.ts'
 import type { ConnectionOptions, Place, PlaceOptions } from './options.ts'
 import { rowSchema } from './row-schema.ts'
@@ -14,7 +15,12 @@ export function migrationSql(options: PlaceOptions = {}): string {
 }
 
 function statements(place: Place): readonly string[] {
-  return [`CREATE SCHEMA IF NOT EXISTS "${place.schema}"`, ...uniqueKeySchema(place), ...rowSchema(place)]
+  return [
+    `CREATE SCHEMA IF NOT EXISTS "${place.schema}"`,
+    ...uniqueKeySchema(place),
+    ...rowSchema(place),
+    ...resourcesSchema(place),
+  ]
 }
 
 /** Makes the tables and functions. Any number of processes may do so at the same time. */

@@ -6,7 +6,7 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   const to = namesOf(place)
   const ms = (what: string): string => `${what} * interval '1 millisecond'`
   const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
-  // A fence that a crash could take back is none: whatever the server's default, these commits are flushed.
+  // A fence that a crash could take back is none, nor is a release: whatever the server's default, these are flushed.
   const durable = `IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;`
@@ -43,6 +43,7 @@ DECLARE
   v_ttl int;
   v_fence bigint;
 BEGIN
+  ${durable}
   LOOP
     DELETE FROM ${to.waiters} WHERE name = p_name AND position = (
       SELECT min(position) FROM ${to.waiters} WHERE name = p_name
@@ -55,7 +56,6 @@ BEGIN
     -- A key that can be had belongs to a listener that is gone, and its waiter with it.
     EXIT WHEN v_waiter.attempt = p_self OR NOT pg_try_advisory_xact_lock_shared(v_waiter.listener);
   END LOOP;
-  ${durable}
   v_now := clock_timestamp();
   v_ttl := least(v_waiter.ttl_ms, v_waiter.claim_ms);
   UPDATE ${to.locks} SET fence = fence + 1, attempt = v_waiter.attempt, holder = v_waiter.holder, since = v_now,
@@ -125,6 +125,7 @@ $locks$`,
 DECLARE
   v_lock ${to.locks}%ROWTYPE;
 BEGIN
+  ${durable}
   UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
   WHERE name = p_name AND attempt = p_attempt;
   IF FOUND THEN
