@@ -45,9 +45,8 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
     throw invalid('olderThanMs must be a whole number of milliseconds')
   const to = namesOf(settle({ ...options }).place)
   return onOneConnection(options, async (client) => {
-    const { rows } = await client.query<{ pruned: unknown }>(`SELECT ${to.prune}($1) AS pruned`, [
-      olderThanMs,
-    ])
+    const text = `SELECT ${to.prune}($1) + ${to.pruneRows}($1) AS pruned`
+    const { rows } = await client.query<{ pruned: unknown }>(text, [olderThanMs])
     return Number(rows[0]?.pruned)
   })
 }

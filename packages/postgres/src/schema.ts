@@ -34,8 +34,22 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   listener bigint NOT NULL,
   PRIMARY KEY (name, position)
 )`,
-    // Whoever calls this has locked the row of the name. Every later statement of the caller sees what
+    // Whoever calls these has locked the row of the name. Every later statement of the caller sees what
     // others committed before that, so no waiter that was queued is overlooked.
+    `CREATE OR REPLACE FUNCTION ${to.first}(p_name bytea) RETURNS ${to.waiters} LANGUAGE plpgsql AS $locks$
+DECLARE
+  v_waiter ${to.waiters}%ROWTYPE;
+BEGIN
+  LOOP
+    SELECT * INTO v_waiter FROM ${to.waiters} WHERE name = p_name ORDER BY position LIMIT 1;
+    -- A key that can be had belongs to a listener that is gone, and its waiter with it.
+    IF NOT FOUND OR NOT pg_try_advisory_xact_lock_shared(v_waiter.listener) THEN
+      RETURN v_waiter;
+    END IF;
+    DELETE FROM ${to.waiters} WHERE name = p_name AND position = v_waiter.position;
+  END LOOP;
+END
+$locks$`,
     `CREATE OR REPLACE FUNCTION ${to.passOn}(p_name bytea, p_self text) RETURNS void LANGUAGE plpgsql AS $locks$
 DECLARE
   v_waiter ${to.waiters}%ROWTYPE;
@@ -44,18 +58,13 @@ DECLARE
   v_fence bigint;
 BEGIN
   ${durable}
-  LOOP
-    DELETE FROM ${to.waiters} WHERE name = p_name AND position = (
-      SELECT min(position) FROM ${to.waiters} WHERE name = p_name
-    ) RETURNING * INTO v_waiter;
-    IF NOT FOUND THEN
-      UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
-      WHERE name = p_name AND attempt IS NOT NULL;
-      RETURN;
-    END IF;
-    -- A key that can be had belongs to a listener that is gone, and its waiter with it.
-    EXIT WHEN v_waiter.attempt = p_self OR NOT pg_try_advisory_xact_lock_shared(v_waiter.listener);
-  END LOOP;
+  v_waiter := ${to.first}(p_name);
+  IF v_waiter.attempt IS NULL THEN
+    UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
+    WHERE name = p_name AND attempt IS NOT NULL;
+    RETURN;
+  END IF;
+  DELETE FROM ${to.waiters} WHERE name = p_name AND position = v_waiter.position;
   v_now := clock_timestamp();
   v_ttl := least(v_waiter.ttl_ms, v_waiter.claim_ms);
   UPDATE ${to.locks} SET fence = fence + 1, attempt = v_waiter.attempt, holder = v_waiter.holder, since = v_now,
@@ -66,15 +75,16 @@ BEGIN
       concat_ws(' ', 'granted', v_waiter.attempt, v_fence, v_ttl, ${epochMs('v_now')}));
   END IF;
   -- The next in line looks after a claim that nobody takes up.
-  SELECT * INTO v_waiter FROM ${to.waiters} WHERE name = p_name ORDER BY position LIMIT 1;
-  IF FOUND THEN
+  v_waiter := ${to.first}(p_name);
+  IF v_waiter.attempt IS NOT NULL THEN
     PERFORM pg_notify('locks_' || v_waiter.listener, concat_ws(' ', 'next', v_waiter.attempt, v_ttl));
   END IF;
 END
 $locks$`,
     `CREATE OR REPLACE FUNCTION ${to.attempt}(
   p_name bytea, p_attempt text, p_holder text, p_ttl int, p_delay int, p_claim int, p_listener bigint,
-  OUT o_granted boolean, OUT o_fence bigint, OUT o_holder text, OUT o_since float8, OUT o_remaining float8, OUT o_clock float8
+  OUT o_granted boolean, OUT o_fence bigint, OUT o_holder text, OUT o_since float8, OUT o_remaining float8, OUT o_clock float8,
+  OUT o_first boolean
 ) LANGUAGE plpgsql AS $locks$
 DECLARE
   v_lock ${to.locks}%ROWTYPE;
@@ -112,6 +122,7 @@ BEGIN
         INSERT INTO ${to.waiters} (name, attempt, holder, ttl_ms, delay_ms, claim_ms, listener)
         VALUES (p_name, p_attempt, p_holder, p_ttl, p_delay, p_claim, p_listener)
         ON CONFLICT (attempt) DO UPDATE SET listener = p_listener;
+        o_first := (${to.first}(p_name)).attempt = p_attempt;
       END IF;
       -- To be told "busy" is nothing that a crash could take back.
       PERFORM set_config('synchronous_commit', 'off', true);
@@ -145,13 +156,22 @@ BEGIN
 END
 $locks$`,
     `CREATE OR REPLACE FUNCTION ${to.withdraw}(p_name bytea, p_attempt text) RETURNS void LANGUAGE plpgsql AS $locks$
+DECLARE
+  v_lock ${to.locks}%ROWTYPE;
+  v_waiter ${to.waiters}%ROWTYPE;
 BEGIN
   -- In this order everywhere: the row of the name, then those who wait for it.
-  PERFORM FROM ${to.locks} WHERE name = p_name FOR UPDATE;
+  SELECT * INTO v_lock FROM ${to.locks} WHERE name = p_name FOR UPDATE;
   DELETE FROM ${to.waiters} WHERE attempt = p_attempt AND name = p_name;
-  PERFORM FROM ${to.locks} WHERE name = p_name AND attempt = p_attempt;
-  IF FOUND THEN
+  IF v_lock.attempt = p_attempt THEN
     PERFORM ${to.passOn}(p_name, NULL);
+  ELSIF FOUND THEN
+    -- Whoever is first now looks after the holder.
+    v_waiter := ${to.first}(p_name);
+    IF v_waiter.attempt IS NOT NULL THEN
+      PERFORM pg_notify('locks_' || v_waiter.listener, concat_ws(' ', 'next', v_waiter.attempt,
+        greatest(0, ceil(${epochMs('(v_lock.blocked_until - clock_timestamp())')}))));
+    END IF;
   END IF;
 END
 $locks$`,

@@ -7,6 +7,7 @@ export interface Names {
   readonly locks: string
   readonly waiters: string
   readonly attempt: string
+  readonly first: string
   readonly passOn: string
   readonly release: string
   readonly withdraw: string
@@ -27,6 +28,7 @@ export function namesOf({ schema, table }: Place): Names {
     locks: named(''),
     waiters: named('_waiters'),
     attempt: named('_attempt'),
+    first: named('_first'),
     passOn: named('_pass_on'),
     release: named('_release'),
     withdraw: named('_withdraw'),

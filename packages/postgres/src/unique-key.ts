@@ -82,14 +82,16 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     ]
     const localMs = clock.now()
     const [row = []] = await runner.run(sql.attempt, [...values, listenerKey])
-    const [granted, fence, holder, since, remaining, storeMs] = row
+    const [granted, fence, holder, since, remaining, storeMs, first] = row
     exchange = { localMs, storeMs: Number(storeMs) }
     if (granted === 't') {
       waits.forget(attemptId)
       return { name, attemptId, fence: BigInt(fence ?? 0), ttlMs }
     }
     const by = readHolder(holder, fence, since)
-    const retryInMs = Math.min(SAFETY_POLL_MS, Math.max(1, Math.ceil(Number(remaining))))
+    // The first in line looks after an end that nobody tells of; those behind it, after the first in line.
+    const remainingMs = Math.max(1, Math.ceil(Number(remaining)))
+    const retryInMs = Math.min(SAFETY_POLL_MS, first === 'f' ? Math.max(remainingMs, ttlMs) : remainingMs)
     return { busy: true, retryInMs, ...(by && { holder: by }) }
   }
 
