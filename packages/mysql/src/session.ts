@@ -83,7 +83,7 @@ export class Session {
   }
 
   async #tryLock(): Promise<Grant | Busy> {
-    const { runner, sql } = this.#deps
+    const { sql } = this.#deps
     const name = Buffer.from(this.request.name)
     for (let tries = 1; ; tries += 1) {
       const line = await this.#take()
@@ -92,10 +92,9 @@ export class Session {
       const { rows } = await this.#on(line, () => line.query(sql.look, [name]))
       const [there, , fence, holder, since] = rows[0] ?? []
       const by = readHolder(holder, fence, since)
-      if (there !== '1' && sql.makeRow !== undefined) {
+      if (there !== '1' && tries < TRIES) {
+        await this.#on(line, () => this.#makeRow(line))
         await this.#leave(line)
-        if (tries >= TRIES) throw unavailable('the row of the lock was deleted again and again')
-        await runner.run(sql.makeRow, [name]).catch(ignoreDuplicate)
       } else if (this.request.willWait || by !== undefined || tries >= TRIES) {
         if (this.request.willWait) this.#queue(line)
         else await this.#leave(line)
@@ -107,6 +106,21 @@ export class Session {
         await this.#pause(UNDECIDED_MS)
       }
     }
+  }
+
+  /**
+   * An INSERT of a row that is there waits for whoever has locked it, however long. So rows are made by one at
+   * a time, who looks first.
+   */
+  async #makeRow(line: Line): Promise<void> {
+    const { sql, lockName } = this.#deps
+    const name = Buffer.from(this.request.name)
+    if (sql.makeRow === undefined) return
+    await line.query('ROLLBACK')
+    const { rows } = await line.query(sql.makeRow.lock, [lockName(this.request.name)])
+    if (rows[0]?.[0] !== '1') throw unavailable('the row of the lock cannot be made')
+    const found = await line.query(sql.makeRow.look, [name])
+    if (found.rows.length === 0) await line.query(sql.makeRow.insert, [name])
   }
 
   /** Whether the name is locked now, and the key that shows so with it. */

@@ -107,7 +107,7 @@ export interface SessionStatements {
   readonly tryLock: string
   readonly lock: string
   readonly begin: string | undefined
-  readonly makeRow: string | undefined
+  readonly makeRow: { readonly lock: string; readonly look: string; readonly insert: string } | undefined
   /** Whether the row is there, and who holds it. */
   readonly look: string
   readonly free: readonly string[]
@@ -152,7 +152,11 @@ SELECT ?, LAST_INSERT_ID(h.fence + 1), ?, ?, ${now}, ?, ? FROM ${holders} h WHER
     tryLock: `${lock} SKIP LOCKED`,
     lock,
     begin: 'START TRANSACTION',
-    makeRow: `INSERT INTO ${to.rows} (name) VALUES (?)`,
+    makeRow: {
+      lock: 'SELECT GET_LOCK(?, 5)',
+      look: `SELECT 1 FROM ${to.rows} WHERE name = ?`,
+      insert: `INSERT INTO ${to.rows} (name) VALUES (?)`,
+    },
     look: `SELECT r.name IS NOT NULL, ${holder} FROM (SELECT ? AS name) wanted
 LEFT JOIN ${to.rows} r ON r.name = wanted.name LEFT JOIN ${holders} h ON h.name = wanted.name AND ${lives}`,
     free: ['ROLLBACK', 'SELECT RELEASE_ALL_LOCKS()'],

@@ -5,6 +5,8 @@ import type { Strategy } from '@locks/mysql'
 import { mariadbQuery, startService } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
 
+/** The server counts silence in whole seconds. */
+const ttlMs = 2_000
 const secret = 'not-to-be-shown-p4ss'
 
 /** A server of its own, with tables, and what the suite may do to it. */
@@ -20,7 +22,7 @@ export async function startSubject(
     adapter: '@locks/mysql',
     url: url(host, port),
     strategy,
-    ...(strategy !== 'unique-key' && { sessionTtlMs: scaled(1_000) }),
+    ...(strategy !== 'unique-key' && { sessionTtlMs: scaled(ttlMs) }),
   })
   await migrate({ url: url(server.host, server.port) })
   const subject: Subject = {
@@ -33,6 +35,7 @@ export async function startSubject(
       restart: () => server.restart({ hard: true }),
     },
     secret,
+    ttlMs,
   }
   return { subject, close: () => service.close() }
 }
