@@ -24,12 +24,17 @@ export function read(result: unknown): Result {
   return { rows: [], affected, insertId }
 }
 
+/** A pool of the program's own may give rows as objects; their keys are in the order of the columns. */
 function cells(row: unknown): Cell[] {
-  const values: unknown[] = Array.isArray(row) ? row : Object.values(Object(row))
-  return values.map((value) => {
-    if (value === null || value === undefined) return undefined
-    return Buffer.isBuffer(value) ? value.toString() : String(value)
-  })
+  if (typeof row !== 'object' || row === null) return []
+  const values: unknown[] = Array.isArray(row) ? row : Object.values(row)
+  return values.map(cell)
+}
+
+function cell(value: unknown): Cell {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value)
+  return Buffer.isBuffer(value) ? value.toString() : undefined
 }
 
 /** One connection of the adapter's own. */

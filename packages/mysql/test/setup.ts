@@ -38,7 +38,8 @@ export async function cell(
   values: (string | Buffer)[] = [],
 ): Promise<string> {
   const [rows] = await connection.execute<RowDataPacket[][]>({ sql: text, rowsAsArray: true }, values)
-  return String(rows[0]?.[0])
+  const [first]: unknown[] = rows[0] ?? []
+  return typeof first === 'string' || typeof first === 'number' ? String(first) : ''
 }
 
 export interface Bare {
