@@ -2,7 +2,9 @@ import { execFile, spawnSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startService } from '../services/index.ts'
+import type { Service, ServiceKind } from '../services/index.ts'
 
 /** Every TypeScript snippet of the documentation is compiled as it stands, and run unless a test runner must host it. */
 const root = join(import.meta.dirname, '../..')
@@ -40,9 +42,29 @@ describe('documentation', () => {
   for (const { id, page, code } of snippets)
     if (!code.includes("from 'vitest'"))
       test(`${page}: snippet ${id} runs`, { timeout: 60_000 }, async () => {
-        await run(process.execPath, [join(folder, 'out', `${id}.js`)], { cwd: folder, timeout: 50_000 })
+        const env = { ...process.env, ...(await serversFor(code)) }
+        await run(process.execPath, [join(folder, 'out', `${id}.js`)], { cwd: folder, timeout: 50_000, env })
       })
 })
+
+/** A snippet that reads one of these gets a real server there. */
+async function serversFor(code: string): Promise<Record<string, string>> {
+  const env: Record<string, string> = {}
+  if (code.includes('REDIS_URL')) env['REDIS_URL'] = (await started('redis')).url
+  if (code.includes('REDLOCK_URL')) {
+    const hosts = (await started('redis-independent')).servers.map(({ host, port }) => `${host}:${port}`)
+    env['REDLOCK_URL'] = `redlock://${hosts.join(',')}`
+  }
+  if (code.includes('POSTGRES_URL')) env['POSTGRES_URL'] = (await started('postgres')).url
+  if (code.includes('MYSQL_URL')) env['MYSQL_URL'] = (await started('mariadb')).url
+  return env
+}
+
+async function started(kind: ServiceKind): Promise<Service> {
+  const service = await startService(kind)
+  onTestFinished(() => service.close())
+  return service
+}
 
 interface Snippet {
   readonly page: string

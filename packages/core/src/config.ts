@@ -27,6 +27,16 @@ export const schemes: ReadonlyMap<string, string> = new Map([
   ['memory', '@locks/memory'],
   ['file', '@locks/cas'],
   ['tair', '@locks/cas'],
+  ['redis', '@locks/redis'],
+  ['rediss', '@locks/redis'],
+  ['redis+sentinel', '@locks/redis'],
+  ['redis+cluster', '@locks/redis'],
+  ['redlock', '@locks/redlock'],
+  ['zookeeper', '@locks/zookeeper'],
+  ['postgres', '@locks/postgres'],
+  ['postgresql', '@locks/postgres'],
+  ['mysql', '@locks/mysql'],
+  ['mariadb', '@locks/mysql'],
 ])
 
 /** Makes a client from config; a URL may also come from the environment as `LOCKS_URL`. */

@@ -222,8 +222,11 @@ export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy
 
   function kill(link: Link): void {
     abandon(link)
-    link.client.resetAndDestroy()
-    link.server.resetAndDestroy()
+    for (const socket of [link.client, link.server]) {
+      // In the midst of its FIN a socket cannot be reset: the attempt fails, and it never closes.
+      if (socket.writableEnded && !socket.writableFinished) socket.destroy()
+      else socket.resetAndDestroy()
+    }
   }
 
   function enter(next: Mode): void {

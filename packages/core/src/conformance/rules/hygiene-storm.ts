@@ -76,7 +76,8 @@ export const storm: Rule = {
       const lease = await acquireAfterOutage(h, client, h.name())
       await lease.release()
       // What a release did not reach, a session keeps until it ends.
-      await client.locks.close()
+      // With so short a bound, a store that takes its time over the end of a session is late by it.
+      await client.locks.close().catch((error: unknown) => assert.ok(isLockError(error), String(error)))
     }
     for (const lock of names) await soonFree(h, lock, h.ttlMs * 2 + h.ms(2_000))
   },

@@ -138,9 +138,12 @@ export const wireLosses: readonly Rule[] = [
       const slow = await wired(h, { storeTimeoutMs: h.ttlMs * 6 })
       const other = await h.client()
       const [late, tooLate] = [h.name(), h.name()]
-      slow.proxy.delay(h.ttlMs / 4)
+      // A grant may take an adapter more than one round trip: two still leave most of the lease.
+      const delayMs = h.ttlMs / 10
+      slow.proxy.delay(delayMs)
       const lease = await slow.locks.lock(late).acquire({ renew: false })
-      assert.ok(lease.remainingMs <= h.ttlMs / 2, `${lease.remainingMs} ms remain after half a ttl`)
+      const most = h.ttlMs - delayMs * 2
+      assert.ok(lease.remainingMs <= most, `${lease.remainingMs} ms remain, ${most} at most are left`)
       const [loss, next] = await Promise.all([
         inTime('the abort', h.ttlMs * 3, lossOf(lease)),
         acquireTimed(other, late, h.ttlMs * 4),

@@ -1,0 +1,32 @@
+import type { AdapterFactory } from '@locks/core'
+import { settle } from './options.ts'
+import type { MysqlOptions } from './options.ts'
+import { sessionAdapter } from './session-adapter.ts'
+import type { SessionCapabilities } from './session-adapter.ts'
+import { uniqueKeyAdapter } from './unique-key.ts'
+import type { UniqueKeyCapabilities } from './unique-key.ts'
+
+export { admitFence, fenced } from './guard.ts'
+export type { Executes, FencePieces } from './guard.ts'
+export { migrate, migrationSql, prune } from './migrate.ts'
+export type { MigrateOptions } from './migrate.ts'
+export type { ConnectionOptions, MysqlOptions, PlaceOptions, SessionOptions, Strategy } from './options.ts'
+export type { SessionCapabilities } from './session-adapter.ts'
+export type { UniqueKeyCapabilities } from './unique-key.ts'
+
+/** Locks in MySQL or MariaDB, for everyone who uses the same tables. Connects when it is first used. */
+export function mysql(
+  options: MysqlOptions<'row' | 'named'> & { readonly strategy: 'row' | 'named' },
+): AdapterFactory<SessionCapabilities>
+export function mysql(options: MysqlOptions<'unique-key'>): AdapterFactory<UniqueKeyCapabilities>
+export function mysql(options: MysqlOptions): AdapterFactory {
+  return fromConfig({ ...options })
+}
+
+/** For config: `{ adapter: '@locks/mysql', … }` or `mysql://…?strategy=row`. */
+export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory {
+  const settings = settle(options)
+  const { strategy } = settings
+  return (host) =>
+    strategy === 'unique-key' ? uniqueKeyAdapter(settings, host) : sessionAdapter(settings, strategy, host)
+}

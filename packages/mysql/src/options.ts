@@ -1,0 +1,150 @@
+import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
+import type { Pool as PromisePool } from 'mysql2/promise'
+import { invalid } from './errors.ts'
+import { configOf, isPool } from './pool.ts'
+
+export type Strategy = 'unique-key' | 'row' | 'named'
+
+/** Where the tables are. */
+export interface PlaceOptions {
+  /** The database; that of the connection unless told. Letters, digits and `_`. */
+  readonly schema?: string
+  /** `locks` unless told; further tables have names that begin with it. */
+  readonly table?: string
+}
+
+/** How to connect: a URL, or a pool of the program's own. */
+export type ConnectionOptions =
+  | { readonly url: string; readonly pool?: never }
+  | {
+      /** Only ever used for short statements. Row and named locks use connections beside it, made alike. */
+      readonly pool: Pool | PromisePool
+      readonly url?: never
+    }
+
+export type MysqlOptions<S extends Strategy = Strategy> = ConnectionOptions &
+  PlaceOptions & {
+    readonly strategy?: S
+    /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
+    readonly poolSize?: number
+  } & (S extends 'unique-key' ? unknown : SessionOptions)
+
+export interface SessionOptions {
+  /** Holders and waiters each have a connection: at most this many, 50 unless told. */
+  readonly maxConnections?: number
+  /** How long a holder may be silent before the server ends it, 30 s unless told. Shorter leases stay shorter. */
+  readonly sessionTtlMs?: number
+}
+
+export interface Place {
+  readonly schema: string | undefined
+  readonly table: string
+}
+
+export interface Settings {
+  readonly strategy: Strategy
+  readonly place: Place
+  readonly pool: Pool | PromisePool | undefined
+  /** For connections that the adapter opens itself. */
+  readonly config: ClientOptions
+  readonly poolSize: number
+  readonly maxConnections: number
+  readonly sessionTtlMs: number
+}
+
+const own = ['strategy', 'schema', 'table', 'poolSize', 'maxConnections', 'sessionTtlMs']
+const sessionOnly = ['maxConnections', 'sessionTtlMs']
+
+export function settle(options: Readonly<Record<string, unknown>>): Settings {
+  for (const key of Object.keys(options))
+    if (key !== 'url' && key !== 'pool' && !own.includes(key))
+      throw invalid(`unknown key ${JSON.stringify(key)}; known: url, pool, ${own.join(', ')}`)
+  const { url, pool } = options
+  if (pool !== undefined && url !== undefined) throw invalid('give either url or pool, not both')
+  if (pool !== undefined) {
+    if (!isPool(pool)) throw invalid('pool must be a pool of mysql2')
+    if (options['poolSize'] !== undefined) throw invalid('poolSize is for url; your pool has its own size')
+    return complete(options, pool, configOf(pool))
+  }
+  if (typeof url !== 'string') throw invalid('url must be mysql://user@host:port/database')
+  const { given, config } = split(url)
+  return complete({ ...given, ...options }, undefined, config)
+}
+
+/** The text may hold a password and is never shown. */
+function split(url: string): { given: Record<string, unknown>; config: ClientOptions } {
+  let parsed: URL
+  try {
+    parsed = new URL(url)
+  } catch {
+    throw invalid('url must be mysql://user@host:port/database')
+  }
+  if (!/^(mysql|mariadb):$/.test(parsed.protocol)) throw invalid('url must begin with mysql: or mariadb:')
+  const given: Record<string, unknown> = {}
+  let ssl = {}
+  for (const [key, value] of parsed.searchParams) {
+    if (key === 'ssl') {
+      if (value !== 'true' && value !== 'false') throw invalid('ssl in url must be true or false')
+      if (value === 'true') ssl = { ssl: {} }
+    } else if (own.includes(key)) given[key] = /^\d+$/.test(value) ? Number(value) : value
+    else throw invalid(`unknown parameter ${JSON.stringify(key)} in url; known: ssl, ${own.join(', ')}`)
+  }
+  const database = decodeURIComponent(parsed.pathname.slice(1))
+  const config: ClientOptions = {
+    host: parsed.hostname === '' ? 'localhost' : parsed.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: parsed.port === '' ? 3306 : Number(parsed.port),
+    user: decodeURIComponent(parsed.username),
+    password: decodeURIComponent(parsed.password),
+    ...(database !== '' && { database }),
+    ...ssl,
+  }
+  return { given, config }
+}
+
+function complete(
+  options: Readonly<Record<string, unknown>>,
+  pool: Pool | PromisePool | undefined,
+  config: ClientOptions,
+): Settings {
+  const { strategy = 'unique-key' } = options
+  if (strategy !== 'unique-key' && strategy !== 'row' && strategy !== 'named')
+    throw invalid('strategy must be unique-key, row or named')
+  if (strategy === 'unique-key')
+    for (const key of sessionOnly)
+      if (options[key] !== undefined) throw invalid(`${key} does not go with strategy unique-key`)
+  return {
+    strategy,
+    place: placeOf(options),
+    pool,
+    config,
+    poolSize: integer(options, 'poolSize', 4, 1, 1_000),
+    maxConnections: integer(options, 'maxConnections', 50, 1, 10_000),
+    sessionTtlMs: integer(options, 'sessionTtlMs', 30_000, 1_000, 3_600_000),
+  }
+}
+
+export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
+  const { schema, table = 'locks' } = options
+  return {
+    schema: schema === undefined ? undefined : identifier('schema', schema),
+    table: identifier('table', table),
+  }
+}
+
+// Short enough that the names made from it stay within the server's 64 characters.
+function identifier(key: string, value: unknown): string {
+  if (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,47}$/.test(value)) return value
+  throw invalid(`${key} must be 1 to 48 letters, digits or _, and not begin with a digit`)
+}
+
+function integer(
+  options: Readonly<Record<string, unknown>>,
+  key: string,
+  otherwise: number,
+  min: number,
+  max: number,
+): number {
+  const value = options[key] ?? otherwise
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value
+  throw invalid(`${key} must be a whole number from ${min} to ${max}`)
+}

@@ -1,0 +1,36 @@
+import type { ConnectionOptions, Pool } from 'mysql2'
+import type { Pool as PromisePool } from 'mysql2/promise'
+import { invalid } from './errors.ts'
+
+export function isPool(value: unknown): value is Pool | PromisePool {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'getConnection' in value &&
+    typeof value.getConnection === 'function' &&
+    'execute' in value
+  )
+}
+
+export function promised(pool: Pool | PromisePool): PromisePool {
+  return isCallbackPool(pool) ? pool.promise() : pool
+}
+
+function isCallbackPool(pool: Pool | PromisePool): pool is Pool {
+  return 'promise' in pool && typeof pool.promise === 'function'
+}
+
+function field(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null && key in value ? Reflect.get(value, key) : undefined
+}
+
+const copied = ['host', 'port', 'user', 'password', 'database', 'socketPath', 'ssl', 'connectTimeout']
+
+/** How the program's pool connects, for connections made alike beside it. */
+export function configOf(pool: Pool | PromisePool): ConnectionOptions {
+  const inner = field(pool, 'config') === undefined ? field(pool, 'pool') : pool
+  const config = field(field(inner, 'config'), 'connectionConfig')
+  if (config === undefined) throw invalid('pool must be a pool of mysql2')
+  const entries = copied.map((key) => [key, field(config, key)] as const)
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined && value !== false))
+}

@@ -1,0 +1,8 @@
+import { afterAll } from 'vitest'
+import { hostConformance } from '../../../conformance/host.ts'
+import { startSubject } from './subject.ts'
+
+const { subject, close } = await startSubject('row')
+afterAll(close)
+
+await hostConformance(subject)

@@ -1,0 +1,41 @@
+import type { LocksConfig } from '@locks/core'
+import type { Subject } from '@locks/core/conformance'
+import { migrate } from '@locks/mysql'
+import type { Strategy } from '@locks/mysql'
+import { mariadbQuery, startService } from '../../../conformance/services/index.ts'
+import { scaled } from '../../../conformance/services/timing.ts'
+
+/** The server counts silence in whole seconds. */
+const ttlMs = 2_000
+const secret = 'not-to-be-shown-p4ss'
+
+/** A server of its own, with tables, and what the suite may do to it. */
+export async function startSubject(
+  strategy: Strategy,
+): Promise<{ readonly subject: Subject; readonly close: () => Promise<void> }> {
+  const service = await startService('mariadb', { settings: { 'max-connections': 400 }, needsControl: true })
+  const server = service.server('mariadb')
+  await mariadbQuery(server, `CREATE USER IF NOT EXISTS suite@'%' IDENTIFIED BY '${secret}'`)
+  await mariadbQuery(server, "GRANT ALL PRIVILEGES ON *.* TO suite@'%'")
+  const url = (host: string, port: number): string => `mysql://suite:${secret}@${host}:${port}/locks`
+  const config = (host: string, port: number): LocksConfig => ({
+    adapter: '@locks/mysql',
+    url: url(host, port),
+    strategy,
+    ...(strategy !== 'unique-key' && { sessionTtlMs: scaled(ttlMs) }),
+  })
+  await migrate({ url: url(server.host, server.port) })
+  const subject: Subject = {
+    name: `mysql-${strategy}`,
+    config: config(server.host, server.port),
+    wire: { target: { host: server.host, port: server.port }, via: ({ host, port }) => config(host, port) },
+    server: {
+      pause: () => server.pause(),
+      resume: () => server.resume(),
+      restart: () => server.restart({ hard: true }),
+    },
+    secret,
+    ttlMs,
+  }
+  return { subject, close: () => service.close() }
+}

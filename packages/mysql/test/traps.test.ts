@@ -1,0 +1,182 @@
+import { createLocks, isLockError } from '@locks/core'
+import { fromConfig } from '@locks/mysql'
+import { createPool } from 'mysql2/promise'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { bare, cell, connect, contended, lossOf, never, open, startServer } from './setup.ts'
+
+// What servers are found with: no strict mode, an impatient idle limit, a collation that takes much for the same.
+const server = await startServer({
+  'max-connections': 200,
+  'sql-mode': '',
+  'wait-timeout': 3,
+  'collation-server': 'utf8mb4_general_ci',
+})
+const strategies = ['unique-key', 'row', 'named'] as const
+const configOf = (strategy: string): { url: string; strategy: string } => ({ url: server.url, strategy })
+
+describe.each(strategies)('%s', (strategy) => {
+  const config = configOf(strategy)
+
+  test(
+    'trap 1: two clients on a missing row, a thousand times: no deadlock reaches them',
+    async () => {
+      const [a, b] = [bare(config), bare(config)]
+      for (let round = 0; round < 1_000; round += 1) {
+        // Neighbours in the index as well: a gap lock is one on them too.
+        const lock = `trap-1:${round}`
+        const answers = await Promise.all([
+          a.adapter.attempt(a.request(lock)),
+          b.adapter.attempt(b.request(lock)),
+        ])
+        const [won, ...more] = answers.filter((answer) => 'fence' in answer)
+        expect(more).toEqual([])
+        expect(won?.fence).toBe(1n)
+        if (won !== undefined)
+          expect(await (answers[0] === won ? a : b).adapter.release(won)).toBe('released')
+      }
+    },
+    scaled(120_000),
+  )
+
+  test('trap 3: names that a collation takes for the same are different locks', async () => {
+    const locks = open(config)
+    const names = ['lock', 'LOCK', 'lock ', 'löck', 'lo\u0308ck', 'lock\t', 'Lock\0']
+    const leases = await Promise.all(names.map((name) => locks.lock(name).tryAcquire()))
+    expect(leases.every((lease) => lease !== null)).toBe(true)
+    for (const lease of leases) await lease?.release()
+  })
+
+  test('trap 8: a pool whose connections the server ended while idle is no matter', async () => {
+    const locks = open(config)
+    await locks.with('trap-8:idle', () => undefined)
+    await new Promise((resolve) => setTimeout(resolve, 3_500))
+    await locks.with('trap-8:idle', () => undefined)
+  })
+})
+
+describe.each(['row', 'named'])('%s', (strategy) => {
+  const config = { ...configOf(strategy), sessionTtlMs: scaled(3_000) }
+  const holders = strategy === 'row' ? 'locks_holders' : 'locks_named'
+  const threadOf = `SELECT thread FROM ${holders} WHERE name = ?`
+
+  test('trap 8: a connection that is killed ends its hold, is noticed, and the next one has it', async () => {
+    const control = await connect(server)
+    const [holder, next] = [open(config), open(config)]
+    const lease = await holder.lock('trap-8').acquire()
+    const lost = lossOf(lease)
+    const waits = contended(next, 'trap-8')
+    const turn = next.lock('trap-8').acquire({ waitMs: scaled(20_000) })
+    await waits
+    const thread = Number(await cell(control, threadOf, [Buffer.from('trap-8')]))
+    const killedAt = performance.now()
+    await control.query(`KILL CONNECTION ${thread}`)
+    expect((await lost) - killedAt).toBeLessThan(config.sessionTtlMs / 3)
+    expect((await turn).fence).toBe(lease.fence + 1n)
+  })
+
+  test("trap 8: a holder outlives the server's idle limit by its signs of life, and not without", async () => {
+    const [alive, silent] = [open(config), bare(config)]
+    const lease = await alive.lock('trap-8:alive').acquire()
+    await silent.take(silent.request('trap-8:silent'))
+    const next = await open(config)
+      .lock('trap-8:silent')
+      .acquire({ waitMs: scaled(20_000) })
+    expect(silent.lost).toHaveLength(1)
+    lease.assertHeld()
+    await Promise.all([lease.release(), next.release()])
+  })
+
+  test('a wait that is over as the grant lands leaves nothing behind', async () => {
+    const [holder, waiter] = [bare(config), bare(config)]
+    for (let round = 0; round < 20; round += 1) {
+      const lock = `landing:${round}`
+      const held = await holder.take(holder.request(lock))
+      const request = waiter.request(lock, { willWait: true })
+      await waiter.adapter.attempt(request)
+      const waiting = waiter.adapter.wait?.(request, 1 + (round % 5), never)
+      await Promise.all([waiting, holder.adapter.release(held)])
+      await waiter.adapter.withdraw(request)
+      await holder.adapter.release(await holder.take(holder.request(lock)))
+    }
+  })
+})
+
+test('traps 2 and 4: what does not fit is an error, neither hidden nor cut to fit', async () => {
+  const control = await connect(server)
+  await control.query('CREATE TABLE narrow LIKE locks')
+  await control.query("INSERT INTO narrow (name, fence) VALUES ('', 0)")
+  await control.query('ALTER TABLE narrow MODIFY name VARBINARY(10) NOT NULL')
+  const locks = open({ ...configOf('unique-key'), table: 'narrow' })
+  for (const name of ['0123456789a', '0123456789b']) {
+    const error = await locks
+      .lock(name)
+      .tryAcquire()
+      .catch((reason: unknown) => reason)
+    expect(isLockError(error, 'LOCK_UNAVAILABLE')).toBe(true)
+  }
+  expect(await cell(control, "SELECT COUNT(*) FROM narrow WHERE name <> ''")).toBe('0')
+})
+
+test('trap 5: named locks take every name, and hold once however often they are asked', async () => {
+  const config = configOf('named')
+  const client = bare(config)
+  const names = ['x'.repeat(1_024), 'X'.repeat(1_024), `${'x'.repeat(1_023)}y`]
+  const grants = await Promise.all(names.map((name) => client.take(client.request(name))))
+  // GET_LOCK itself would grant it once more to the same connection.
+  expect(await client.adapter.attempt(client.request(names[0] ?? ''))).toMatchObject({ busy: true })
+  for (const grant of grants) expect(await client.adapter.release(grant)).toBe('released')
+  for (const name of names) expect((await client.adapter.inspect(name)).held).toBe(false)
+  const control = await connect(server)
+  expect(
+    await cell(control, "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'"),
+  ).toBe('0')
+})
+
+test('trap 5: a wait for a named lock whose answer is NULL is neither a grant nor "busy"', async () => {
+  const config = configOf('named')
+  const [holder, waiter] = [bare(config), bare(config)]
+  const held = await holder.take(holder.request('trap-5'))
+  const request = waiter.request('trap-5', { willWait: true })
+  await waiter.adapter.attempt(request)
+  const control = await connect(server)
+  const waiting = waiter.adapter.wait?.(request, scaled(10_000), never)
+  const thread = await cell(
+    control,
+    "SELECT id FROM information_schema.processlist WHERE state = 'User lock' LIMIT 1",
+  )
+  await control.query(`KILL QUERY ${Number(thread)}`)
+  const outcome = await waiting?.catch((error: unknown) => error)
+  expect(outcome === undefined || isLockError(outcome, 'LOCK_UNAVAILABLE')).toBe(true)
+  await waiter.adapter.withdraw(request)
+  await holder.adapter.release(held)
+})
+
+test.each(strategies)(
+  'trap 6: %s does not count changed rows, on a pool that reports them',
+  async (strategy) => {
+    const pool = createPool({ uri: server.url, flags: ['-FOUND_ROWS'], connectionLimit: 1 })
+    onTestFinished(() => pool.end())
+    const locks = createLocks(fromConfig({ pool, strategy }))
+    onTestFinished(() => locks.close())
+    const other = open(configOf(strategy))
+    for (let n = 0; n < 5; n += 1) {
+      const lease = await locks.lock('trap-6').acquire()
+      await Promise.all([lease.extend(), lease.extend()])
+      expect(await other.lock('trap-6').tryAcquire()).toBeNull()
+      await lease.release()
+    }
+  },
+)
+
+test('trap 9: without notifications waiters poll with back-off, and all of them get there', async () => {
+  const clients = Array.from({ length: 6 }, () => open(configOf('unique-key')))
+  expect(clients[0]?.capabilities).toMatchObject({ wait: 'poll', fairness: 'none' })
+  const fences: bigint[] = []
+  await Promise.all(
+    clients.map((locks) =>
+      locks.with('trap-9', { waitMs: scaled(30_000) }, ({ fence }) => void fences.push(fence)),
+    ),
+  )
+  expect(fences).toEqual([1n, 2n, 3n, 4n, 5n, 6n])
+})

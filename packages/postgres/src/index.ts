@@ -1,0 +1,38 @@
+import type { AdapterFactory } from '@locks/core'
+import { settle } from './options.ts'
+import type { PostgresOptions } from './options.ts'
+import { rowAdapter } from './row.ts'
+import type { RowCapabilities } from './row.ts'
+import type { UniqueKeyCapabilities } from './unique-key.ts'
+import { uniqueKeyAdapter } from './unique-key.ts'
+
+export type { RowCapabilities } from './row.ts'
+export type { UniqueKeyCapabilities } from './unique-key.ts'
+export { admitFence, fenced } from './guard.ts'
+export type { FencePieces } from './guard.ts'
+export { migrate, migrationSql, prune } from './migrate.ts'
+export type { MigrateOptions } from './migrate.ts'
+export type {
+  ConnectionOptions,
+  PlaceOptions,
+  PostgresOptions,
+  RowOptions,
+  Strategy,
+  UniqueKeyOptions,
+} from './options.ts'
+
+/** Locks in PostgreSQL, for everyone who uses the same tables. Connects when it is first used. */
+export function postgres(
+  options: PostgresOptions<'row'> & { readonly strategy: 'row' },
+): AdapterFactory<RowCapabilities>
+export function postgres(options: PostgresOptions<'unique-key'>): AdapterFactory<UniqueKeyCapabilities>
+export function postgres(options: PostgresOptions): AdapterFactory {
+  return fromConfig({ ...options })
+}
+
+/** For config: `{ adapter: '@locks/postgres', … }` or `postgres://…?strategy=row`. */
+export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory {
+  const settings = settle(options)
+  return (host) =>
+    settings.strategy === 'row' ? rowAdapter(settings, host) : uniqueKeyAdapter(settings, host)
+}

@@ -1,0 +1,122 @@
+import { Socket } from 'node:net'
+import { Client } from 'pg'
+import type { ClientConfig } from 'pg'
+
+/** A statement, and the name it is prepared under where that is possible. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+/** Every value as the server writes it: the program may have changed how `pg` parses types. */
+export type Row = readonly (string | null)[]
+
+export interface LineOptions {
+  /** Whether statements are prepared by name; not through PgBouncer. */
+  readonly named?: boolean
+  /** Whether statements go out without waiting for the answers to those before. */
+  readonly pipeline?: boolean
+}
+
+const CONNECT_TIMEOUT_MS = 5_000
+
+const asWritten = { getTypeParser: () => (text: string) => text }
+
+/** Runs one statement on any client of `pg`. */
+export async function send(
+  client: Pick<Client, 'query'>,
+  { name, text }: Statement,
+  values: unknown[],
+  named: boolean,
+): Promise<readonly Row[]> {
+  const query = { text, values, rowMode: 'array' as const, types: asWritten }
+  const { rows } = await client.query<(string | null)[]>(named ? { ...query, name } : query)
+  return rows
+}
+
+/** One connection of the adapter's own. */
+export class Line {
+  readonly #client: Client
+  readonly #named: boolean
+  #onEnd: (() => void) | undefined
+  #ended = false
+  /** Since when a statement that should be short has been under way. */
+  busySince: number | undefined
+
+  private constructor(client: Client, named: boolean) {
+    this.#client = client
+    this.#named = named
+    const end = (): void => {
+      if (this.#ended) return
+      this.#ended = true
+      this.#onEnd?.()
+    }
+    // An error of a connection is its end; statements under way are told by themselves.
+    client.on('error', end)
+    client.on('end', end)
+  }
+
+  static async open(
+    config: ClientConfig,
+    { named = true, pipeline = false }: LineOptions = {},
+  ): Promise<Line> {
+    const connectionTimeoutMillis = CONNECT_TIMEOUT_MS
+    const client = new Client({ keepAlive: true, ...config, connectionTimeoutMillis, pipeline })
+    const line = new Line(client, named)
+    try {
+      await client.connect()
+    } catch (error) {
+      line.destroy()
+      throw error
+    }
+    return line
+  }
+
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  /** The backend that the server announced; a pooler in between announces something else. */
+  get announcedPid(): number | undefined {
+    return 'processID' in this.#client && typeof this.#client.processID === 'number'
+      ? this.#client.processID
+      : undefined
+  }
+
+  query(statement: Statement, values: unknown[] = []): Promise<readonly Row[]> {
+    return send(this.#client, statement, values, this.#named)
+  }
+
+  /** Calls `done` when the connection ends by itself. */
+  onEnd(done: (() => void) | undefined): void {
+    this.#onEnd = done
+  }
+
+  onNotification(heard: (payload: string) => void): void {
+    this.#client.on('notification', ({ payload }) => heard(payload ?? ''))
+  }
+
+  /** Whether an open socket keeps the process alive. */
+  keepAlive(yes: boolean): void {
+    const { stream } = this.#client.connection
+    if (stream instanceof Socket) void (yes ? stream.ref() : stream.unref())
+  }
+
+  /** Says goodbye. Never waits for long, never rejects. */
+  async close(): Promise<void> {
+    this.#onEnd = undefined
+    if (this.#ended) return
+    const gone = new Promise<void>((resolve) => this.#client.once('end', () => resolve()))
+    const timer = setTimeout(() => this.destroy(), 1_000)
+    timer.unref()
+    this.#client.end().catch(() => this.destroy())
+    await gone
+    clearTimeout(timer)
+  }
+
+  destroy(): void {
+    this.#onEnd = undefined
+    this.#ended = true
+    this.#client.connection.stream.destroy()
+  }
+}

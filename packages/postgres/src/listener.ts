@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto'
+import { toLockError } from './errors.ts'
+import type { Line } from './line.ts'
+import { listening } from './sql.ts'
+
+/** What a client is told unasked. */
+export interface Heard {
+  granted(attemptId: string, fence: bigint, ttlMs: number, storeMs: number): void
+  /** This attempt is now the first in line, behind a claim of that length. */
+  next(attemptId: string, claimMs: number): void
+  /** The connection is gone: anything may have been missed. */
+  deaf(): void
+}
+
+/**
+ * The one connection on which a client hears of hand-offs. Each connection has a key of its own and
+ * holds it as an advisory lock, so that whoever hands over sees at once that a listener is gone.
+ */
+export class Listener {
+  readonly #open: () => Promise<Line>
+  readonly #heard: Heard
+  #current: Promise<string> | undefined
+  #line: Line | undefined
+  #closed = false
+
+  constructor(open: () => Promise<Line>, heard: Heard) {
+    this.#open = open
+    this.#heard = heard
+  }
+
+  /** The key of the connection that listens, which is opened if need be. */
+  key(): Promise<string> {
+    this.#current ??= this.#start().catch((error: unknown) => {
+      this.#current = undefined
+      throw toLockError(error)
+    })
+    return this.#current
+  }
+
+  /** The same, if somebody listens already. */
+  get ready(): boolean {
+    return this.#line !== undefined
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#line?.close()
+  }
+
+  async #start(): Promise<string> {
+    const line = await this.#open()
+    try {
+      const key = String(randomBytes(8).readBigUInt64BE() >> 1n)
+      const [listen, hold] = listening(key)
+      line.onNotification((payload) => this.#take(payload))
+      if (listen !== undefined) await line.query(listen)
+      if (hold !== undefined) await line.query(hold, [key])
+      if (line.ended || this.#closed) throw new Error('the listening connection ended')
+      line.onEnd(() => this.#lost())
+      line.keepAlive(false)
+      this.#line = line
+      return key
+    } catch (error) {
+      line.destroy()
+      throw error
+    }
+  }
+
+  #lost(): void {
+    this.#line = undefined
+    this.#current = undefined
+    if (!this.#closed) this.#heard.deaf()
+  }
+
+  #take(payload: string): void {
+    const [kind, attemptId = '', ...numbers] = payload.split(' ')
+    const [first = NaN, second = NaN, third = NaN] = numbers.map(Number)
+    if (kind === 'granted') this.#heard.granted(attemptId, BigInt(numbers[0] ?? 0), second, third)
+    else if (kind === 'next') this.#heard.next(attemptId, first)
+  }
+}

@@ -1,0 +1,69 @@
+import { Client } from 'pg'
+import { invalid, toLockError } from './errors.ts'
+import { resourcesSchema } from './guard.ts'
+import { placeOf, settle } from './options.ts'
+import type { ConnectionOptions, Place, PlaceOptions } from './options.ts'
+import { rowSchema } from './row-schema.ts'
+import { uniqueKeySchema } from './schema.ts'
+import { namesOf } from './sql.ts'
+
+export type MigrateOptions = ConnectionOptions & PlaceOptions
+
+/** What `migrate` runs, for a migration tool. It may be run again, and over what an earlier version made. */
+export function migrationSql(options: PlaceOptions = {}): string {
+  return `${statements(placeOf(options)).join(';\n\n')};\n`
+}
+
+function statements(place: Place): readonly string[] {
+  return [
+    `CREATE SCHEMA IF NOT EXISTS "${place.schema}"`,
+    ...uniqueKeySchema(place),
+    ...rowSchema(place),
+    ...resourcesSchema(place),
+  ]
+}
+
+/** Makes the tables and functions. Any number of processes may do so at the same time. */
+export async function migrate(options: MigrateOptions): Promise<void> {
+  const { place } = settle({ ...options })
+  await onOneConnection(options, async (client) => {
+    await client.query('BEGIN')
+    // IF NOT EXISTS does not keep two transactions from making the same thing.
+    await client.query("SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))")
+    for (const text of statements(place)) await client.query(text)
+    await client.query('COMMIT')
+  })
+}
+
+/**
+ * Deletes what is kept of locks that were last granted longer than `olderThanMs` ago and are free.
+ * A lock that comes back later gets a higher fence than any that was pruned. Other lock operations
+ * wait meanwhile. Answers how many were deleted.
+ */
+export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
+  if (!Number.isSafeInteger(olderThanMs) || olderThanMs < 0)
+    throw invalid('olderThanMs must be a whole number of milliseconds')
+  const to = namesOf(settle({ ...options }).place)
+  return onOneConnection(options, async (client) => {
+    const text = `SELECT ${to.prune}($1) + ${to.pruneRows}($1) AS pruned`
+    const { rows } = await client.query<{ pruned: unknown }>(text, [olderThanMs])
+    return Number(rows[0]?.pruned)
+  })
+}
+
+async function onOneConnection<T>(
+  options: MigrateOptions,
+  work: (client: Pick<Client, 'query'>) => Promise<T>,
+): Promise<T> {
+  const { config } = settle({ ...options })
+  const client = new Client(config)
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    return await work(client)
+  } catch (error) {
+    throw toLockError(error)
+  } finally {
+    await client.end()
+  }
+}

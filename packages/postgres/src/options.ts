@@ -1,0 +1,191 @@
+import type { ClientConfig, Pool } from 'pg'
+import { invalid } from './errors.ts'
+
+export type Strategy = 'unique-key' | 'row'
+
+/** Where the tables are. */
+export interface PlaceOptions {
+  /** `public` unless told. Letters, digits and `_`. */
+  readonly schema?: string
+  /** `locks` unless told; further tables and functions have names that begin with it. */
+  readonly table?: string
+}
+
+/** How to connect: a URL, or a pool of the program's own. */
+export type ConnectionOptions =
+  | { readonly url: string; readonly pool?: never }
+  | {
+      /** Only ever used for short statements. Listening and row locks use connections beside it, made alike. */
+      readonly pool: Pool
+      readonly url?: never
+    }
+
+export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
+  PlaceOptions & {
+    readonly strategy?: S
+    /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
+    readonly poolSize?: number
+  } & (S extends 'row' ? RowOptions : UniqueKeyOptions)
+
+export interface UniqueKeyOptions {
+  /**
+   * `false` where LISTEN cannot work (PgBouncer in transaction mode): waiters then poll, and no
+   * statement is prepared by name.
+   */
+  readonly listen?: boolean
+  /** How long a lock that was handed over waits for its new holder to show a sign of life: 3 s unless told. */
+  readonly claimTtlMs?: number
+}
+
+export interface RowOptions {
+  /** Holders and waiters each have a connection: at most this many, 50 unless told. */
+  readonly maxConnections?: number
+  /** How long a holder may be silent before the server ends it, 30 s unless told. Shorter leases stay shorter. */
+  readonly sessionTtlMs?: number
+}
+
+export interface Place {
+  readonly schema: string
+  readonly table: string
+}
+
+export interface Settings {
+  readonly strategy: Strategy
+  readonly place: Place
+  readonly pool: Pool | undefined
+  /** For connections that the adapter opens itself. */
+  readonly config: ClientConfig
+  readonly poolSize: number
+  readonly listen: boolean
+  readonly claimTtlMs: number
+  readonly maxConnections: number
+  readonly sessionTtlMs: number
+}
+
+const own = [
+  'strategy',
+  'schema',
+  'table',
+  'poolSize',
+  'listen',
+  'claimTtlMs',
+  'maxConnections',
+  'sessionTtlMs',
+]
+const rowOnly = ['maxConnections', 'sessionTtlMs']
+const uniqueKeyOnly = ['listen', 'claimTtlMs']
+
+/** Parameters of a URL that are for `pg` itself. */
+const passedOn = new Set([
+  'application_name',
+  'client_encoding',
+  'host',
+  'options',
+  'ssl',
+  'sslcert',
+  'sslkey',
+  'sslmode',
+  'sslnegotiation',
+  'sslrootcert',
+  'uselibpqcompat',
+])
+
+export function settle(options: Readonly<Record<string, unknown>>): Settings {
+  for (const key of Object.keys(options))
+    if (key !== 'url' && key !== 'pool' && !own.includes(key))
+      throw invalid(`unknown key ${JSON.stringify(key)}; known: url, pool, ${own.join(', ')}`)
+  const { url, pool } = options
+  if (pool !== undefined && url !== undefined) throw invalid('give either url or pool, not both')
+  if (pool !== undefined) {
+    if (!isPool(pool)) throw invalid('pool must be a Pool of pg')
+    if (options['poolSize'] !== undefined) throw invalid('poolSize is for url; your pool has its own size')
+    // The pool hides its password from copies.
+    return complete(options, pool, { ...pool.options, password: pool.options.password })
+  }
+  if (typeof url !== 'string') throw invalid('url must be postgres://user@host:port/database')
+  const { given, connectionString } = split(url)
+  return complete({ ...given, ...options }, undefined, { connectionString })
+}
+
+/** Takes our own parameters out of the URL; the text may hold a password and is never shown. */
+function split(url: string): { given: Record<string, unknown>; connectionString: string } {
+  let parsed: URL
+  try {
+    parsed = new URL(url)
+  } catch {
+    throw invalid('url must be postgres://user@host:port/database')
+  }
+  if (!/^postgres(ql)?:$/.test(parsed.protocol)) throw invalid('url must begin with postgres: or postgresql:')
+  const given: Record<string, unknown> = {}
+  for (const [key, value] of [...parsed.searchParams]) {
+    if (passedOn.has(key)) continue
+    if (!own.includes(key))
+      throw invalid(`unknown parameter ${JSON.stringify(key)} in url; known: ${own.join(', ')}`)
+    given[key] = /^\d+$/.test(value)
+      ? Number(value)
+      : value === 'true' || value === 'false'
+        ? value === 'true'
+        : value
+    parsed.searchParams.delete(key)
+  }
+  return { given, connectionString: parsed.href }
+}
+
+function complete(
+  options: Readonly<Record<string, unknown>>,
+  pool: Pool | undefined,
+  config: ClientConfig,
+): Settings {
+  const { strategy = 'unique-key', listen = true } = options
+  if (strategy !== 'unique-key' && strategy !== 'row') throw invalid('strategy must be unique-key or row')
+  for (const key of strategy === 'row' ? uniqueKeyOnly : rowOnly)
+    if (options[key] !== undefined) throw invalid(`${key} does not go with strategy ${strategy}`)
+  if (typeof listen !== 'boolean') throw invalid('listen must be true or false')
+  const place = placeOf(options)
+  return {
+    strategy,
+    place,
+    pool,
+    config,
+    listen,
+    poolSize: integer(options, 'poolSize', 4, 1, 1_000),
+    claimTtlMs: integer(options, 'claimTtlMs', 3_000, 100, 60_000),
+    maxConnections: integer(options, 'maxConnections', 50, 1, 10_000),
+    sessionTtlMs: integer(options, 'sessionTtlMs', 30_000, 100, 3_600_000),
+  }
+}
+
+export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
+  const { schema = 'public', table = 'locks' } = options
+  return { schema: identifier('schema', schema), table: identifier('table', table) }
+}
+
+// Short enough that the names made from it stay within the server's 63 bytes.
+function identifier(key: string, value: unknown): string {
+  if (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,47}$/.test(value)) return value
+  throw invalid(`${key} must be 1 to 48 letters, digits or _, and not begin with a digit`)
+}
+
+function integer(
+  options: Readonly<Record<string, unknown>>,
+  key: string,
+  otherwise: number,
+  min: number,
+  max: number,
+): number {
+  const value = options[key] ?? otherwise
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value
+  throw invalid(`${key} must be a whole number from ${min} to ${max}`)
+}
+
+function isPool(value: unknown): value is Pool {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'connect' in value &&
+    typeof value.connect === 'function' &&
+    'options' in value &&
+    typeof value.options === 'object' &&
+    'totalCount' in value
+  )
+}

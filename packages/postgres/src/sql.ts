@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto'
+import type { Statement } from './line.ts'
+import type { Place } from './options.ts'
+
+/** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps their case. */
+export interface Names {
+  readonly locks: string
+  readonly waiters: string
+  readonly attempt: string
+  readonly first: string
+  readonly passOn: string
+  readonly release: string
+  readonly withdraw: string
+  readonly renew: string
+  readonly adopt: string
+  readonly inspect: string
+  readonly prune: string
+  readonly rows: string
+  readonly holders: string
+  readonly mint: string
+  readonly pruneRows: string
+  readonly resources: string
+}
+
+export function namesOf({ schema, table }: Place): Names {
+  const named = (suffix: string): string => `"${schema}"."${table}${suffix}"`
+  return {
+    locks: named(''),
+    waiters: named('_waiters'),
+    attempt: named('_attempt'),
+    first: named('_first'),
+    passOn: named('_pass_on'),
+    release: named('_release'),
+    withdraw: named('_withdraw'),
+    renew: named('_renew'),
+    adopt: named('_adopt'),
+    inspect: named('_inspect'),
+    prune: named('_prune'),
+    rows: named('_rows'),
+    holders: named('_holders'),
+    mint: named('_mint'),
+    pruneRows: named('_prune_rows'),
+    resources: `"${schema}".fenced_resources`,
+  }
+}
+
+/** One prepared statement per text, whoever else uses the same connection. */
+export function statement(text: string): Statement {
+  return { name: `locks_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, text }
+}
+
+export interface UniqueKeyStatements {
+  readonly attempt: Statement
+  readonly release: Statement
+  readonly withdraw: Statement
+  readonly renew: Statement
+  readonly adopt: Statement
+  readonly inspect: Statement
+}
+
+export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
+  const to = namesOf(place)
+  return {
+    attempt: statement(`SELECT * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7)`),
+    release: statement(`SELECT ${to.release}($1, $2)`),
+    withdraw: statement(`SELECT ${to.withdraw}($1, $2)`),
+    renew: statement(`SELECT ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
+    adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6)`),
+    inspect: statement(`SELECT * FROM ${to.inspect}($1)`),
+  }
+}
+
+/** For the connection that hears of hand-offs: it holds the key for as long as it lives, so others can tell. */
+export function listening(key: string): readonly Statement[] {
+  return [
+    { name: '', text: `LISTEN ${channelOf(key)}` },
+    { name: '', text: 'SELECT pg_advisory_lock($1::bigint)' },
+  ]
+}
+
+function channelOf(key: string): string {
+  if (!/^\d{1,19}$/.test(key)) throw new Error('a listener key is a number')
+  return `"locks_${key}"`
+}
+
+export interface RowStatements {
+  readonly makeRow: Statement
+  readonly begin: Statement
+  readonly tryLock: Statement
+  readonly prepareWait: Statement
+  readonly lock: Statement
+  readonly probe: Statement
+  readonly rollback: Statement
+  readonly mint: Statement
+  readonly inspect: Statement
+  readonly terminate: Statement
+  readonly cancel: Statement
+  readonly isThere: Statement
+}
+
+/**
+ * The key of a hold is an advisory lock of the holding transaction: whether it can be had by others
+ * tells at any time, on any connection, whether that very transaction still lives.
+ */
+export function rowStatements(place: Place): RowStatements {
+  const to = namesOf(place)
+  const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
+  // The server itself ends a holder that is silent for longer than its ttl.
+  const ttl = (value: string): string => `set_config('idle_in_transaction_session_timeout', ${value}, true)`
+  return {
+    makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
+    begin: statement('BEGIN ISOLATION LEVEL READ COMMITTED'),
+    tryLock:
+      statement(`WITH got AS MATERIALIZED (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED)
+SELECT got.name IS NOT NULL, there.name IS NOT NULL, ${ttl('$2')}, pg_backend_pid(),
+  CASE WHEN got.name IS NOT NULL THEN pg_try_advisory_xact_lock($3) END,
+  h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+FROM (VALUES ($1::bytea)) AS wanted (name)
+LEFT JOIN got ON got.name = wanted.name
+LEFT JOIN ${to.rows} there ON there.name = wanted.name
+LEFT JOIN ${to.holders} h ON got.name IS NULL AND h.name = wanted.name AND ${lives}`),
+    prepareWait: statement(
+      `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`,
+    ),
+    lock: statement(
+      `SELECT pg_try_advisory_xact_lock($2) FROM (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE) AS got`,
+    ),
+    probe: statement(`SELECT ${ttl('$1')}`),
+    rollback: statement('ROLLBACK'),
+    mint: statement(`SELECT ${to.mint}($1, $2, $3, $4, $5)`),
+    inspect: statement(`SELECT h.attempt, h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+FROM ${to.holders} h WHERE h.name = $1 AND ${lives}`),
+    terminate: statement(
+      `SELECT pg_terminate_backend(h.pid) FROM ${to.holders} h WHERE h.name = $1 AND h.attempt = $2 AND ${lives}`,
+    ),
+    cancel: statement('SELECT pg_cancel_backend($1)'),
+    isThere: statement('SELECT 1 FROM pg_stat_activity WHERE pid = $1'),
+  }
+}

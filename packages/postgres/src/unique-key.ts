@@ -1,0 +1,171 @@
+import type {
+  AcquireRequest,
+  Adapter,
+  AdapterHost,
+  Busy,
+  Capabilities,
+  Grant,
+  PushedGrant,
+} from '@locks/core'
+import { readHolder, writeHolder } from './holder.ts'
+import { Line } from './line.ts'
+import { Listener } from './listener.ts'
+import type { Settings } from './options.ts'
+import { runnerFor } from './runner.ts'
+import { uniqueKeyStatements } from './sql.ts'
+import { Waits } from './waits.ts'
+
+/** However long a holder may stay: a waiter looks for itself this often, which also keeps the clocks compared. */
+const SAFETY_POLL_MS = 30_000
+
+/** How often a waiter looks for itself while it cannot listen. */
+const DEAF_POLL_MS = 1_000
+
+export interface UniqueKeyCapabilities extends Capabilities {
+  readonly kind: 'lease'
+  readonly fencing: 'durable'
+  readonly handover: true
+  readonly lockDelay: true
+}
+
+const handingOver: UniqueKeyCapabilities = {
+  scope: 'cluster',
+  kind: 'lease',
+  fencing: 'durable',
+  wait: 'handoff',
+  fairness: 'fifo',
+  handover: true,
+  lockDelay: true,
+  modes: ['exclusive'],
+  minTtlMs: 100,
+  maxNameBytes: 1024,
+}
+const polling: UniqueKeyCapabilities = { ...handingOver, wait: 'poll', fairness: 'none' }
+
+export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Adapter<UniqueKeyCapabilities> {
+  const sql = uniqueKeyStatements(settings.place)
+  const runner = runnerFor(settings, clock)
+  const waits = new Waits(clock)
+  /** Given up here, but perhaps not there. */
+  const abandoned = new Map<string, AcquireRequest>()
+  /** The last exchange on both clocks: the server read its own at our `localMs` or later. */
+  let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
+
+  const listener = new Listener(() => Line.open(settings.config), {
+    granted(attemptId, fence, ttlMs, storeMs) {
+      const grantOf = ({ name }: AcquireRequest): PushedGrant | undefined =>
+        exchange && {
+          name,
+          attemptId,
+          fence,
+          ttlMs,
+          grantedAt: exchange.localMs + (storeMs - exchange.storeMs),
+        }
+      const request = abandoned.get(attemptId)
+      // Its withdrawal had failed. If this one does too, the claim runs out by itself.
+      if (!waits.granted(attemptId, grantOf) && request !== undefined)
+        withdraw(request).catch(() => undefined)
+    },
+    next: (attemptId, claimMs) => waits.hurry(attemptId, claimMs),
+    deaf: () => waits.wakeAll(),
+  })
+
+  async function ask(request: AcquireRequest, listenerKey: string | null): Promise<Grant | Busy> {
+    const { name, attemptId, ttlMs, lockDelayMs } = request
+    const values = [
+      Buffer.from(name),
+      attemptId,
+      writeHolder(request),
+      ttlMs,
+      lockDelayMs,
+      settings.claimTtlMs,
+    ]
+    const localMs = clock.now()
+    const [row = []] = await runner.run(sql.attempt, [...values, listenerKey])
+    const [granted, fence, holder, since, remaining, storeMs, first] = row
+    exchange = { localMs, storeMs: Number(storeMs) }
+    if (granted === 't') {
+      waits.forget(attemptId)
+      return { name, attemptId, fence: BigInt(fence ?? 0), ttlMs }
+    }
+    const by = readHolder(holder, fence, since)
+    // The first in line looks after an end that nobody tells of; those behind it, after the first in line.
+    const remainingMs = Math.max(1, Math.ceil(Number(remaining)))
+    const retryInMs = Math.min(SAFETY_POLL_MS, first === 'f' ? Math.max(remainingMs, ttlMs) : remainingMs)
+    return { busy: true, retryInMs, ...(by && { holder: by }) }
+  }
+
+  async function attempt(request: AcquireRequest): Promise<Grant | Busy> {
+    if (!request.willWait || !settings.listen) return ask(request, null)
+    if (!listener.ready) {
+      const answer = await ask(request, null)
+      if ('fence' in answer) return answer
+      try {
+        await listener.key()
+      } catch {
+        // The server answers, but has no connection to spare for listening: better slowly than not at all.
+        return { ...answer, retryInMs: Math.min(answer.retryInMs ?? DEAF_POLL_MS, DEAF_POLL_MS) }
+      }
+    }
+    waits.expect(request)
+    return ask(request, await listener.key())
+  }
+
+  async function withdraw(request: AcquireRequest): Promise<void> {
+    const { name, attemptId } = request
+    waits.forget(attemptId)
+    abandoned.set(attemptId, request)
+    await runner.run(sql.withdraw, [Buffer.from(name), attemptId])
+    abandoned.delete(attemptId)
+  }
+
+  return {
+    capabilities: settings.listen ? handingOver : polling,
+    attempt,
+    withdraw,
+
+    ...(settings.listen && {
+      wait: (request, maxMs, signal) => waits.until(request.attemptId, maxMs, signal),
+    }),
+
+    async renew(renewals) {
+      const columns = [
+        renewals.map(({ grant }) => Buffer.from(grant.name)),
+        renewals.map(({ grant }) => grant.attemptId),
+        renewals.map(({ ttlMs }) => ttlMs),
+        renewals.map(({ lockDelayMs }) => lockDelayMs),
+      ]
+      const rows = await runner.run(sql.renew, columns)
+      const renewed = new Set(rows.map(([attemptId]) => attemptId))
+      return renewals.map(({ grant }) => (renewed.has(grant.attemptId) ? 'renewed' : 'lost'))
+    },
+
+    async release({ name, attemptId }) {
+      const [[outcome] = []] = await runner.run(sql.release, [Buffer.from(name), attemptId])
+      return outcome === 'not-held' ? 'not-held' : 'released'
+    },
+
+    async adopt(from, request) {
+      const { name, attemptId, ttlMs, lockDelayMs } = request
+      // The text of a lease comes from outside; no attempt of ours has a NUL, which the server would refuse.
+      if (from.attemptId.includes('\0')) return 'lost'
+      const values = [Buffer.from(name), from.attemptId, attemptId, writeHolder(request), ttlMs, lockDelayMs]
+      const [[fence] = []] = await runner.run(sql.adopt, values)
+      return fence === null || fence === undefined ? 'lost' : { name, attemptId, fence: BigInt(fence), ttlMs }
+    },
+
+    async inspect(name) {
+      const [row = []] = await runner.run(sql.inspect, [Buffer.from(name)])
+      const [fence, holder, since, remaining, waiters] = row
+      const by = readHolder(holder, fence, since)
+      const queue = { waiters: Number(waiters ?? 0) }
+      if (by === undefined) return { name, held: false, ...queue }
+      return { name, held: true, holder: by, remainingMs: Math.max(0, Number(remaining)), ...queue }
+    },
+
+    async close() {
+      waits.wakeAll()
+      await Promise.all([listener.close(), runner.close()])
+    },
+  }
+}

@@ -1,0 +1,107 @@
+import { startChild } from '@locks/core/conformance'
+import { fork } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { Client } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { connect, contended, open, startServer } from './setup.ts'
+
+const server = await startServer({ max_connections: 600, shared_preload_libraries: 'pg_stat_statements' })
+const processes = 4
+
+/** How many statements clients have sent so far, our own counting aside. */
+async function counter(): Promise<() => Promise<number>> {
+  const control: Client = await connect(server)
+  await control.query('CREATE EXTENSION IF NOT EXISTS pg_stat_statements')
+  const text = `SELECT coalesce(sum(calls), 0)::int AS calls FROM pg_stat_statements
+    WHERE query NOT LIKE '%pg_stat_statements%' AND query NOT LIKE 'LISTEN%' AND query NOT LIKE '%pg_advisory_lock(%'`
+  return async () => (await control.query<{ calls: number }>(text)).rows[0]?.calls ?? NaN
+}
+
+async function tell(child: ChildProcess, message: string): Promise<void> {
+  const answer = once(child, 'message')
+  child.send(message)
+  await answer
+}
+
+test.each([10, 50, 200])(
+  'a contended cycle costs two statements, with %i waiters',
+  async (waiters) => {
+    const calls = await counter()
+    const lock = `crowd:${waiters}`
+    const cycles = Math.max(2, Math.ceil(200 / waiters))
+    const children = Array.from({ length: processes }, (_, n) => {
+      const clients = Math.floor(waiters / processes) + (n < waiters % processes ? 1 : 0)
+      const args = [server.url, String(clients), String(cycles), lock]
+      const child = fork(join(import.meta.dirname, 'waiters.fixture.mjs'), args, { execArgv: [] })
+      onTestFinished(() => void child.kill('SIGKILL'))
+      return child
+    })
+    const holder = open({ url: server.url })
+    const lease = await holder.lock(lock).acquire()
+    await Promise.all(children.map((child) => tell(child, 'wait')))
+
+    const quietFrom = await calls()
+    const quietMs = 3_000
+    await new Promise((resolve) => setTimeout(resolve, quietMs))
+    const quiet = (await calls()) - quietFrom
+    // The holder renews every 10 s at most; waiters look for themselves every 30 s.
+    expect(quiet / processes / (quietMs / 1_000)).toBeLessThan(1)
+
+    const before = await calls()
+    await lease.release()
+    await Promise.all(children.map((child) => tell(child, 'end')))
+    // Their first tries were made before; the release that started it all is ours.
+    const perCycle = ((await calls()) - before + waiters) / (waiters * cycles + 1)
+    console.log(
+      `${waiters} waiters in ${processes} processes: ${perCycle.toFixed(2)} statements per cycle, ${quiet} in ${quietMs} ms of waiting`,
+    )
+    expect(perCycle).toBeLessThanOrEqual(2.2)
+  },
+  scaled(120_000),
+)
+
+test('killed waiters cost nothing, a stopped one no more than its claim', async () => {
+  const claimTtlMs = scaled(1_000)
+  const config = { adapter: '@locks/postgres', url: server.url, claimTtlMs }
+  const holder = open({ url: server.url })
+  const lease = await holder.lock('dead').acquire()
+  const control = await connect(server)
+  const queued = async (): Promise<number> => {
+    const text = "SELECT count(*)::int AS n FROM locks_waiters WHERE name = 'dead'"
+    return (await control.query<{ n: number }>(text)).rows[0]?.n ?? NaN
+  }
+  const children = []
+  for (let n = 0; n < 4; n += 1) {
+    const child = await startChild()
+    onTestFinished(() => child.kill())
+    await child.call('open', { config, options: {} })
+    void child.call('acquire', { lock: 'dead', options: { waitMs: 60_000 } }).catch(() => undefined)
+    await eventually('it waits', async () => (await queued()) === n + 1)
+    children.push(child)
+  }
+  const last = open({ url: server.url })
+  const waits = contended(last, 'dead')
+  const turn = last.lock('dead').acquire({ waitMs: scaled(30_000) })
+  await waits
+  const [first, ...others] = children
+  first?.pause()
+  await Promise.all(others.map((child) => child.kill()))
+  // The server learns of it when it next looks at their sockets.
+  const text = "SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory'"
+  await eventually('the dead are gone', async () => {
+    const { rows } = await control.query<{ n: number }>(text)
+    return (rows[0]?.n ?? NaN) <= 2
+  })
+  const releasedAt = performance.now()
+  await lease.release()
+  const next = await turn
+  const tookMs = performance.now() - releasedAt
+  console.log(
+    `one stopped and three killed waiters ahead: ${Math.round(tookMs)} ms, the claim is ${claimTtlMs}`,
+  )
+  expect(tookMs).toBeLessThan(claimTtlMs + scaled(250))
+  expect(next.fence).toBe(lease.fence + 2n)
+})

@@ -1,0 +1,168 @@
+import { isLockError } from '@locks/core'
+import { startFaultProxy } from '@locks/core/conformance'
+import { Client } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { bare, connect, contended, lossOf, never, open, startServer } from './setup.ts'
+
+// Settings that would end an innocent holder or waiter: the adapter has its own.
+const server = await startServer({
+  max_connections: 60,
+  idle_in_transaction_session_timeout: 400,
+  lock_timeout: 100,
+  statement_timeout: 2_000,
+})
+const row = { url: server.url, strategy: 'row', sessionTtlMs: scaled(3_000) }
+
+const backendOf = 'SELECT pid FROM locks_holders WHERE name = $1'
+
+async function pidOf(control: Client, lock: string): Promise<number> {
+  const { rows } = await control.query<{ pid: number }>(backendOf, [Buffer.from(lock)])
+  return rows[0]?.pid ?? NaN
+}
+
+test('trap 1: the connection of a holder is terminated: it is lost, and its successor has the lock', async () => {
+  const control = await connect(server)
+  const [holder, next] = [open(row), open(row)]
+  const took: number[] = []
+  for (let round = 0; round < 5; round += 1) {
+    const lock = `trap-1:${round}`
+    const lease = await holder.lock(lock).acquire()
+    const lost = lossOf(lease)
+    const waits = contended(next, lock)
+    const turn = next.lock(lock).acquire({ waitMs: 10_000 })
+    await waits
+    const pid = await pidOf(control, lock)
+    const start = performance.now()
+    await control.query('SELECT pg_terminate_backend($1)', [pid])
+    const successor = await turn
+    took.push(performance.now() - start)
+    await lost
+    expect(lease.state).toBe('lost')
+    expect(successor.fence).toBeGreaterThan(lease.fence)
+    await successor.release()
+  }
+  // The usual case, not the unluckiest on a busy machine.
+  expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(scaled(150))
+})
+
+test('trap 2: one backend killed ends every session, and so every hold', async () => {
+  const control = await connect(server)
+  const [one, two] = [open(row), open(row)]
+  const [a, b] = [await one.lock('trap-2:a').acquire(), await two.lock('trap-2:b').acquire()]
+  const losses = [lossOf(a), lossOf(b)]
+  await server.signal(await pidOf(control, 'trap-2:a'), 'SIGKILL')
+  await Promise.all(losses)
+  expect([a.state, b.state]).toEqual(['lost', 'lost'])
+  const again = await two.lock('trap-2:a').acquire({ waitMs: 20_000 })
+  expect(again.fence).toBeGreaterThan(a.fence)
+})
+
+test("trap 3: the server's idle killer does not end a holder that shows signs of life", async () => {
+  const locks = open(row)
+  const lease = await locks.lock('trap-3').acquire()
+  const periods = scaled(3_000)
+  await new Promise((resolve) => setTimeout(resolve, periods))
+  lease.assertHeld()
+  await lease.release()
+})
+
+test('trap 3: a connection that is gone unnoticed is found out by the next probe', async () => {
+  const proxy = await startFaultProxy({ host: server.host, port: server.port })
+  onTestFinished(() => proxy.close())
+  const control = await connect(server)
+  const url = `postgres://postgres@${proxy.host}:${proxy.port}/postgres`
+  const locks = open({ ...row, url })
+  const lease = await locks.lock('trap-3:silent').acquire()
+  const lost = lossOf(lease)
+  // The news of the end never arrives, nor does anything else.
+  proxy.blackhole('replies')
+  await control.query('SELECT pg_terminate_backend($1)', [await pidOf(control, 'trap-3:silent')])
+  const endedAt = performance.now()
+  expect((await lost) - endedAt).toBeLessThan(row.sessionTtlMs)
+  proxy.pass()
+})
+
+test('trap 3: a connection that is killed is noticed within a third of the ttl', async () => {
+  const control = await connect(server)
+  const locks = open(row)
+  const lease = await locks.lock('trap-3:killed').acquire()
+  const lost = lossOf(lease)
+  const killedAt = performance.now()
+  await control.query('SELECT pg_terminate_backend($1)', [await pidOf(control, 'trap-3:killed')])
+  expect((await lost) - killedAt).toBeLessThan(row.sessionTtlMs / 3)
+})
+
+test("trap 4: the server's lock_timeout and statement_timeout do not end a wait", async () => {
+  const [holder, waiter] = [open(row), open(row)]
+  const lease = await holder.lock('trap-4').acquire()
+  const waits = contended(waiter, 'trap-4')
+  const turn = waiter.lock('trap-4').acquire({ waitMs: scaled(20_000) })
+  await waits
+  const attemptsLater = new Promise((resolve) => setTimeout(resolve, 2_500))
+  await attemptsLater
+  await lease.release()
+  expect((await turn).fence).toBe(lease.fence + 1n)
+})
+
+test('trap 4: a wait whose time is over as the grant lands leaves nothing behind', async () => {
+  const [holder, waiter] = [bare(row), bare(row)]
+  for (let round = 0; round < 30; round += 1) {
+    const lock = `trap-4:${round}`
+    const held = await holder.take(holder.request(lock))
+    const request = waiter.request(lock, { willWait: true })
+    await waiter.adapter.attempt(request)
+    const waiting = waiter.adapter.wait?.(request, 1 + (round % 5), never)
+    const released = holder.adapter.release(held)
+    await Promise.all([waiting, released])
+    await waiter.adapter.withdraw(request)
+    const next = await holder.take(holder.request(lock))
+    await holder.adapter.release(next)
+  }
+})
+
+test('trap 7: too many connections is an outage to newcomers, and no matter to holders', async () => {
+  const locks = open({ ...row, poolSize: 1 }, { storeTimeoutMs: scaled(1_000) })
+  const lease = await locks.lock('trap-7').acquire()
+  const crowd: Client[] = []
+  for (;;) {
+    const client = new Client({ connectionString: server.url })
+    client.on('error', () => undefined)
+    try {
+      await client.connect()
+      crowd.push(client)
+    } catch {
+      break
+    }
+  }
+  const newcomer = open(row, { storeTimeoutMs: scaled(500) })
+  const refused = await newcomer
+    .lock('trap-7:new')
+    .tryAcquire()
+    .catch((error: unknown) => error)
+  expect(isLockError(refused, 'LOCK_UNAVAILABLE')).toBe(true)
+  await lease.extend()
+  lease.assertHeld()
+  await lease.release()
+  await Promise.all(crowd.map((client) => client.end()))
+  await eventually('connections are to be had', async () => {
+    await newcomer.with('trap-7:new', () => undefined)
+    return true
+  })
+})
+
+test('trap 8: a holder that is dead behind a live proxy is ended by the server after its ttl', async () => {
+  const proxy = await startFaultProxy({ host: server.host, port: server.port })
+  onTestFinished(() => proxy.close())
+  const dead = bare({ ...row, url: `postgres://postgres@${proxy.host}:${proxy.port}/postgres` })
+  const held = await dead.take(dead.request('trap-8'))
+  proxy.blackhole()
+  const start = performance.now()
+  const next = await open(row)
+    .lock('trap-8')
+    .acquire({ waitMs: row.sessionTtlMs * 3 })
+  expect(performance.now() - start).toBeLessThan(row.sessionTtlMs + scaled(1_000))
+  expect(next.fence).toBeGreaterThan(held.fence)
+  await next.release()
+  proxy.pass()
+})

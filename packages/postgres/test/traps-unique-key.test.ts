@@ -1,0 +1,153 @@
+import { createLocks } from '@locks/core'
+import { fromConfig, postgres } from '@locks/postgres'
+import { Pool } from 'pg'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { bare, connect, contended, open, startServer } from './setup.ts'
+
+const server = await startServer({ max_connections: 60 })
+const uniqueKey = { url: server.url, strategy: 'unique-key' }
+const row = { url: server.url, strategy: 'row' }
+
+test('trap 2: leases in a table outlive the crash of a backend', async () => {
+  const control = await connect(server)
+  const locks = open(uniqueKey)
+  const lease = await locks.lock('trap-2').acquire()
+  const { rows } = await control.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  await server.signal(rows[0]?.pid ?? NaN, 'SIGKILL')
+  const other = open(uniqueKey)
+  await expect(other.lock('trap-2').acquire({ waitMs: scaled(3_000) })).rejects.toMatchObject({
+    code: 'LOCK_TIMEOUT',
+  })
+  await lease.extend()
+  await lease.release()
+  await (await other.lock('trap-2').acquire()).release()
+})
+
+test.each(['40001', '40P01', '23505', '55P03'])(
+  'trap 5: %s is tried again, and no matter to the caller',
+  async (code) => {
+    const control = await connect(server)
+    // Fails every statement that grants a lock of this name, but for each third: sequences do not roll back.
+    await control.query(`CREATE SEQUENCE fails_${code};
+CREATE FUNCTION fail_${code}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF nextval('fails_${code}') % 3 <> 0 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '${code}'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER fail_${code} BEFORE INSERT OR UPDATE ON locks FOR EACH ROW
+  WHEN (NEW.name = 'trap-5:${code}' AND NEW.attempt IS NOT NULL) EXECUTE FUNCTION fail_${code}()`)
+    const locks = open(uniqueKey)
+    for (let n = 0; n < 5; n += 1) {
+      const lease = await locks.lock(`trap-5:${code}`).tryAcquire()
+      expect(lease).not.toBeNull()
+      await lease?.release()
+    }
+    await control.query(`DROP TRIGGER fail_${code} ON locks`)
+  },
+)
+
+describe.each([uniqueKey, row])('$strategy', (config) => {
+  test(
+    'trap 9: two clients on a missing row, a thousand times: one wins, nothing else reaches them',
+    async () => {
+      const [a, b] = [bare(config), bare(config)]
+      for (let round = 0; round < 1_000; round += 1) {
+        const lock = `trap-9:${round}`
+        const answers = await Promise.all([
+          a.adapter.attempt(a.request(lock)),
+          b.adapter.attempt(b.request(lock)),
+        ])
+        const [won, ...more] = answers.filter((answer) => 'fence' in answer)
+        expect(more).toEqual([])
+        expect(won?.fence).toBe(1n)
+        if (won !== undefined)
+          expect(await (answers[0] === won ? a : b).adapter.release(won)).toBe('released')
+      }
+    },
+    scaled(60_000),
+  )
+
+  test("trap 10: the program's own open transaction on its own pool is never touched", async () => {
+    const pool = new Pool({ connectionString: server.url, max: 2 })
+    onTestFinished(() => pool.end())
+    const own = await pool.connect()
+    await own.query('CREATE TABLE IF NOT EXISTS mine (n int)')
+    await own.query('BEGIN')
+    await own.query('INSERT INTO mine VALUES (1)')
+    const xid = async (): Promise<unknown> => (await own.query('SELECT txid_current() AS xid')).rows
+    const before = await xid()
+    const locks = createLocks(fromConfig({ pool, strategy: config.strategy }))
+    onTestFinished(() => locks.close())
+    for (let n = 0; n < 5; n += 1) await locks.with(`trap-10:${config.strategy}`, () => undefined)
+    expect(await xid()).toEqual(before)
+    await own.query('ROLLBACK')
+    expect((await own.query('SELECT * FROM mine')).rows).toEqual([])
+    own.release()
+  })
+
+  test('trap 11: a pool of one connection does not deadlock on itself', async () => {
+    const pool = new Pool({ connectionString: server.url, max: 1 })
+    onTestFinished(() => pool.end())
+    const [holder, waiter] = [1, 2].map(() => {
+      const locks = createLocks(fromConfig({ pool, strategy: config.strategy }), { ttlMs: scaled(1_000) })
+      onTestFinished(() => locks.close())
+      return locks
+    })
+    if (holder === undefined || waiter === undefined) throw new Error('no clients')
+    const lock = `trap-11:${config.strategy}`
+    const lease = await holder.lock(lock).acquire()
+    const waits = contended(waiter, lock)
+    const turns = Array.from({ length: 5 }, () =>
+      waiter.with(lock, { waitMs: scaled(20_000) }, () => undefined),
+    )
+    await waits
+    await lease.extend()
+    await holder.with(`${lock}:other`, () => undefined)
+    await lease.release()
+    await Promise.all(turns)
+    expect(pool.totalCount).toBe(1)
+  })
+})
+
+test('a listening connection that is ended is opened again, and the wait goes on', async () => {
+  const control = await connect(server)
+  const [holder, waiter] = [open(uniqueKey), open(uniqueKey)]
+  const lease = await holder.lock('deaf').acquire()
+  const waits = contended(waiter, 'deaf')
+  const turn = waiter.lock('deaf').acquire({ waitMs: scaled(10_000) })
+  await waits
+  await control.query(`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+    AND objid IN (SELECT (listener & 4294967295)::oid FROM locks_waiters)`)
+  await lease.release()
+  expect((await turn).fence).toBe(lease.fence + 1n)
+})
+
+test('without LISTEN waiters poll, and capabilities say so', async () => {
+  const config = { url: `${server.url}?listen=false` }
+  const [holder, waiter] = [open(config), open(config)]
+  expect(holder.capabilities).toMatchObject({ wait: 'poll', fairness: 'none' })
+  const lease = await holder.lock('polled').acquire()
+  const waits = contended(waiter, 'polled')
+  const turn = waiter.lock('polled').acquire({ waitMs: scaled(10_000) })
+  await waits
+  await lease.release()
+  await (await turn).release()
+})
+
+test('fences are durable whatever the server thinks of synchronous_commit', async () => {
+  const control = await connect(server)
+  await control.query('ALTER ROLE postgres SET synchronous_commit = off')
+  const locks = createLocks(postgres({ url: server.url }))
+  onTestFinished(() => locks.close())
+  const fences: bigint[] = []
+  for (let round = 0; round < 3; round += 1) {
+    for (let n = 0; n < 20; n += 1)
+      await locks.with('durable', { waitMs: scaled(20_000) }, ({ fence }) => void fences.push(fence))
+    await server.restart({ hard: true })
+  }
+  await locks.with('durable', { waitMs: scaled(20_000) }, ({ fence }) => void fences.push(fence))
+  expect(fences).toEqual(fences.toSorted((a, b) => (a < b ? -1 : 1)))
+  expect(new Set(fences).size).toBe(fences.length)
+  const again = await connect(server)
+  await again.query('ALTER ROLE postgres RESET synchronous_commit')
+})

@@ -1,0 +1,141 @@
+import { LockError } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant } from '@locks/core'
+import { Connection } from './connection.ts'
+import type { RedisSettings } from './options.ts'
+import { checkServer } from './server-check.ts'
+import type { Refusal } from './store.ts'
+import { Store } from './store.ts'
+import { Waiting } from './waiting.ts'
+
+export const capabilities = {
+  scope: 'cluster',
+  kind: 'lease',
+  fencing: 'clock-assisted',
+  wait: 'handoff',
+  fairness: 'fifo',
+  handover: true,
+  lockDelay: true,
+  modes: ['exclusive'],
+  minTtlMs: 50,
+  maxNameBytes: 1024,
+} as const
+
+export type RedisCapabilities = typeof capabilities
+
+/** Whoever waits asks at least this often, whatever the holder's ttl: the queue forgets who never does. */
+const MAX_POLL_MS = 30_000
+
+/** Where grants cannot be heard. */
+const DEAF_POLL_MS = 500
+
+/** The first in the queue looks when the lease should be over, those behind it a little later each. */
+const POLL_STEP_MS = 50
+const POLL_STEPS = 40
+
+export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapter<RedisCapabilities> {
+  const connection = new Connection(settings)
+  const store = new Store(connection, settings.claimTtlMs)
+  const waiting = new Waiting(connection, store, host)
+  const { waitForReplicas, waitForReplicasMs } = settings
+  let checked = false
+  let checking: Promise<void> | undefined
+
+  /** Once; a failure lets the next attempt look again. */
+  async function check(): Promise<void> {
+    checking ??= checkServer(connection, settings)
+    try {
+      await checking
+      checked = true
+    } finally {
+      checking = undefined
+    }
+  }
+
+  function ask(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+    return waitForReplicas === 0 ? store.attempt(request, enqueue) : askReplicas(request, enqueue)
+  }
+
+  async function askReplicas(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+    const { name, attemptId } = request
+    const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
+    const { answer, replicas } = outcome
+    if (typeof answer === 'object' || (replicas ?? -1) >= waitForReplicas) return answer
+    await store.free(name, attemptId, request)
+    const reached = replicas ?? 'an unknown number'
+    throw new LockError(
+      'LOCK_UNAVAILABLE',
+      `${reached} of ${waitForReplicas} replicas confirmed the grant within ${waitForReplicasMs} ms`,
+    )
+  }
+
+  function attempt(request: AcquireRequest, mayListen = true): Promise<Grant | Busy> {
+    const enqueue = request.willWait && waiting.expect(request)
+    const sentAt = host.clock.now()
+    return ask(request, enqueue).then((answer) =>
+      typeof answer === 'bigint'
+        ? granted(request, enqueue, answer)
+        : refused(request, sentAt, answer, mayListen && request.willWait && !enqueue),
+    )
+  }
+
+  function granted(request: AcquireRequest, enqueued: boolean, fence: bigint): Grant {
+    if (enqueued) waiting.granted(request)
+    const { name, attemptId, ttlMs } = request
+    return { name, attemptId, fence, ttlMs }
+  }
+
+  async function refused(
+    request: AcquireRequest,
+    sentAt: number,
+    refusal: Refusal,
+    mayListen: boolean,
+  ): Promise<Grant | Busy> {
+    waiting.exchanged(request, sentAt, refusal)
+    // Only who is known to listen may queue: a grant that nobody hears is for the dead.
+    if (mayListen && (await waiting.listen(request))) return attempt(request, false)
+    return busy(refusal)
+  }
+
+  function busy({ holder, leftMs, place }: Refusal): Busy {
+    const soon = leftMs + 1 + Math.min(Math.max(place, 0), POLL_STEPS) * POLL_STEP_MS
+    const retryInMs = Math.min(soon, place < 0 ? DEAF_POLL_MS : MAX_POLL_MS)
+    return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
+  }
+
+  return {
+    capabilities,
+
+    attempt: (request) => (checked ? attempt(request) : check().then(() => attempt(request))),
+
+    async wait(request, maxMs, signal) {
+      const pushed = await waiting.wait(request, maxMs, signal)
+      // That the replicas have it too, only another attempt can tell.
+      return waitForReplicas > 0 ? undefined : pushed
+    },
+
+    async withdraw(request) {
+      waiting.forget(request)
+      await store.free(request.name, request.attemptId, request)
+    },
+
+    renew: (renewals) => store.renew(renewals),
+
+    release({ name, attemptId }) {
+      waiting.over(attemptId)
+      return store.free(name, attemptId)
+    },
+
+    adopt: (from, request) => store.adopt(from, request),
+
+    async inspect(name) {
+      const { holder, leftMs, waiters } = await store.look(name)
+      if (holder === undefined) return { name, held: false, waiters }
+      return { name, held: true, holder, remainingMs: leftMs, waiters }
+    },
+
+    async close() {
+      waiting.close()
+      connection.close()
+    },
+  }
+}

@@ -1,0 +1,204 @@
+import { Cluster, Command, Redis } from 'ioredis'
+import { codeOf, redactor, unavailable } from './errors.ts'
+import type { Redact } from './errors.ts'
+import type { RedisSettings } from './options.ts'
+import type { Script } from './scripts.ts'
+
+/** For connections of our own: found broken within seconds, and tried again soon. */
+export const ownOptions = {
+  lazyConnect: true,
+  connectTimeout: 3_000,
+  keepAlive: 10_000,
+  maxRetriesPerRequest: 2,
+  retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 10), 1_000),
+  // After a failover the old primary still answers, but only reads.
+  reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
+} as const
+
+/** How often silent connections are looked for. */
+const SILENCE_MS = 3_000
+
+/** How a client and a Cluster tell of a lost connection. */
+const BREAKS = ['close', '-node'] as const
+
+type Argument = string | number
+
+/** The commands of one client: how scripts get to the server that keeps a lock, and back. */
+export class Connection {
+  readonly client: Redis | Cluster
+  readonly prefix: string
+  readonly redact: Redact
+  readonly #owned: boolean
+  /** Writes of one turn of the event loop leave together. */
+  #corked = false
+  #lastError: unknown
+  #breaks = 0
+  #watchdog: NodeJS.Timeout | undefined
+  /** What each connection was waiting for at the last look. */
+  readonly #awaited = new WeakMap<Redis, unknown>()
+  readonly #onBreak = (): void => void (this.#breaks += 1)
+
+  constructor(settings: RedisSettings) {
+    const { client } = settings
+    this.#owned = client === undefined || settings.waitForReplicas > 0
+    this.client = client === undefined ? open(settings) : this.#owned ? copyOf(client) : client
+    const { options } = this.client
+    this.prefix = `${options.keyPrefix ?? ''}${settings.prefix}`
+    const node = 'redisOptions' in options ? (options.redisOptions ?? {}) : options
+    const sentinel = 'sentinelPassword' in node ? node.sentinelPassword : undefined
+    this.redact = redactor(['password' in node ? node.password : undefined, sentinel])
+    if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
+    if (this.#owned) loosen(this.client)
+    for (const event of BREAKS) this.client.on(event, this.#onBreak)
+  }
+
+  /** Changes whenever a connection broke: ioredis may then have sent again what had been executed already. */
+  get breaks(): number {
+    return this.#breaks
+  }
+
+  get cluster(): boolean {
+    return this.client instanceof Cluster || this.client.isCluster
+  }
+
+  /** Calls a script by its hash, or by its text where the server does not know it (any more). */
+  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
+    return this.#runOn(this.client, script, keys, args)
+  }
+
+  /**
+   * Calls a script, and answers how many replicas have what it wrote. Undefined when the connection
+   * broke in between: WAIT speaks of what its own connection wrote, and of nothing else.
+   */
+  async runAndWait(
+    script: Script,
+    keys: readonly string[],
+    args: readonly Argument[],
+    replicas: number,
+    timeoutMs: number,
+  ): Promise<{ readonly reply: unknown; readonly replicas: number | undefined }> {
+    const node = this.nodeOf(keys[0] ?? '') ?? this.client
+    let broken = false
+    const onClose = (): void => void (broken = true)
+    node.on('close', onClose)
+    try {
+      const replied = this.#runOn(node, script, keys, args)
+      // A NOSCRIPT would let WAIT overtake the script.
+      const reply = await replied
+      const count = await this.#send(node, 'wait', [replicas, timeoutMs])
+      return { reply, replicas: broken || typeof count !== 'number' ? undefined : count }
+    } catch (error) {
+      throw unavailable(error, this.redact, this.#lastError)
+    } finally {
+      node.off('close', onClose)
+    }
+  }
+
+  /** `INFO` of every primary in reach. */
+  async info(): Promise<readonly string[]> {
+    const { client } = this
+    try {
+      // A Cluster knows its nodes once it has answered something.
+      const first = String(await this.#send(client, 'info', []))
+      if (!(client instanceof Cluster)) return [first]
+      return await Promise.all(
+        client.nodes('master').map(async (node) => String(await this.#send(node, 'info', []))),
+      )
+    } catch (error) {
+      throw unavailable(error, this.redact, this.#lastError)
+    }
+  }
+
+  /** On a Cluster, the connection to the primary that has the key at present. */
+  nodeOf(key: string): Redis | undefined {
+    const { client } = this
+    if (!(client instanceof Cluster)) return undefined
+    const owner = client.slots[slotOf(key)]?.[0]
+    return client.nodes('master').find(({ options }) => `${options.host}:${options.port}` === owner)
+  }
+
+  close(): void {
+    clearInterval(this.#watchdog)
+    for (const event of BREAKS) this.client.off(event, this.#onBreak)
+    if (this.#owned) this.client.disconnect()
+  }
+
+  // No async functions on the way of every command: each would be another promise or two.
+  #runOn(
+    client: Redis | Cluster,
+    { sha, text }: Script,
+    keys: readonly string[],
+    args: readonly Argument[],
+  ): Promise<unknown> {
+    return this.#send(client, 'evalsha', [sha, keys.length, ...keys, ...args]).then(
+      undefined,
+      (error: unknown) => {
+        if (codeOf(error) !== 'NOSCRIPT') throw unavailable(error, this.redact, this.#lastError)
+        return this.#send(client, 'eval', [text, keys.length, ...keys, ...args]).catch((again: unknown) => {
+          throw unavailable(again, this.redact, this.#lastError)
+        })
+      },
+    )
+  }
+
+  /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */
+  #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
+    const command = new Command(name, args, { replyEncoding: 'utf8' })
+    if (this.#owned && this.#watchdog === undefined) this.#watch()
+    this.#cork(client)
+    client.sendCommand(command)
+    return command.promise
+  }
+
+  /**
+   * A connection that has owed the same answer at two looks in a row is taken for dead: without this a
+   * half-open one would stay for a quarter of an hour. No command pays for it.
+   */
+  #watch(): void {
+    this.#watchdog = setInterval(() => {
+      const { client } = this
+      for (const one of client instanceof Cluster ? client.nodes('all') : [client]) {
+        const first = one.status === 'ready' ? one.commandQueue.peekFront() : undefined
+        if (first !== undefined && this.#awaited.get(one) === first) one.disconnect(true)
+        this.#awaited.set(one, first)
+      }
+    }, SILENCE_MS).unref()
+  }
+
+  #cork(client: Redis | Cluster): void {
+    // The first of them goes at once: who sends one command after the other loses nothing.
+    if (this.#corked || !this.#owned || !(client instanceof Redis) || client.commandQueue.length === 0) return
+    const { stream } = client
+    if (stream === undefined || client.status !== 'ready') return
+    this.#corked = true
+    stream.cork()
+    process.nextTick(() => {
+      this.#corked = false
+      stream.uncork()
+    })
+  }
+}
+
+/** Lets the process end although the connection is open: core keeps it alive while somebody waits. */
+export function loosen(client: Redis | Cluster): void {
+  if (client instanceof Cluster) client.on('+node', loosen)
+  else client.on('connect', () => void client.stream.unref())
+}
+
+export function slotOf(key: string): number {
+  return Number(new Command('get', [key]).getSlot())
+}
+
+function open({ connection, cluster }: RedisSettings): Redis | Cluster {
+  const forced = { lazyConnect: true, replyMapping: 'legacy' } as const
+  if (cluster === undefined) return new Redis({ ...ownOptions, ...connection, ...forced })
+  return new Cluster([...cluster.nodes], {
+    ...cluster.options,
+    lazyConnect: true,
+    redisOptions: { ...ownOptions, ...cluster.options?.redisOptions, ...forced },
+  })
+}
+
+function copyOf(client: Redis | Cluster): Redis | Cluster {
+  return client instanceof Cluster ? client.duplicate() : client.duplicate({ lazyConnect: true })
+}

@@ -1,0 +1,44 @@
+import { LockError } from '@locks/core'
+
+/** What went wrong, without what ioredis hangs on its errors: the arguments of a command, a password among them. */
+class RedisFailure extends Error {
+  override readonly name: string = 'RedisFailure'
+  /** Redis' own (`OOM`, `READONLY`), the system's (`ECONNREFUSED`), or the name of ioredis' error. */
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** Hides what must not be shown. */
+export type Redact = (text: string) => string
+
+export function redactor(secrets: readonly unknown[]): Redact {
+  const hidden = secrets.filter((secret) => typeof secret === 'string').filter((secret) => secret !== '')
+  return (text) => hidden.reduce((shown, secret) => shown.replaceAll(secret, '***'), text)
+}
+
+/** The code that a failure of ioredis stands for. A reply's first word is its code, by the protocol. */
+export function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'UNKNOWN'
+  if ('code' in error && typeof error.code === 'string') return error.code
+  if (error.name === 'ReplyError') return /^[A-Z]+/.exec(error.message)?.[0] ?? 'ERR'
+  return error.name
+}
+
+/** Whatever ioredis fails with, as an outage: never as "busy", and without its secrets. */
+export function unavailable(error: unknown, redact: Redact, lastConnectionError?: unknown): LockError {
+  const code = codeOf(error)
+  // ioredis gave up or was cut off: why, only the connection knows.
+  const behind =
+    code === 'MaxRetriesPerRequestError' && lastConnectionError !== undefined ? lastConnectionError : error
+  const message = redact(behind instanceof Error ? behind.message : 'unknown error')
+  const cause = new RedisFailure(codeOf(behind), message)
+  return new LockError('LOCK_UNAVAILABLE', `Redis failed (${cause.code}): ${message}`, { cause })
+}
+
+export function invalid(message: string): LockError {
+  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/redis: ${message}`)
+}

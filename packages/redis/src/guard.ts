@@ -1,0 +1,61 @@
+import { LockError } from '@locks/core'
+import { Cluster, Command } from 'ioredis'
+import type { Redis } from 'ioredis'
+import { codeOf, invalid, redactor, unavailable } from './errors.ts'
+import { guarded } from './scripts.ts'
+
+/** Lets commands through to Redis under fences that only rise. */
+export interface RedisGuard {
+  /** Shuts out every lower fence. `LOCK_LOST` if a higher one was seen. */
+  register(fence: bigint): Promise<void>
+  /**
+   * Runs one command, in the same atomic step that compares the fence. `keys` are those among its
+   * arguments that are keys: its first argument, unless told. On a Cluster they share a slot with the guard.
+   */
+  call(
+    fence: bigint,
+    command: readonly [name: string, ...args: string[]],
+    keys?: readonly string[],
+  ): Promise<unknown>
+}
+
+/**
+ * The resource's side of fencing, for what is kept in Redis itself. `key` remembers the highest fence
+ * seen: give each lock whose resources it protects one of its own, and keep it as long as those.
+ */
+export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
+  const prefix = client.options.keyPrefix ?? ''
+  const redact = redactor(client instanceof Cluster ? [] : [client.options.password])
+
+  async function send(name: string, args: (string | number)[]): Promise<unknown> {
+    const command = new Command(name, args, { replyEncoding: 'utf8' })
+    client.sendCommand(command)
+    return command.promise
+  }
+
+  async function run(fence: bigint, command: readonly string[], keys: readonly string[]): Promise<unknown> {
+    if (typeof fence !== 'bigint' || fence < 0n) throw invalid('fence must be a bigint of 0 or more')
+    const rest = [keys.length + 1, prefix + key, ...keys, String(fence), ...command]
+    let reply: unknown
+    try {
+      reply = await send('evalsha', [guarded.sha, ...rest]).catch((error: unknown) => {
+        if (codeOf(error) !== 'NOSCRIPT') throw error
+        return send('eval', [guarded.text, ...rest])
+      })
+    } catch (error) {
+      throw unavailable(error, redact)
+    }
+    if (!Array.isArray(reply))
+      throw new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
+    return reply[0]
+  }
+
+  return {
+    async register(fence) {
+      await run(fence, [], [])
+    },
+    call(fence, command, keys = command.slice(1, 2)) {
+      return run(fence, command, keys)
+    },
+  }
+}

@@ -1,0 +1,44 @@
+/** Names of what Redis keeps for one lock: Redisson's, and a queue and channels of ours beside them. */
+export interface Layout {
+  readonly lock: string
+  readonly token: string
+  readonly queue: string
+  /** Where Redisson tells its waiters of a release. */
+  readonly redisson: string
+  /** Where grants are told, with the client's id behind it. */
+  readonly grants: string
+}
+
+/** On a Cluster, what does not share a slot in Redisson's layout gets names of its own under this. */
+const ENCODED = 'locks:{'
+
+/**
+ * As Redisson names its keys. There a name with a brace may not share its slot with its token; on one
+ * server that does not matter, on a Cluster Redisson cannot use such a name, and we encode it.
+ */
+export function layoutOf(name: string, cluster: boolean): Layout {
+  const lock = cluster && !sharesSlot(name) ? `${ENCODED}${encodeURIComponent(name)}}` : name
+  return layoutBeside(lock, cluster)
+}
+
+/** The names that go with the key of a lock. */
+export function layoutBeside(lock: string, cluster: boolean): Layout {
+  return {
+    lock,
+    token: beside('redisson_lock_token', lock),
+    queue: beside('locks_queue', lock),
+    redisson: beside('redisson_lock__channel', lock),
+    grants: cluster ? `${beside('locks_grants', lock)}:` : 'locks_grants:',
+  }
+}
+
+function beside(prefix: string, lock: string): string {
+  return lock.includes('{') ? `${prefix}:${lock}` : `${prefix}:{${lock}}`
+}
+
+function sharesSlot(name: string): boolean {
+  if (name.startsWith(ENCODED)) return false
+  const open = name.indexOf('{')
+  // Without a tag the whole name decides, and a prefix puts it into braces: a closing one would end it early.
+  return open < 0 ? !name.includes('}') : name.indexOf('}', open + 1) > open + 1
+}

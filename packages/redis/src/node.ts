@@ -1,0 +1,86 @@
+// For adapters that keep locks on several servers, each in this package's layout. Not covered by semver.
+import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import { Connection } from './connection.ts'
+import { Listener } from './listener.ts'
+import { settle } from './options.ts'
+import type { RedisOptions } from './options.ts'
+import { checkServer } from './server-check.ts'
+import { Store } from './store.ts'
+import type { Look, Refusal } from './store.ts'
+
+export type { Look, Refusal } from './store.ts'
+
+/** One server, with locks in the layout of this package but without its queue. */
+export class RedisNode {
+  readonly #connection: Connection
+  readonly #store: Store
+  readonly #listener: Listener
+  readonly #watchers = new Map<string, Set<() => void>>()
+  readonly #check: () => Promise<void>
+  #checked: Promise<void> | undefined
+
+  constructor(options: RedisOptions) {
+    const settings = settle(options)
+    this.#connection = new Connection(settings)
+    this.#store = new Store(this.#connection, settings.claimTtlMs)
+    this.#check = () => checkServer(this.#connection, settings)
+    this.#listener = new Listener(this.#connection, {
+      message: (channel) => this.#watchers.get(channel)?.forEach((wake) => wake()),
+      gap: () => {
+        for (const watchers of this.#watchers.values()) watchers.forEach((wake) => wake())
+      },
+    })
+  }
+
+  async attempt(request: AcquireRequest): Promise<bigint | Refusal> {
+    await this.#ready()
+    return this.#store.attempt(request, false)
+  }
+
+  free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+    return this.#store.free(name, attemptId)
+  }
+
+  renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
+    return this.#store.renew(renewals)
+  }
+
+  look(name: string): Promise<Look> {
+    return this.#store.look(name)
+  }
+
+  raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
+    return this.#store.raise(name, attemptId, fence)
+  }
+
+  /** Calls `wake` when the name is released, as far as that is heard, until the returned function is called. */
+  watch(name: string, wake: () => void): () => void {
+    const channel = this.#store.layout(name).redisson
+    let watchers = this.#watchers.get(channel)
+    if (watchers === undefined) this.#watchers.set(channel, (watchers = new Set()))
+    watchers.add(wake)
+    // The release may have come before the subscription: look again.
+    if (!this.#listener.hears(channel)) void this.#listener.listen(channel).then((live) => live && wake())
+    const mine = watchers
+    return () => {
+      mine.delete(wake)
+      if (mine.size > 0 || this.#watchers.get(channel) !== mine) return
+      this.#watchers.delete(channel)
+      this.#listener.ignore(channel)
+    }
+  }
+
+  close(): void {
+    this.#listener.close()
+    this.#connection.close()
+  }
+
+  /** Looks at the settings of the server once; a failure lets the next attempt look again. */
+  #ready(): Promise<void> {
+    this.#checked ??= this.#check().catch((error: unknown) => {
+      this.#checked = undefined
+      throw error
+    })
+    return this.#checked
+  }
+}

@@ -1,0 +1,259 @@
+import { createHash } from 'node:crypto'
+
+/** A Lua script and the hash it is called by. */
+export interface Script {
+  readonly text: string
+  readonly sha: string
+}
+
+function script(text: string): Script {
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
+
+/**
+ * In the hash of the lock, beside Redisson's field of the holder: `fence;since in µs`. Not together with
+ * what is said about the holder: Redis keeps a hash compact while no value is longer than 64 bytes.
+ */
+export const FENCE_FIELD = 'fence'
+
+/** JSON about the holder. */
+export const ABOUT_FIELD = 'about'
+
+/** In the hash of a lock of ours while somebody may be in its queue, so that a release need not look. */
+export const QUEUE_FIELD = 'queue'
+
+/** Waiters that nobody has heard of for this long are forgotten. They poll four times as often. */
+const QUEUE_TTL_MS = 120_000
+
+/** So many learn of a claim that is none of theirs: one more than may be paused at the same time. */
+const HEIRS = 2
+
+/** What differs between a Cluster and a single server. */
+interface Dialect {
+  readonly publish: 'PUBLISH' | 'SPUBLISH'
+  readonly countSubscribers: 'NUMSUB' | 'SHARDNUMSUB'
+  /** Lua for the channel of a client's grants, but for the client. */
+  readonly grants: string
+}
+
+const single: Dialect = { publish: 'PUBLISH', countSubscribers: 'NUMSUB', grants: `'locks_grants:'` }
+
+/** A sharded channel is heard in its own slot only, so it is named like the queue. */
+const sharded: Dialect = {
+  publish: 'SPUBLISH',
+  countSubscribers: 'SHARDNUMSUB',
+  grants: `'locks_grants' .. string.sub(queue, ${'locks_queue'.length + 1}) .. ':'`,
+}
+
+/** Time is the server's in µs: sixteen digits until the year 2286, so that texts compare like numbers. */
+const clock = `
+local t = redis.call('TIME')
+local now = t[1] .. string.sub('00000' .. t[2], -6)
+`
+
+/** A fence is at least the time, so that it also rises after the counter was lost. */
+const mint = `
+local fence = now
+local last = redis.call('SET', token, now, 'GET')
+if last and (#last > #now or (#last == #now and last >= now)) then
+  fence = string.format('%.0f', last + 1)
+  redis.call('SET', token, fence)
+end
+`
+
+/**
+ * A free lock goes to the first waiter whose client still listens: a message that nobody receives
+ * was for a dead one. Stops when it comes to `own`, which is the caller. A fence that no holder has
+ * seen is used for the next. Those who come after it are told when the claim ends: should it be left
+ * unused, by a paused process, they look then.
+ */
+const handOver = ({ publish, grants }: Dialect): string => `
+local grants = ${grants}
+local function mint()
+  ${mint}
+  return fence
+end
+local function give(attempt, about, lifeMs, fence)
+  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  if redis.call('EXISTS', queue) == 1 then redis.call('HSET', lock, '${QUEUE_FIELD}', 1) end
+  redis.call('PEXPIRE', lock, lifeMs)
+end
+local function tell(member, what)
+  return redis.call('${publish}', grants .. string.match(member, '^[^: ]*'), string.match(member, '^%S+') .. what)
+end
+local function handOver(own)
+  local fence
+  while true do
+    local member = redis.call('ZPOPMIN', queue)[1]
+    if not member or member == own then return nil, fence end
+    local attempt, claimMs, delayMs, about = string.match(member, '^(%S+) (%d+) (%d+) (.*)$')
+    fence = fence or mint()
+    if tell(member, ' ' .. fence .. ' ' .. now .. ' ' .. claimMs .. ' ' .. lock) > 0 then
+      give(attempt, about, claimMs + delayMs, fence)
+      for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do
+        tell(heir, ' ' .. claimMs + delayMs)
+      end
+      return member
+    end
+  end
+end
+`
+
+/** Without waiters, which is what counts, it makes five calls and no function. */
+const acquire = (dialect: Dialect): string => `
+local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+${clock}
+if redis.call('EXISTS', lock, queue) == 0 then
+  ${mint}
+  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  redis.call('PEXPIRE', lock, lifeMs)
+  return fence
+end
+${handOver(dialect)}
+local delayMs, claimMs, own = ARGV[4] or '0', ARGV[5], nil
+if claimMs then own = attempt .. ' ' .. claimMs .. ' ' .. delayMs .. ' ' .. about end
+local fields = redis.call('HGETALL', lock)
+if #fields == 0 then
+  local taker, fence = handOver(own)
+  if not taker then
+    fence = fence or mint()
+    give(attempt, about, lifeMs, fence)
+    return fence
+  end
+  fields = redis.call('HGETALL', lock)
+end
+local mine, fence, queued
+for i = 1, #fields, 2 do
+  if fields[i] == attempt then mine = true end
+  if fields[i] == '${QUEUE_FIELD}' then queued = true end
+  if fields[i] == '${FENCE_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
+end
+local leftMs = redis.call('PTTL', lock)
+if mine and leftMs > tonumber(delayMs) then
+  redis.call('PEXPIRE', lock, lifeMs)
+  return fence
+end
+local place = -1
+if own then
+  if not redis.call('ZSCORE', queue, own) then
+    local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+    local score = now
+    if last and tonumber(last) >= tonumber(now) then score = last + 1 end
+    redis.call('ZADD', queue, score, own)
+  end
+  redis.call('PEXPIRE', queue, ${QUEUE_TTL_MS})
+  if fence and not queued then redis.call('HSET', lock, '${QUEUE_FIELD}', 1) end
+  place = redis.call('ZRANK', queue, own)
+end
+return { leftMs, place, now, unpack(fields) }
+`
+
+/** Redisson's waiters know no queue. Where some listen, about every other release leaves the lock free for them. */
+const free = (dialect: Dialect): string => `
+local lock, token, queue, attempt, member, theirs = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+if member ~= '' then redis.call('ZREM', queue, member) end
+local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
+if not held[1] then return redis.call('EXISTS', lock) end
+redis.call('DEL', lock)
+if held[2] and redis.call('EXISTS', queue) == 1 then
+  ${clock}
+  ${handOver(dialect)}
+  if t[2] % 2 == 0 and redis.call('PUBSUB', '${dialect.countSubscribers}', theirs)[2] > 0 then
+    redis.call('${dialect.publish}', theirs, '0')
+    local head = redis.call('ZRANGE', queue, 0, 0)[1]
+    while head and tell(head, '') == 0 do
+      redis.call('ZREM', queue, head)
+      head = redis.call('ZRANGE', queue, 0, 0)[1]
+    end
+    return 0
+  end
+  if handOver() then return 0 end
+end
+redis.call('${dialect.publish}', theirs, '0')
+return 0
+`
+
+/** The scripts that hand locks over. */
+export interface Scripts {
+  /**
+   * KEYS lock, token, queue. ARGV attempt, life in ms, about; then, unless 0, lock-delay in ms, and to be
+   * enqueued the claim in ms. Answers the fence, or [remaining ms, place in the queue or -1, time in µs, fields
+   * of the lock …].
+   */
+  readonly acquire: Script
+  /**
+   * KEYS lock, token, queue. ARGV attempt, member to take out of the queue or '', Redisson's channel.
+   * Answers 0 when the lock is no longer the attempt's, 1 when somebody else holds it.
+   */
+  readonly free: Script
+}
+
+export const scriptsOf = (cluster: boolean): Scripts => (cluster ? onCluster : onServer)
+
+const onServer: Scripts = { acquire: script(acquire(single)), free: script(free(single)) }
+const onCluster: Scripts = { acquire: script(acquire(sharded)), free: script(free(sharded)) }
+
+/**
+ * KEYS one lock each. ARGV for each: attempt, life in ms, lock-delay in ms.
+ * Answers for each 1 renewed, 0 lost, -1 unknown.
+ */
+export const renew: Script = script(`
+local outcomes = {}
+for i, lock in ipairs(KEYS) do
+  local attempt, lifeMs, delayMs = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
+  local held = redis.pcall('HEXISTS', lock, attempt)
+  if type(held) == 'table' then
+    outcomes[i] = -1
+  elseif held == 1 and (delayMs == '0' or redis.call('PTTL', lock) > tonumber(delayMs)) then
+    redis.call('PEXPIRE', lock, lifeMs)
+    outcomes[i] = 1
+  else
+    outcomes[i] = 0
+  end
+end
+return outcomes
+`)
+
+/** KEYS lock. ARGV from, to, life in ms, lock-delay in ms, about. Answers the fence, or 0 when neither holds it. */
+export const adopt: Script = script(`
+local lock, from, to = KEYS[1], ARGV[1], ARGV[2]
+local held = redis.call('HEXISTS', lock, from) + redis.call('HEXISTS', lock, to)
+if held == 0 or redis.call('PTTL', lock) <= tonumber(ARGV[4]) then return 0 end
+redis.call('HDEL', lock, from)
+redis.call('HSET', lock, to, 1, '${ABOUT_FIELD}', ARGV[5])
+redis.call('PEXPIRE', lock, ARGV[3])
+return string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^%d+')
+`)
+
+/** KEYS lock, queue. Answers [remaining ms, waiters, fields of the lock …]. Changes nothing. */
+export const inspect: Script = script(`
+return { redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]), unpack(redis.call('HGETALL', KEYS[1])) }
+`)
+
+/**
+ * KEYS lock, token. ARGV attempt, fence. Where the attempt still holds the lock, its own fence and every
+ * later one are at least that. Answers 1, or 0 when it does not hold it. Never lowers one: it may come late.
+ */
+export const raise: Script = script(`
+local lock, token, fence = KEYS[1], KEYS[2], ARGV[2]
+if redis.call('HEXISTS', lock, ARGV[1]) == 0 then return 0 end
+local last = redis.call('GET', token)
+if not last or tonumber(last) < tonumber(fence) then redis.call('SET', token, fence) end
+local own, since = string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^(%d+)(.*)$')
+if tonumber(own) < tonumber(fence) then redis.call('HSET', lock, '${FENCE_FIELD}', fence .. since) end
+return 1
+`)
+
+/**
+ * KEYS highest fence seen, keys of the command. ARGV fence, command and its arguments, or the fence alone.
+ * Answers 0 when a higher fence was seen, else [the command's reply]. Fences are compared as texts:
+ * they may be larger than a double is exact.
+ */
+export const guarded: Script = script(`
+local fence = ARGV[1]
+local seen = redis.call('GET', KEYS[1])
+if seen and (#seen > #fence or (#seen == #fence and seen > fence)) then return 0 end
+if seen ~= fence then redis.call('SET', KEYS[1], fence) end
+if #ARGV == 1 then return { 'OK' } end
+return { redis.call(unpack(ARGV, 2)) }
+`)

@@ -1,0 +1,153 @@
+import type { AcquireRequest, AdapterHost, PushedGrant } from '@locks/core'
+import type { Connection } from './connection.ts'
+import { Listener } from './listener.ts'
+import type { Refusal, Store } from './store.ts'
+import { readMessage, Waiter } from './waiters.ts'
+
+/** How long an attempt waits for its subscription before it goes on without. */
+const LISTEN_MS = 2_000
+
+/** What Redisson's waiters get as a head start on their turn. */
+const NUDGE_MS = 30
+
+/** Subscriptions kept for names that nobody waits for just now. */
+const IDLE_CHANNELS = 128
+
+/** Grants remembered, so that a message that comes late is not mistaken for one of an abandoned attempt. */
+const GRANTS = 10_000
+
+/** The attempts of one client that wait in queues, and how they hear of it. */
+export class Waiting {
+  readonly #store: Store
+  readonly #host: AdapterHost
+  readonly #listener: Listener
+  readonly #waiters = new Map<string, Waiter>()
+  /** Attempts that were granted after they had been in a queue. */
+  readonly #granted = new Set<string>()
+  /** Waiters that wait for a release by Redisson, by its channel. */
+  readonly #foreign = new Map<string, Set<Waiter>>()
+
+  constructor(connection: Connection, store: Store, host: AdapterHost) {
+    this.#store = store
+    this.#host = host
+    this.#listener = new Listener(connection, {
+      message: (channel, text) => this.#heard(channel, text),
+      gap: () => {
+        for (const waiter of this.#waiters.values()) waiter.doubt()
+      },
+    })
+  }
+
+  /** Whether a grant for `request` would be heard; if so, it may now come at any time. */
+  expect(request: AcquireRequest): boolean {
+    if (!this.#listener.used || !this.#listener.hears(this.#channelOf(request.name))) return false
+    this.#register(request)
+    return true
+  }
+
+  /** Begins to listen for grants of that name. Resolves with whether it worked. */
+  async listen(request: AcquireRequest): Promise<boolean> {
+    const listening = this.#listener.listen(this.#channelOf(request.name))
+    const { clock } = this.#host
+    const late = new Promise<false>((resolve) => {
+      const timer = clock.timer(LISTEN_MS, () => resolve(false))
+      void listening.finally(() => timer.cancel())
+    })
+    if (!(await Promise.race([listening, late]))) return false
+    this.#register(request)
+    this.#listener.trim(IDLE_CHANNELS, (channel) => !this.#wanted(channel))
+    return true
+  }
+
+  exchanged({ name, attemptId }: AcquireRequest, sentAt: number, refusal: Refusal): void {
+    const waiter = this.#waiters.get(attemptId)
+    if (waiter === undefined) return
+    waiter.exchanged(sentAt, refusal.serverTime)
+    // One behind the first is enough to stand in for it.
+    if (refusal.foreign && refusal.place <= 1) this.#watchRedisson(name, waiter)
+  }
+
+  async wait(request: AcquireRequest, maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined> {
+    const waiter = this.#waiters.get(request.attemptId) ?? new Waiter(request, this.#host.clock)
+    const pushed = await waiter.wait(maxMs, signal)
+    if (pushed !== undefined) this.granted(request)
+    return pushed
+  }
+
+  granted(request: AcquireRequest): void {
+    if (!this.#remove(request)) return
+    this.#granted.add(request.attemptId)
+    if (this.#granted.size > GRANTS)
+      for (const first of this.#granted) return void this.#granted.delete(first)
+  }
+
+  forget(request: AcquireRequest): void {
+    this.#remove(request)
+    this.over(request.attemptId)
+  }
+
+  over(attemptId: string): void {
+    this.#granted.delete(attemptId)
+  }
+
+  close(): void {
+    this.#listener.close()
+  }
+
+  #channelOf(name: string): string {
+    return this.#store.layout(name).grants + this.#host.clientId
+  }
+
+  #register(request: AcquireRequest): void {
+    if (!this.#waiters.has(request.attemptId))
+      this.#waiters.set(request.attemptId, new Waiter(request, this.#host.clock))
+  }
+
+  #remove({ name, attemptId }: AcquireRequest): boolean {
+    const waiter = this.#waiters.get(attemptId)
+    if (waiter === undefined) return false
+    this.#waiters.delete(attemptId)
+    const channel = this.#store.layout(name).redisson
+    const foreign = this.#foreign.get(channel)
+    if (foreign?.delete(waiter) === true && foreign.size === 0) {
+      this.#foreign.delete(channel)
+      this.#listener.ignore(channel)
+    }
+    return true
+  }
+
+  #wanted(channel: string): boolean {
+    if (this.#foreign.has(channel)) return true
+    for (const { request } of this.#waiters.values())
+      if (this.#channelOf(request.name) === channel) return true
+    return false
+  }
+
+  #watchRedisson(name: string, waiter: Waiter): void {
+    const channel = this.#store.layout(name).redisson
+    let watchers = this.#foreign.get(channel)
+    if (watchers === undefined) this.#foreign.set(channel, (watchers = new Set()))
+    watchers.add(waiter)
+    if (this.#listener.hears(channel)) return
+    // The release may have come before the subscription: look again.
+    void this.#listener.listen(channel).then((live) => {
+      if (live) waiter.wake()
+    })
+  }
+
+  #heard(channel: string, text: string): void {
+    const watchers = this.#foreign.get(channel)
+    if (watchers !== undefined) for (const waiter of watchers) waiter.wake()
+    else if (text !== '0') this.#told(text)
+  }
+
+  #told(text: string): void {
+    const told = readMessage(text)
+    const waiter = this.#waiters.get(told.attemptId)
+    if (!('fence' in told)) waiter?.wakeIn(told.inMs ?? NUDGE_MS)
+    else if (waiter !== undefined) waiter.told(told)
+    // Given up, and enqueued or granted all the same by a request that came late. If this fails, the claim ends by itself.
+    else if (!this.#granted.has(told.attemptId))
+      this.#store.giveBack(told.lock, told.attemptId).catch(() => undefined)
+  }
+}

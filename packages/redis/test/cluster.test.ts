@@ -1,0 +1,128 @@
+import { Command } from 'ioredis'
+import { afterAll, expect, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import type { Server } from '../../../conformance/services/index.ts'
+import { commandCounts, connect, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis-cluster')
+afterAll(() => service.close())
+const [one, two] = [service.server('node-1'), service.server('node-2')]
+const options = { cluster: { nodes: service.servers.map(({ host, port }) => ({ host, port })) } }
+
+function slotOf(key: string): number {
+  return Number(new Command('get', [key]).getSlot())
+}
+
+async function idOf(server: Server): Promise<string> {
+  return String(await redisCommand(server, 'CLUSTER', 'MYID'))
+}
+
+/** A lock whose slot is the first node's, and no other test's. */
+function nameOnFirst(): string {
+  for (;;) {
+    const name = uniqueName()
+    if (slotOf(name) < 5_000) return name
+  }
+}
+
+async function begin(slot: number): Promise<void> {
+  await redisCommand(two, 'CLUSTER', 'SETSLOT', slot, 'IMPORTING', await idOf(one))
+  await redisCommand(one, 'CLUSTER', 'SETSLOT', slot, 'MIGRATING', await idOf(two))
+}
+
+async function moveKeys(slot: number): Promise<void> {
+  for (;;) {
+    const keys = await redisCommand(one, 'CLUSTER', 'GETKEYSINSLOT', slot, 100)
+    if (!Array.isArray(keys) || keys.length === 0) return
+    await redisCommand(one, 'MIGRATE', two.host, two.port, '', 0, 5_000, 'KEYS', ...keys.map(String))
+  }
+}
+
+async function finish(slot: number): Promise<void> {
+  await moveKeys(slot)
+  for (const node of [two, one, service.server('node-3')])
+    await redisCommand(node, 'CLUSTER', 'SETSLOT', slot, 'NODE', await idOf(two))
+}
+
+test('trap 10: while its slot moves a lease is renewed wherever it is (ASK), and found there afterwards (MOVED)', async () => {
+  const [locks, others] = [connect(options), connect(options)]
+  const lock = nameOnFirst()
+  const lease = await locks.lock(lock).acquire()
+  await begin(slotOf(lock))
+  await lease.extend()
+  await moveKeys(slotOf(lock))
+  await lease.extend()
+  await finish(slotOf(lock))
+  await lease.extend()
+  expect(await others.lock(lock).tryAcquire()).toBeNull()
+  expect((await others.inspect(lock)).holder?.fence).toBe(lease.fence)
+  await lease.release()
+  const next = await others.lock(lock).acquire()
+  expect(next.fence).toBeGreaterThan(lease.fence)
+})
+
+test('trap 10: while its slot moves a new lock is unavailable, not "held"; whoever waits gets it afterwards', async () => {
+  const [locks, others] = [connect(options), connect(options, { storeTimeoutMs: 20_000 })]
+  const lock = nameOnFirst()
+  await begin(slotOf(lock))
+  // Redis serves several keys of a moving slot only where all of them are (TRYAGAIN).
+  const turn = others.lock(lock).acquire({ waitMs: 20_000 })
+  await expect(locks.lock(lock).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await finish(slotOf(lock))
+  await (await turn).release()
+})
+
+test('trap 10: a waiter whose slot moves away gets the lock all the same', async () => {
+  const [locks, others] = [connect(options, { ttlMs: 5_000 }), connect(options)]
+  const lock = nameOnFirst()
+  const lease = await locks.lock(lock).acquire()
+  const turn = others.lock(lock).acquire({ waitMs: 25_000 })
+  await until(async () => (await locks.inspect(lock)).waiters === 1)
+  await begin(slotOf(lock))
+  await finish(slotOf(lock))
+  await lease.release()
+  const next = await turn
+  expect(next.fence).toBeGreaterThan(lease.fence)
+})
+
+test('trap 10: all that a lock needs is in its slot, whatever its name, and hand-off works there', async () => {
+  const [locks, others] = [connect(options), connect(options)]
+  for (const odd of ['plain', 'a{b}c', 'a{}c', '{', '}', 'a}b', 'a{b', 'locks:{x}', '{x}{y}', 'x{y}}']) {
+    const lock = `${odd}:${uniqueName()}`
+    const lease = await locks.lock(lock).acquire()
+    const turn = others.lock(lock).acquire()
+    await until(async () => (await locks.inspect(lock)).waiters === 1)
+    await lease.release()
+    const next = await turn
+    expect(next.fence).toBeGreaterThan(lease.fence)
+    await next.release()
+  }
+})
+
+test('a contended cycle is about two commands on a Cluster too', async () => {
+  const clients = Array.from({ length: 4 }, () => connect(options))
+  const lock = nameOnFirst()
+  const cycles = (count: number) =>
+    Promise.all(
+      clients.map(async (locks) => {
+        for (let n = 0; n < count; n += 1) await locks.with(lock, { waitMs: 30_000 }, () => undefined)
+      }),
+    )
+  await cycles(2)
+  const count = async () =>
+    (await Promise.all(service.servers.map(commandCounts))).reduce((sum, { total }) => sum + total, 0)
+  const before = await count()
+  await cycles(100)
+  const perCycle = ((await count()) - before) / 400
+  console.log(`Cluster: ${perCycle.toFixed(3)} commands per contended cycle`)
+  expect(perCycle).toBeLessThanOrEqual(2.2)
+})
+
+test('a thousand leases over all slots are renewed together', async () => {
+  const locks = connect(options, { ttlMs: 2_000 })
+  const leases = await Promise.all(Array.from({ length: 1_000 }, () => locks.lock(uniqueName()).acquire()))
+  const start = performance.now()
+  await until(() => performance.now() - start > 4_000)
+  for (const lease of leases) lease.assertHeld()
+  await Promise.all(leases.map((lease) => lease.release()))
+})

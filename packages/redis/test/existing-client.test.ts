@@ -1,0 +1,96 @@
+import { Cluster, Redis } from 'ioredis'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { redisCommand, sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
+import { connect, contended, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis')
+afterAll(() => service.close())
+const server = service.server('redis')
+
+/** What must not change about a client of the user's. */
+function stateOf(client: Redis | Cluster): object {
+  return { status: client.status, options: { ...client.options }, listeners: client.eventNames().length }
+}
+
+async function useBoth(client: Redis | Cluster, prefix = ''): Promise<string> {
+  await client.set('user', 'data')
+  const before = stateOf(client)
+  const [locks, others] = [connect({ client, prefix }), connect({ client, prefix })]
+  const lock = uniqueName()
+  const lease = await locks.lock(lock).acquire()
+  const waits = contended(others, lock)
+  const turn = others.lock(lock).acquire()
+  await waits
+  await lease.release()
+  const next = await turn
+  expect(next.fence).toBeGreaterThan(lease.fence)
+  await locks.close()
+  expect(await client.get('user')).toBe('data')
+  await next.release()
+  await others.close()
+  expect(stateOf(client)).toEqual(before)
+  expect(await client.get('user')).toBe('data')
+  return lock
+}
+
+test('trap 16: a client with a db and a key prefix: locks are there, in the layout of Redisson, and it is left alone', async () => {
+  const client = new Redis({ host: server.host, port: server.port, db: 3, keyPrefix: 'app:' })
+  onTestFinished(() => client.disconnect())
+  const lock = await useBoth(client, 'locks:')
+  const raw = new Redis({ host: server.host, port: server.port, db: 3 })
+  onTestFinished(() => raw.disconnect())
+  expect(await raw.keys('*')).toContain(`redisson_lock_token:{app:locks:${lock}}`)
+  expect(await raw.get('app:user')).toBe('data')
+  expect(await redisCommand(server, 'DBSIZE')).toBe(0)
+})
+
+test('trap 16: nothing is ever selected on the connection of the user', async () => {
+  const client = new Redis({ host: server.host, port: server.port, db: 5 })
+  onTestFinished(() => client.disconnect())
+  await client.ping()
+  await client.select(7)
+  await useBoth(client)
+  expect(await client.client('INFO')).toContain(' db=7 ')
+})
+
+test('trap 16: a client with timeouts, RESP2 and automatic pipelining', async () => {
+  const address = { host: server.host, port: server.port }
+  const client = new Redis({ ...address, protocol: 2, enableAutoPipelining: true, commandTimeout: 5_000 })
+  onTestFinished(() => client.disconnect())
+  await useBoth(client)
+})
+
+test('trap 16: a client that was closed is an outage', async () => {
+  const client = new Redis({ host: server.host, port: server.port })
+  const locks = connect({ client })
+  await client.quit()
+  await expect(locks.lock(uniqueName()).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+})
+
+test('trap 16: a client behind Sentinels', async () => {
+  await using sentinels = await startService('redis-sentinel')
+  const addresses = sentinels.servers.filter(({ name }) => name.startsWith('sentinel'))
+  const client = new Redis({
+    sentinels: addresses.map(({ host, port }) => ({ host, port })),
+    name: sentinelPrimaryName,
+    keyPrefix: 'app:',
+  })
+  onTestFinished(() => client.disconnect())
+  const lock = await useBoth(client)
+  const token = `redisson_lock_token:{app:${lock}}`
+  expect(await redisCommand(sentinels.server('primary'), 'EXISTS', token)).toBe(1)
+})
+
+test('trap 16: a Cluster, with a key prefix', async () => {
+  await using nodes = await startService('redis-cluster')
+  const client = new Cluster(
+    nodes.servers.map(({ host, port }) => ({ host, port })),
+    { keyPrefix: 'app:' },
+  )
+  onTestFinished(() => client.disconnect())
+  await until(() => client.status === 'ready')
+  const lock = await useBoth(client)
+  const token = `redisson_lock_token:{app:${lock}}`
+  const found = nodes.servers.map((node) => redisCommand(node, 'EXISTS', token).catch(() => 0))
+  expect((await Promise.all(found)).filter((count) => count === 1)).toHaveLength(1)
+})

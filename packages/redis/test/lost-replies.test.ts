@@ -1,0 +1,119 @@
+import { setTimeout as pass } from 'node:timers/promises'
+import { afterAll, expect, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { at, bare, connect, contended, exists, holdersOf, proxied, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis', { needsControl: true })
+afterAll(() => service.close())
+const server = service.server('redis')
+
+test('trap 1: an acquire whose reply was lost is sent again: its holder keeps the lock, counted once', async () => {
+  const proxy = await proxied(server)
+  const locks = connect(at(proxy))
+  await locks.with(uniqueName(), () => undefined)
+  const lock = uniqueName()
+  const swallowed = proxy.swallowNextReply()
+  const lease = await locks.lock(lock).acquire()
+  await swallowed
+  expect(await holdersOf(server, lock)).toEqual([[lease.owner, '1']])
+  expect((await locks.inspect(lock)).holder?.fence).toBe(lease.fence)
+  await lease.release()
+  expect(await exists(server, lock)).toBe(false)
+})
+
+test('trap 2: a release whose reply was lost is sent again, and neither fails nor frees the next holder', async () => {
+  const proxy = await proxied(server)
+  const [locks, others] = [connect(at(proxy)), connect(at(server))]
+  const lock = uniqueName()
+  const lease = await locks.lock(lock).acquire()
+  const waits = contended(others, lock)
+  const turn = others.lock(lock).acquire()
+  await waits
+  const swallowed = proxy.swallowNextReply()
+  await lease.release()
+  await swallowed
+  const next = await turn
+  expect(next.fence).toBeGreaterThan(lease.fence)
+  expect(await holdersOf(server, lock)).toEqual([[next.owner, '1']])
+})
+
+test('a renewal whose reply was lost is sent again: the lease goes on, nothing is orphaned', async () => {
+  const proxy = await proxied(server)
+  const locks = connect(at(proxy))
+  const lock = uniqueName()
+  const lease = await locks.lock(lock).acquire({ ttlMs: 5_000 })
+  const swallowed = proxy.swallowNextReply()
+  await lease.extend()
+  await swallowed
+  expect(await holdersOf(server, lock)).toEqual([[lease.owner, '1']])
+  await lease.release()
+  expect(await exists(server, lock)).toBe(false)
+})
+
+test('trap 3: a release between a failed try and the subscription is not missed', async () => {
+  const proxy = await proxied(server)
+  const [holder, locks] = [connect(at(server)), connect(at(proxy))]
+  await locks.with(uniqueName(), () => undefined)
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+  proxy.delay(100)
+  const start = performance.now()
+  const turn = locks.lock(lock).acquire({ waitMs: 30_000 })
+  // The busy answer is on its way back by then, the subscription has not been asked for.
+  await pass(150)
+  expect((await holder.inspect(lock)).waiters).toBe(0)
+  await lease.release()
+  const next = await turn
+  expect(next.fence).toBeGreaterThan(lease.fence)
+  expect(performance.now() - start).toBeLessThan(5_000)
+})
+
+test('trap 4: woken by Redisson but beaten, a waiter goes on waiting, and gets the next release', async () => {
+  const locks = connect(at(server))
+  const lock = uniqueName()
+  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'PEXPIRE', lock, 60_000)
+  const channel = `redisson_lock__channel:{${lock}}`
+  const turn = locks.lock(lock).acquire({ waitMs: 30_000 })
+  await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',1'))
+  // Another Java thread was faster.
+  expect(await redisCommand(server, 'PUBLISH', channel, '0')).toBe(1)
+  expect(await Promise.race([turn, pass(200)])).toBeUndefined()
+  expect(await holdersOf(server, lock)).toEqual([['a-java-client:1', '1']])
+  const start = performance.now()
+  await redisCommand(server, 'DEL', lock)
+  await redisCommand(server, 'PUBLISH', channel, '0')
+  const lease = await turn
+  expect(performance.now() - start).toBeLessThan(2_000)
+  await lease.release()
+  expect(await exists(server, lock, `locks_queue:{${lock}}`)).toBe(false)
+  await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',0'))
+})
+
+test('trap 5: an aborted acquire that the server grants leaves nothing behind', async () => {
+  const proxy = await proxied(server)
+  const locks = connect(at(proxy))
+  await locks.with(uniqueName(), () => undefined)
+  const lock = uniqueName()
+  proxy.blackhole('replies')
+  const controller = new AbortController()
+  const outcome = locks.lock(lock).acquire({ signal: controller.signal })
+  await until(() => exists(server, lock))
+  controller.abort('given up')
+  await expect(outcome).rejects.toBe('given up')
+  proxy.pass()
+  await until(async () => !(await exists(server, lock)))
+})
+
+test('a grant for an attempt that was given up is handed back by the client that hears it', async () => {
+  const [holder, other] = [bare(at(server)), bare(at(server))]
+  const lock = uniqueName()
+  const held = await holder.take(holder.request(lock))
+  const late = other.request(lock, { willWait: true })
+  await other.adapter.attempt(late)
+  await other.adapter.withdraw(late)
+  // The same request again, from a connection that was slow: it queues for somebody who has gone.
+  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, `${late.attemptId} 20000 0 {}`)
+  await holder.adapter.release(held)
+  await until(async () => !(await exists(server, lock)))
+})

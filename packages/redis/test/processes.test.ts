@@ -1,0 +1,144 @@
+import { setTimeout as pass } from 'node:timers/promises'
+import { afterAll, expect, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { at, bare, connect, contended, holdersOf, startProcess, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis')
+afterAll(() => service.close())
+const server = service.server('redis')
+
+const CLAIM_MS = 1_000
+
+test('a killed process with 50 waiters delays those behind it by nothing', async () => {
+  const [holder, behind, doomed] = [connect(at(server)), connect(at(server)), await startProcess(at(server))]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+  const lost = Promise.allSettled(
+    Array.from({ length: 50 }, () => doomed.call('acquire', { lock, options: { waitMs: 60_000 } })),
+  )
+  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  const waits = contended(behind, lock)
+  const turn = behind.lock(lock).acquire({ waitMs: 30_000 })
+  await waits
+  await until(async () => (await holder.inspect(lock)).waiters === 2)
+  await doomed.kill()
+  await lost
+  // The kernel has told the server by then; the queue still has both.
+  await until(
+    async () =>
+      String(await redisCommand(server, 'CLIENT', 'LIST', 'TYPE', 'pubsub')).split('\n').length === 2,
+  )
+  const start = performance.now()
+  await lease.release()
+  await turn
+  const tookMs = performance.now() - start
+  console.log(`behind 50 killed waiters: ${tookMs.toFixed(1)} ms`)
+  // Far below any ttl or poll: one release, one message.
+  expect(tookMs).toBeLessThan(CLAIM_MS / 2)
+})
+
+test('a paused process delays those behind it by one claim at most, and does not believe in its grant when it goes on', async () => {
+  const options = { ...at(server), claimTtlMs: CLAIM_MS }
+  const [holder, behind, paused] = [connect(options), connect(options), await startProcess(options)]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+  let granted: bigint | undefined
+  void paused.call('acquire', { lock, options: { waitMs: 60_000 } }).then(({ fence }) => (granted = fence))
+  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  const turn = behind.lock(lock).acquire({ waitMs: 30_000, ttlMs: 60_000 })
+  await until(async () => (await holder.inspect(lock)).waiters === 2)
+  paused.pause()
+  const start = performance.now()
+  await lease.release()
+  const next = await turn
+  const tookMs = performance.now() - start
+  console.log(`behind a paused waiter with a claim of ${CLAIM_MS} ms: ${tookMs.toFixed(0)} ms`)
+  expect(tookMs).toBeGreaterThan(CLAIM_MS * 0.9)
+  expect(tookMs).toBeLessThan(CLAIM_MS + 1_000)
+  paused.resume()
+  // It runs again, reads the grant out of its socket, and goes back to wait.
+  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  expect(granted).toBeUndefined()
+  expect(await holdersOf(server, lock)).toEqual([[next.owner, '1']])
+  await next.release()
+  const fence = await until(() => granted)
+  expect(fence).toBeGreaterThan(next.fence)
+})
+
+test('a pushed grant is dated by when it was made, not by when it was read', async () => {
+  const [holder, waiter] = [bare(at(server)), bare(at(server))]
+  const lock = uniqueName()
+  const held = await holder.take(holder.request(lock))
+  const request = waiter.request(lock, { willWait: true })
+  const asked = performance.now()
+  await waiter.adapter.attempt(request)
+  const roundTripMs = performance.now() - asked
+  const releasing = performance.now()
+  await holder.adapter.release(held)
+  const released = performance.now()
+  // Blocks the loop, as a long pause would, with the grant in the socket.
+  while (performance.now() < released + 300);
+  const pushed = await waiter.adapter.wait?.(request, 5_000, new AbortController().signal)
+  expect(pushed?.ttlMs).toBe(2_000)
+  expect(pushed?.grantedAt).toBeLessThanOrEqual(released)
+  expect(pushed?.grantedAt).toBeGreaterThanOrEqual(releasing - roundTripMs - 1)
+})
+
+test('processes are served in the order they began to wait, whatever their number of tasks', async () => {
+  const holder = connect(at(server))
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+  const children = await Promise.all(Array.from({ length: 4 }, () => startProcess(at(server))))
+  const order: number[] = []
+  const done = []
+  for (const [n, child] of children.entries()) {
+    const mine = child.call('acquire', { lock, options: { waitMs: 30_000 } }).then(async (won) => {
+      order.push(n)
+      await child.call('release', won)
+    })
+    done.push(mine)
+    await until(async () => (await holder.inspect(lock)).waiters === n + 1)
+  }
+  await lease.release()
+  await Promise.all(done)
+  expect(order).toEqual([0, 1, 2, 3])
+})
+
+test('a fixed lease got by hand-off lasts for its own ttl, not for the claim', async () => {
+  const options = { ...at(server), claimTtlMs: 300 }
+  const [holder, other] = [connect(options), connect(options)]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire()
+  const waits = contended(other, lock)
+  const turn = other.lock(lock).acquire({ renew: false, ttlMs: 2_000 })
+  await waits
+  await lease.release()
+  const fixed = await turn
+  await pass(1_000)
+  fixed.assertHeld()
+  expect(await holder.lock(lock).tryAcquire()).toBeNull()
+})
+
+test('waiters of Redisson are not starved: every other release or so is left to them', async () => {
+  const locks = [connect(at(server)), connect(at(server)), connect(at(server))]
+  const lock = uniqueName()
+  const channel = `redisson_lock__channel:{${lock}}`
+  const { Redis } = await import('ioredis')
+  const java = new Redis({ host: server.host, port: server.port })
+  const ears = java.duplicate()
+  let told = 0
+  ears.on('message', () => (told += 1))
+  await ears.subscribe(channel)
+  let grants = 0
+  const busy = locks.map(async (client) => {
+    for (let n = 0; n < 20; n += 1) {
+      await client.with(lock, { waitMs: 30_000 }, () => pass(1))
+      grants += 1
+    }
+  })
+  await Promise.all(busy)
+  ears.disconnect()
+  java.disconnect()
+  expect(grants).toBe(60)
+  expect(told).toBeGreaterThanOrEqual(10)
+})

@@ -1,0 +1,147 @@
+import { redisGuard } from '@locks/redis'
+import { Redis } from 'ioredis'
+import { afterAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import {
+  currentPrimary,
+  cutReplication,
+  healReplication,
+  redisCommand,
+  redisFields,
+  sentinelPrimaryName,
+  startService,
+} from '../../../conformance/services/index.ts'
+import type { Address, Service } from '../../../conformance/services/index.ts'
+import { at, bare, connect, exists, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis-sentinel', {
+  sentinelSettings: { 'down-after-milliseconds': 60_000 },
+  needsControl: true,
+})
+afterAll(() => service.close())
+const [primary, replica] = [service.server('primary'), service.server('replica')]
+
+beforeEach(async () => {
+  await until(async () => {
+    return (await redisFields(replica, 'INFO', 'replication')).get('master_link_status') === 'up'
+  })
+})
+
+function sentinelOptions({ servers }: Service): { sentinels: Address[]; name: string } {
+  const sentinels = servers.filter(({ name }) => name.startsWith('sentinel'))
+  return { sentinels: sentinels.map(({ host, port }) => ({ host, port })), name: sentinelPrimaryName }
+}
+
+test('trap 9: a replica answers READONLY, which is an outage', async () => {
+  const { adapter, request } = bare(at(replica))
+  const failure = { code: 'LOCK_UNAVAILABLE', cause: { code: 'READONLY' } }
+  await expect(adapter.attempt(request(uniqueName()))).rejects.toMatchObject(failure)
+})
+
+test('trap 9: a replica that lost its primary and may not answer is an outage (MASTERDOWN)', async () => {
+  await redisCommand(replica, 'CONFIG', 'SET', 'replica-serve-stale-data', 'no')
+  await cutReplication(service)
+  onTestFinished(async () => {
+    await redisCommand(replica, 'CONFIG', 'SET', 'replica-serve-stale-data', 'yes')
+    await healReplication(service)
+  })
+  await until(async () => {
+    const failure = await redisCommand(replica, 'GET', 'a').catch((error: unknown) => String(error))
+    return String(failure).includes('MASTERDOWN')
+  })
+  const connection = { host: replica.host, port: replica.port, enableReadyCheck: false }
+  const { adapter, request } = bare({ connection, serverSettings: 'ignore' })
+  const failure = { code: 'LOCK_UNAVAILABLE', cause: { code: 'MASTERDOWN' } }
+  await expect(adapter.attempt(request(uniqueName()))).rejects.toMatchObject(failure)
+})
+
+test('trap 9: a server that is still loading its data is an outage (LOADING)', async () => {
+  // As much as a debugging aid of the server makes it slow to load.
+  const settings = {
+    save: '3600 1',
+    'key-load-delay': 20_000,
+    'loading-process-events-interval-bytes': 1024,
+  }
+  await using slow = await startService('redis', { settings, needsControl: true })
+  const server = slow.server('redis')
+  const text = 'x'.repeat(1_024)
+  for (let n = 0; n < 150; n += 1) await redisCommand(server, 'SET', `key:${n}`, text)
+  const restarted = server.restart()
+  await until(async () => {
+    const failure = await redisCommand(server, 'GET', 'a').catch((error: unknown) => String(error))
+    return String(failure).includes('LOADING')
+  })
+  const connection = { host: server.host, port: server.port, enableReadyCheck: false }
+  const { adapter, request } = bare({ connection, serverSettings: 'ignore' })
+  const failure = { code: 'LOCK_UNAVAILABLE', cause: { code: 'LOADING' } }
+  await expect(adapter.attempt(request(uniqueName()))).rejects.toMatchObject(failure)
+  // With ioredis' own ready check it waits until the data is there.
+  const patient = connect(at(server), { storeTimeoutMs: 20_000 })
+  await patient.with(uniqueName(), () => undefined)
+  await restarted
+})
+
+test('trap 12: WAIT is asked on the connection that wrote, and counts the replica', async () => {
+  const locks = connect({ ...at(primary), waitForReplicas: 1 })
+  const lock = uniqueName()
+  const lease = await locks.lock(lock).acquire()
+  expect(await exists(replica, lock)).toBe(true)
+  await lease.release()
+})
+
+test('trap 12: a grant that too few replicas have is undone', async () => {
+  const [locks, plain] = [
+    connect({ ...at(primary), waitForReplicas: 1, waitForReplicasMs: 200 }),
+    connect(at(primary)),
+  ]
+  await locks.with(uniqueName(), () => undefined)
+  await cutReplication(service)
+  onTestFinished(() => healReplication(service))
+  const lock = uniqueName()
+  await expect(locks.lock(lock).tryAcquire()).rejects.toThrow(/0 of 1 replicas/)
+  expect(await exists(primary, lock)).toBe(false)
+  // Without the wish for replicas it can be had.
+  await plain.with(lock, () => undefined)
+})
+
+test('trap 12: a lock handed over also waits for its replicas', async () => {
+  const options = { ...at(primary), waitForReplicas: 1 }
+  const [holder, other] = [connect(options), connect(options)]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire()
+  const turn = other.lock(lock).acquire()
+  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  await lease.release()
+  const next = await turn
+  expect(await redisCommand(replica, 'HEXISTS', lock, next.owner)).toBe(1)
+})
+
+test('trap 6, failover in mid-hold: waiters get the lock from the new primary, and the fence exposes the stale holder', async () => {
+  await using own = await startService('redis-sentinel', { needsControl: true })
+  const connection = sentinelOptions(own)
+  const [holder, waiter] = [
+    connect({ connection }, { storeTimeoutMs: 30_000 }),
+    connect({ connection }, { storeTimeoutMs: 30_000 }),
+  ]
+  const lock = uniqueName()
+  await holder.with(lock, () => undefined)
+  // From here on nothing reaches the replica: the grant is lost with the primary.
+  await cutReplication(own)
+  const stale = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+  const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
+  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  const before = await currentPrimary(own)
+  await own.server('primary').kill()
+  const next = await turn
+  expect(await currentPrimary(own)).not.toEqual(before)
+  expect(stale.state).not.toBe('lost')
+  expect(next.fence).toBeGreaterThan(stale.fence)
+  const user = new Redis(connection)
+  onTestFinished(() => user.disconnect())
+  const guard = redisGuard(user, uniqueName('guard'))
+  await guard.register(next.fence)
+  await expect(guard.register(stale.fence)).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  await until(async () => (await stale.extend().catch(() => undefined), stale.state === 'lost'))
+  expect(next.state).toBe('held')
+  await next.release()
+  await waiter.with(lock, () => undefined)
+})

@@ -1,0 +1,209 @@
+import { isLockError } from '@locks/core'
+import type { RedisWarning } from '@locks/redis'
+import { redisGuard } from '@locks/redis'
+import { Redis } from 'ioredis'
+import { inspect } from 'node:util'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { at, bare, connect, contended, exists, proxied, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis', { needsControl: true })
+afterAll(() => service.close())
+const server = service.server('redis')
+
+test('trap 6: SCRIPT FLUSH in mid-hold is not noticed: renewal, hand-off and release go on', async () => {
+  const [holder, other] = [connect(at(server)), connect(at(server))]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire()
+  await redisCommand(server, 'SCRIPT', 'FLUSH')
+  await lease.extend()
+  const waits = contended(other, lock)
+  const turn = other.lock(lock).acquire()
+  await waits
+  await redisCommand(server, 'SCRIPT', 'FLUSH')
+  await lease.release()
+  await (await turn).release()
+  expect(await exists(server, lock)).toBe(false)
+})
+
+for (const type of ['normal', 'pubsub'])
+  test(`trap 7: CLIENT KILL of ${type} connections loses neither a lease nor a waiter`, async () => {
+    const [holder, other] = [connect(at(server)), connect(at(server))]
+    const lock = uniqueName()
+    const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+    const waits = contended(other, lock)
+    const turn = other.lock(lock).acquire({ waitMs: 20_000 })
+    await waits
+    await until(async () => (await holder.inspect(lock)).waiters === 1)
+    await redisCommand(server, 'CLIENT', 'KILL', 'TYPE', type)
+    await lease.extend()
+    if (type === 'pubsub')
+      // Subscribed again, and in the queue again.
+      await until(async () => (await pubsubClients()) >= 1 && (await holder.inspect(lock)).waiters === 1)
+    const start = performance.now()
+    await lease.release()
+    const next = await turn
+    expect(performance.now() - start).toBeLessThan(5_000)
+    expect(next.fence).toBeGreaterThan(lease.fence)
+  })
+
+test('trap 7: released while the waiter could not listen, a lock is found by looking again', async () => {
+  const proxy = await proxied(server)
+  const [holder, other] = [connect(at(server)), connect(at(proxy))]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+  const waits = contended(other, lock)
+  const turn = other.lock(lock).acquire({ waitMs: 30_000 })
+  await waits
+  proxy.refuse()
+  await until(async () => (await pubsubClients()) === 0)
+  // Nobody receives the grant, so the waiter counts as dead and the lock is free.
+  await lease.release()
+  expect(await exists(server, lock)).toBe(false)
+  proxy.pass()
+  const start = performance.now()
+  await turn
+  expect(performance.now() - start).toBeLessThan(5_000)
+})
+
+test('trap 8: while CLIENT PAUSE lasts, the lease ends here before it ends there', async () => {
+  const locks = connect(at(server))
+  const lock = uniqueName()
+  const lease = await locks.lock(lock).acquire({ ttlMs: 1_000 })
+  await redisCommand(server, 'CLIENT', 'PAUSE', 60_000, 'WRITE')
+  onTestFinished(async () => void (await redisCommand(server, 'CLIENT', 'UNPAUSE')))
+  await until(() => lease.signal.aborted)
+  expect(await redisCommand(server, 'PTTL', lock)).toBeGreaterThanOrEqual(0)
+  expect(isLockError(lease.signal.reason, 'LOCK_LOST')).toBe(true)
+})
+
+test('trap 9: a full memory is an outage, never "somebody else has it"', async () => {
+  const { adapter, request } = bare(at(server))
+  await adapter.inspect('warm-up')
+  await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 1)
+  onTestFinished(async () => void (await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 0)))
+  const lock = uniqueName()
+  const failure = { code: 'LOCK_UNAVAILABLE', cause: { code: 'OOM' } }
+  await expect(adapter.attempt(request(lock))).rejects.toMatchObject(failure)
+  expect(await exists(server, lock)).toBe(false)
+})
+
+test('trap 9: a lock held before the memory was full can be renewed, handed over and released', async () => {
+  const [holder, other] = [connect(at(server)), connect(at(server))]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire()
+  const waits = contended(other, lock)
+  const turn = other.lock(lock).acquire()
+  await waits
+  await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 1)
+  onTestFinished(async () => void (await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 0)))
+  await lease.extend()
+  await lease.release()
+  await (await turn).release()
+})
+
+test('trap 9: a key that is no lock is an outage of that name, and is left alone', async () => {
+  const { adapter, request } = bare(at(server))
+  const lock = uniqueName()
+  await redisCommand(server, 'SET', lock, 'precious')
+  const failure = { code: 'LOCK_UNAVAILABLE', cause: { code: 'WRONGTYPE' } }
+  await expect(adapter.attempt(request(lock))).rejects.toMatchObject(failure)
+  const renewal = { grant: { ...request(lock), fence: 1n }, ttlMs: 1_000, lockDelayMs: 0 }
+  expect(await adapter.renew([renewal])).toEqual(['unknown'])
+  expect(await redisCommand(server, 'GET', lock)).toBe('precious')
+})
+
+test('trap 11: an eviction policy that may take locks is warned of, or refused', async () => {
+  await redisCommand(server, 'CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
+  onTestFinished(async () => {
+    await redisCommand(server, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+  })
+  const warnings: RedisWarning[] = []
+  const warned = connect({ ...at(server), onWarning: (warning) => warnings.push(warning) })
+  for (let n = 0; n < 3; n += 1) await warned.with(uniqueName(), () => undefined)
+  expect(warnings.map(({ code }) => code)).toEqual(['LOCKS_REDIS_EVICTION'])
+  expect(warnings[0]?.message).toContain('allkeys-lru')
+  const strict = connect({ ...at(server), serverSettings: 'refuse' })
+  const lock = uniqueName()
+  await expect(strict.lock(lock).acquire()).rejects.toMatchObject({ code: 'LOCK_UNSUPPORTED' })
+  expect(await exists(server, lock)).toBe(false)
+  const ignoring = connect({ ...at(server), serverSettings: 'ignore', onWarning: (w) => warnings.push(w) })
+  await ignoring.with(uniqueName(), () => undefined)
+  expect(warnings).toHaveLength(1)
+})
+
+test('trap 14: when the clock of the server jumps ahead a lock ends early, and its fence tells', async () => {
+  const [holder, other] = [connect(at(server)), connect(at(server))]
+  const lock = uniqueName()
+  const user = new Redis({ host: server.host, port: server.port })
+  onTestFinished(() => user.disconnect())
+  const guard = redisGuard(user, uniqueName('guard'))
+  const stale = await holder.lock(lock).acquire({ ttlMs: 30_000 })
+  await guard.call(stale.fence, ['SET', `${lock}:value`, 'old'])
+  // What a jump of 40 s does to a ttl of 30 s.
+  await redisCommand(server, 'PEXPIRE', lock, 1)
+  const successor = await other.lock(lock).acquire()
+  expect(successor.fence).toBeGreaterThan(stale.fence)
+  expect(stale.state).toBe('held')
+  await guard.register(successor.fence)
+  await expect(guard.call(stale.fence, ['SET', `${lock}:value`, 'stale'])).rejects.toMatchObject({
+    code: 'LOCK_LOST',
+  })
+  expect(await redisCommand(server, 'GET', `${lock}:value`)).toBe('old')
+  await expect(stale.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+})
+
+test('the fence is at least the time of the server in µs, and goes on from a counter that is ahead of it', async () => {
+  const { take, request, adapter } = bare(at(server))
+  const lock = uniqueName()
+  const token = `redisson_lock_token:{${lock}}`
+  const first = await take(request(lock))
+  expect(first.fence).toBeGreaterThan(BigInt(Date.now() - 60_000) * 1_000n)
+  expect(await redisCommand(server, 'GET', token)).toBe(String(first.fence))
+  await adapter.release(first)
+  // The clock went back an hour.
+  const ahead = first.fence + 3_600_000_000n
+  await redisCommand(server, 'SET', token, String(ahead))
+  const second = await take(request(lock))
+  expect(second.fence).toBe(ahead + 1n)
+  await adapter.release(second)
+  // As an RFencedLock of Redisson counts.
+  await redisCommand(server, 'INCR', token)
+  expect((await take(request(lock))).fence).toBe(ahead + 3n)
+  expect(await redisCommand(server, 'PTTL', token)).toBe(-1)
+})
+
+test('fences rise although the server forgot everything', async () => {
+  const locks = connect(at(server))
+  const lock = uniqueName()
+  const lease = await locks.lock(lock).acquire()
+  await server.restart({ hard: true, wipe: true })
+  const next = await connect(at(server)).lock(lock).acquire()
+  expect(next.fence).toBeGreaterThan(lease.fence)
+})
+
+test('trap 15: errors do not show a password, nor the arguments of a command', async () => {
+  const password = 'hunter2-and-more'
+  const settings = { user: `locks on >${password} ~* &* +@all -time` }
+  await using guarded = await startService('redis', { settings })
+  const { host, port } = guarded.server('redis')
+  const login = { username: 'locks', password }
+  const { adapter, request } = bare({ connection: { host, port, ...login } })
+  const wrong = bare({ connection: { host, port, ...login, password: `${password}!` } })
+  const failures = [
+    await adapter.attempt(request('a')).catch((error: unknown) => error),
+    await wrong.adapter.attempt(wrong.request('a')).catch((error: unknown) => error),
+  ]
+  for (const failure of failures) {
+    expect(failure).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    const shown = inspect(failure, { depth: 10, showHidden: true })
+    expect(shown).not.toContain(password)
+    expect(shown).not.toContain('args')
+  }
+  expect(inspect(adapter, { depth: 10, showHidden: true })).not.toContain(password)
+})
+
+async function pubsubClients(): Promise<number> {
+  const list = String(await redisCommand(server, 'CLIENT', 'LIST', 'TYPE', 'pubsub'))
+  return list.split('\n').filter((line) => line !== '').length
+}

@@ -1,0 +1,114 @@
+import { createLocks, systemClock } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Grant, Locks, LocksOptions } from '@locks/core'
+import { startChild, startFaultProxy } from '@locks/core/conformance'
+import type { Child, FaultProxy } from '@locks/core/conformance'
+import { redis } from '@locks/redis'
+import type { RedisOptions } from '@locks/redis'
+import { randomUUID } from 'node:crypto'
+import { onTestFinished } from 'vitest'
+import { redisCommand, redisFields } from '../../../../conformance/services/index.ts'
+import type { Address } from '../../../../conformance/services/index.ts'
+
+/** Everything made here ends with the test. */
+export function connect(options: RedisOptions, locksOptions: LocksOptions = {}): Locks {
+  const locks = createLocks(redis(options), locksOptions)
+  onTestFinished(() => locks.close())
+  return locks
+}
+
+export function at({ host, port }: Address): RedisOptions {
+  return { connection: { host, port } }
+}
+
+export interface Bare {
+  readonly adapter: Adapter
+  readonly request: (name: string, options?: Partial<AcquireRequest>) => AcquireRequest
+  readonly take: (request: AcquireRequest) => Promise<Grant>
+}
+
+/** An adapter without core above it. */
+export function bare(options: RedisOptions, host: Partial<AdapterHost> = {}): Bare {
+  const clientId = randomUUID()
+  const adapter = redis(options)({ clientId, clock: systemClock, report: () => undefined, ...host })
+  onTestFinished(() => adapter.close())
+  let attempts = 0
+  return {
+    adapter,
+    request(name, changes = {}) {
+      const attemptId = `${clientId}:${++attempts}`
+      const metadata = { host: 'test', pid: process.pid }
+      const rest = { ttlMs: 20_000, lockDelayMs: 0, willWait: false, metadata }
+      return { name, attemptId, owner: attemptId, mode: 'exclusive', ...rest, ...changes }
+    },
+    async take(request) {
+      const answer = await adapter.attempt(request)
+      if ('busy' in answer) throw new Error(`${request.name} is held by ${answer.holder?.owner}`)
+      return answer
+    },
+  }
+}
+
+export async function proxied(target: Address): Promise<FaultProxy> {
+  const proxy = await startFaultProxy({ host: target.host, port: target.port })
+  onTestFinished(() => proxy.close())
+  return proxy
+}
+
+export async function startProcess(options: RedisOptions, locksOptions: LocksOptions = {}): Promise<Child> {
+  const child = await startChild()
+  onTestFinished(() => child.kill())
+  await child.call('open', { config: { adapter: '@locks/redis', ...options }, options: locksOptions })
+  return child
+}
+
+export function uniqueName(hint = 'lock'): string {
+  return `test:${hint}:${randomUUID()}`
+}
+
+/** Resolves once `locks` has been told that `lock` is taken. */
+export function contended(locks: Locks, lock: string): Promise<void> {
+  return new Promise((resolve) => {
+    const off = locks.on('contended', (event) => {
+      if (event.lock !== lock) return
+      off()
+      resolve()
+    })
+  })
+}
+
+export async function until<T>(
+  probe: () => Promise<T | false | undefined> | T | false | undefined,
+): Promise<T> {
+  for (;;) {
+    const found = await probe()
+    if (found !== undefined && found !== false) return found
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+/** What clients send, as opposed to what scripts do inside the server. */
+const sent = ['evalsha', 'eval', 'subscribe', 'unsubscribe', 'ssubscribe', 'sunsubscribe', 'ping', 'wait']
+
+/** How often clients have sent each command so far. */
+export async function commandCounts(
+  server: Address,
+): Promise<{ readonly total: number; [name: string]: number }> {
+  const stats = await redisFields(server, 'INFO', 'commandstats')
+  const counts = Object.fromEntries(
+    sent.map((name) => [name, Number(/calls=(\d+)/.exec(stats.get(`cmdstat_${name}`) ?? '')?.[1] ?? 0)]),
+  )
+  return { ...counts, total: Object.values(counts).reduce((sum, count) => sum + count, 0) }
+}
+
+/** Fields of the lock other than what is said about its holder. */
+export async function holdersOf(
+  server: Address,
+  lock: string,
+): Promise<readonly (readonly [string, string])[]> {
+  const fields = await redisFields(server, 'HGETALL', lock)
+  return [...fields].filter(([field]) => field.includes(':'))
+}
+
+export async function exists(server: Address, ...keys: string[]): Promise<boolean> {
+  return Number(await redisCommand(server, 'EXISTS', ...keys)) > 0
+}

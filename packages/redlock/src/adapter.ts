@@ -1,0 +1,153 @@
+import type {
+  AcquireRequest,
+  Adapter,
+  AdapterHost,
+  Busy,
+  Capabilities,
+  Grant,
+  RenewOutcome,
+} from '@locks/core'
+import { attemptAll, validMs } from './attempt.ts'
+import type { Nodes } from './nodes.ts'
+import { count, valuesOf } from './nodes.ts'
+import { stateOf } from './state.ts'
+import { Waits } from './waits.ts'
+
+export interface RedlockCapabilities extends Capabilities {
+  readonly scope: 'cluster'
+  readonly kind: 'lease'
+  readonly fencing: 'clock-assisted' | 'none'
+  readonly wait: 'notify'
+  readonly fairness: 'none'
+  readonly handover: false
+  readonly lockDelay: true
+}
+
+/** So often a split vote is repeated before it is called busy. */
+const SPLIT_ROUNDS = 3
+
+function capabilitiesOf(fencing: boolean): RedlockCapabilities {
+  return {
+    scope: 'cluster',
+    kind: 'lease',
+    fencing: fencing ? 'clock-assisted' : 'none',
+    wait: 'notify',
+    fairness: 'none',
+    handover: false,
+    lockDelay: true,
+    modes: ['exclusive'],
+    minTtlMs: 100,
+    maxNameBytes: 1024,
+  }
+}
+
+export function redlockAdapter(
+  nodes: Nodes,
+  fencing: boolean,
+  { clock }: AdapterHost,
+): Adapter<RedlockCapabilities> {
+  const capabilities = capabilitiesOf(fencing)
+  const waits = new Waits(nodes, clock)
+  /** Fences of holds made here: a repeated attempt must get its own again, and a late node may know another. */
+  const fences = new Map<string, bigint>()
+  const underWay = new Map<string, Promise<Grant | Busy>>()
+  const { quorum, all } = nodes
+  const minority = all.length - quorum
+
+  async function attempt(request: AcquireRequest): Promise<Grant | Busy> {
+    const { name, attemptId, ttlMs, lockDelayMs } = request
+    const fence = fences.get(attemptId)
+    if (fence !== undefined) {
+      const grant = { name, attemptId, fence, ttlMs }
+      const [outcome] = await renew([{ grant, ttlMs, lockDelayMs }])
+      if (outcome === 'renewed') return grant
+      if (outcome !== 'lost') throw nodes.outage('the hold could not be confirmed', [])
+      fences.delete(attemptId)
+    }
+    for (let round = 0; ; round += 1) {
+      const sentAt = clock.now()
+      const outcome = await attemptAll(nodes, request, {
+        fencing,
+        // Too late to be worth anything: then it is no grant.
+        inTime: () => clock.now() < sentAt + validMs(ttlMs),
+      })
+      if ('fence' in outcome) {
+        waits.over(attemptId)
+        fences.set(attemptId, outcome.fence)
+        return { name, attemptId, fence: outcome.fence, ttlMs }
+      }
+      // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
+      if (outcome.settled || round === SPLIT_ROUNDS) return waits.busy(request, outcome)
+      await new Promise<void>((resolve) => clock.timer(clock.random() * 10 * 2 ** round, resolve))
+    }
+  }
+
+  async function renew(renewals: Parameters<Adapter['renew']>[0]): Promise<readonly RenewOutcome[]> {
+    const verdict = (outcomes: readonly (readonly RenewOutcome[])[], index: number): RenewOutcome => {
+      const of = (wanted: RenewOutcome): number => outcomes.filter((one) => one[index] === wanted).length
+      return of('renewed') >= quorum ? 'renewed' : of('lost') > minority ? 'lost' : 'unknown'
+    }
+    const answers = await nodes.ask(
+      (node) => node.renew(renewals),
+      (soFar) => renewals.every((_, index) => verdict(valuesOf(soFar), index) !== 'unknown'),
+    )
+    const outcomes = valuesOf(answers)
+    if (outcomes.length === 0) throw nodes.outage('no renewal', answers)
+    const verdicts = renewals.map((_, index) => verdict(outcomes, index))
+    renewals.forEach(({ grant }, index) => {
+      if (verdicts[index] === 'lost') fences.delete(grant.attemptId)
+    })
+    return verdicts
+  }
+
+  /** Everywhere; whoever does not answer gets it when it reads on, in order behind what it was asked before. */
+  async function free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+    fences.delete(attemptId)
+    const answers = await nodes.ask(
+      (node) => node.free(name, attemptId),
+      (soFar) =>
+        count(soFar, (one) => one === 'released') >= quorum ||
+        count(soFar, (one) => one === 'not-held') > minority,
+    )
+    if (count(answers, (one) => one === 'released') >= quorum) return 'released'
+    if (count(answers, (one) => one === 'not-held') > minority) return 'not-held'
+    throw nodes.outage('no release', answers)
+  }
+
+  return {
+    capabilities,
+
+    attempt(request) {
+      const { attemptId } = request
+      const before = underWay.get(attemptId)
+      if (before !== undefined) return before
+      const now = attempt(request).finally(() => underWay.delete(attemptId))
+      underWay.set(attemptId, now)
+      return now
+    },
+
+    async wait(request, maxMs, signal) {
+      await waits.wait(request, maxMs, signal)
+      return undefined
+    },
+
+    async withdraw({ name, attemptId }) {
+      waits.over(attemptId)
+      // Whatever a vote under way comes to, it must not come to it afterwards.
+      await underWay.get(attemptId)?.catch(() => undefined)
+      await free(name, attemptId)
+    },
+
+    renew,
+
+    release: ({ name, attemptId }) => free(name, attemptId),
+
+    inspect: (name) => stateOf(nodes, name, fencing),
+
+    async close() {
+      waits.close()
+      await nodes.drained()
+      for (const node of all) node.close()
+    },
+  }
+}

@@ -1,0 +1,23 @@
+import type { AdapterFactory } from '@locks/core'
+import { RedisNode } from '@locks/redis/node'
+import { redlockAdapter } from './adapter.ts'
+import type { RedlockCapabilities } from './adapter.ts'
+import { Nodes } from './nodes.ts'
+import { settle } from './options.ts'
+import type { RedlockOptions } from './options.ts'
+
+export type { RedlockCapabilities } from './adapter.ts'
+export type { RedlockOptions } from './options.ts'
+
+/** Locks that a majority of independent Redis servers agrees on. Connects when first used. */
+export function redlock(options: RedlockOptions): AdapterFactory<RedlockCapabilities> {
+  const { nodes, quorum, nodeTimeoutMs, fencing } = settle(options)
+  return (host) => {
+    const open = nodes.map((node) => new RedisNode(node))
+    return redlockAdapter(new Nodes(open, quorum, nodeTimeoutMs, host.clock), fencing, host)
+  }
+}
+
+export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory<RedlockCapabilities> {
+  return redlock(options)
+}

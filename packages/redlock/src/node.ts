@@ -1,0 +1,14 @@
+import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { Look, Refusal } from '@locks/redis/node'
+
+/** One of the independent servers. Each method is one atomic step there. */
+export interface RedlockNode {
+  attempt(request: AcquireRequest): Promise<bigint | Refusal>
+  free(name: string, attemptId: string): Promise<'released' | 'not-held'>
+  renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
+  look(name: string): Promise<Look>
+  /** Whether the attempt still holds the name; then `fence` is its own, and later ones are higher. */
+  raise(name: string, attemptId: string, fence: bigint): Promise<boolean>
+  watch(name: string, wake: () => void): () => void
+  close(): void
+}

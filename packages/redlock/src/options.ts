@@ -1,0 +1,89 @@
+import { LockError } from '@locks/core'
+import type { RedisOptions } from '@locks/redis'
+
+/** Independent servers, none a replica of another, and how many of them must agree. */
+export interface RedlockOptions {
+  /** Three, five or any number of independent primaries, by URL or as for `@locks/redis`. */
+  readonly nodes?: readonly (string | RedisOptions)[]
+  /** `redlock://[user:password@]host:port,host:port,…[/db]`. */
+  readonly url?: string
+  /** In front of every lock name. */
+  readonly prefix?: string
+  /** How many nodes must agree: a majority unless told, and never less. */
+  readonly quorum?: number
+  /** How long a node may be silent before it counts as failed: 1 s unless told. */
+  readonly nodeTimeoutMs?: number
+  /** `false` saves the round trip that makes fences rise across majorities. */
+  readonly fencing?: boolean
+}
+
+export interface RedlockSettings {
+  readonly nodes: readonly RedisOptions[]
+  readonly quorum: number
+  readonly nodeTimeoutMs: number
+  readonly fencing: boolean
+}
+
+const known = ['nodes', 'url', 'prefix', 'quorum', 'nodeTimeoutMs', 'fencing']
+const parts = /^redlock:\/\/((?:[^@/?#]*@)?)([^@/?#]+)(\/[^?#]*)?(?:\?([^#]*))?$/i
+
+export function settle(options: unknown): RedlockSettings {
+  if (!isRecord(options)) throw invalid('options must be an object')
+  for (const key of Object.keys(options))
+    if (!known.includes(key)) throw invalid(`unknown key ${JSON.stringify(key)}; known: ${known.join(', ')}`)
+  if ((options['nodes'] === undefined) === (options['url'] === undefined))
+    throw invalid('exactly one of nodes, url must be given')
+  const all = options['url'] === undefined ? options : { ...options, ...fromUrl(options['url']) }
+  const { nodes, prefix = '', fencing = true } = all
+  if (!Array.isArray(nodes) || nodes.length === 0) throw invalid('nodes must be a list of servers')
+  if (typeof prefix !== 'string') throw invalid('prefix must be a string')
+  if (typeof fencing !== 'boolean') throw invalid('fencing must be true or false')
+  const majority = Math.floor(nodes.length / 2) + 1
+  return {
+    nodes: nodes.map((node: unknown) => nodeOf(node, prefix)),
+    // Two groups smaller than a majority could each believe to hold the lock.
+    quorum: integer('quorum', all['quorum'] ?? majority, majority, nodes.length),
+    nodeTimeoutMs: integer('nodeTimeoutMs', all['nodeTimeoutMs'] ?? 1_000, 10, 60_000),
+    fencing,
+  }
+}
+
+function nodeOf(node: unknown, prefix: string): RedisOptions {
+  if (typeof node === 'string') return { url: node, ...(prefix && { prefix }) }
+  if (!isRecord(node)) throw invalid('every node must be a URL or options as for @locks/redis')
+  const own = typeof node['prefix'] === 'string' ? node['prefix'] : ''
+  return prefix === '' ? node : { ...node, prefix: prefix + own }
+}
+
+function fromUrl(url: unknown): Record<string, unknown> {
+  const match = typeof url === 'string' ? parts.exec(url) : null
+  if (match === null) throw invalid('url must be redlock://[user:password@]host:port,host:port,…[/db]')
+  const [, login = '', hosts = '', db = '', query = ''] = match
+  const found: Record<string, unknown> = {
+    nodes: hosts.split(',').map((host) => `redis://${login}${host}${db}`),
+  }
+  for (const [key, value] of new URLSearchParams(query)) {
+    if (!['prefix', 'quorum', 'nodeTimeoutMs', 'fencing'].includes(key))
+      throw invalid(`url: unknown key ${JSON.stringify(key)}; known: prefix, quorum, nodeTimeoutMs, fencing`)
+    found[key] = key === 'prefix' ? value : key === 'fencing' ? booleanOf(value) : Number(value)
+  }
+  return found
+}
+
+function booleanOf(value: string): unknown {
+  return value === 'true' ? true : value === 'false' ? false : value
+}
+
+function integer(key: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
+    throw invalid(`${key} must be a whole number from ${min} to ${max}`)
+  return value
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function invalid(message: string): LockError {
+  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/redlock: ${message}`)
+}

@@ -1,0 +1,56 @@
+import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { Look, Refusal } from '@locks/redis/node'
+import type { RedlockNode } from './node.ts'
+
+/**
+ * Attempts and releases of one attempt id reach a node one after the other, however slow it is: a release
+ * that overtook its attempt would leave the lock behind, an attempt that overtook the release of the one
+ * before it would lose its vote afterwards. Whoever cannot wait for a slow node does not have to.
+ */
+export class OrderedNode implements RedlockNode {
+  readonly #node: RedlockNode
+  readonly #last = new Map<string, Promise<void>>()
+
+  constructor(node: RedlockNode) {
+    this.#node = node
+  }
+
+  attempt(request: AcquireRequest): Promise<bigint | Refusal> {
+    return this.#inOrder(request.attemptId, () => this.#node.attempt(request))
+  }
+
+  free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+    return this.#inOrder(attemptId, () => this.#node.free(name, attemptId))
+  }
+
+  renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
+    return this.#node.renew(renewals)
+  }
+
+  look(name: string): Promise<Look> {
+    return this.#node.look(name)
+  }
+
+  raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
+    return this.#node.raise(name, attemptId, fence)
+  }
+
+  watch(name: string, wake: () => void): () => void {
+    return this.#node.watch(name, wake)
+  }
+
+  close(): void {
+    this.#node.close()
+  }
+
+  #inOrder<T>(attemptId: string, call: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(attemptId)
+    const answer = before === undefined ? call() : before.then(call)
+    const over = (): void => {
+      if (this.#last.get(attemptId) === settled) this.#last.delete(attemptId)
+    }
+    const settled: Promise<void> = answer.then(over, over)
+    this.#last.set(attemptId, settled)
+    return answer
+  }
+}

@@ -1,0 +1,86 @@
+import { createLocks, systemClock } from '@locks/core'
+import type { AcquireRequest, Adapter, Grant, Locks, LocksOptions } from '@locks/core'
+import { startFaultProxy } from '@locks/core/conformance'
+import type { FaultProxy } from '@locks/core/conformance'
+import { redlock } from '@locks/redlock'
+import type { RedlockOptions } from '@locks/redlock'
+import { randomUUID } from 'node:crypto'
+import { onTestFinished } from 'vitest'
+import { redisCommand, startService } from '../../../../conformance/services/index.ts'
+import type { Address, Server, Service, Settings } from '../../../../conformance/services/index.ts'
+
+/** Independent servers for one test. */
+export async function servers(count: number, settings?: Settings): Promise<Service> {
+  const service = await startService('redis-independent', {
+    count,
+    needsControl: true,
+    ...(settings && { settings }),
+  })
+  onTestFinished(() => service.close())
+  return service
+}
+
+export function over(nodes: readonly Address[], more: Partial<RedlockOptions> = {}): RedlockOptions {
+  return { nodes: nodes.map(({ host, port }) => ({ connection: { host, port } })), ...more }
+}
+
+export function connect(options: RedlockOptions, locksOptions: LocksOptions = {}): Locks {
+  const locks = createLocks(redlock(options), locksOptions)
+  onTestFinished(() => locks.close())
+  return locks
+}
+
+export interface Bare {
+  readonly adapter: Adapter
+  readonly request: (name: string, options?: Partial<AcquireRequest>) => AcquireRequest
+  readonly take: (request: AcquireRequest) => Promise<Grant>
+}
+
+export function bare(options: RedlockOptions): Bare {
+  const clientId = randomUUID()
+  const adapter = redlock(options)({ clientId, clock: systemClock, report: () => undefined })
+  onTestFinished(() => adapter.close())
+  let attempts = 0
+  return {
+    adapter,
+    request(name, changes = {}) {
+      const attemptId = `${clientId}:${++attempts}`
+      const metadata = { host: 'test', pid: process.pid }
+      const rest = { ttlMs: 20_000, lockDelayMs: 0, willWait: false, metadata }
+      return { name, attemptId, owner: attemptId, mode: 'exclusive', ...rest, ...changes }
+    },
+    async take(request) {
+      const answer = await adapter.attempt(request)
+      if ('busy' in answer) throw new Error(`${request.name} is held by ${answer.holder?.owner}`)
+      return answer
+    },
+  }
+}
+
+export async function proxiesOf(all: readonly Server[]): Promise<readonly FaultProxy[]> {
+  const proxies = await Promise.all(all.map(({ host, port }) => startFaultProxy({ host, port })))
+  onTestFinished(async () => {
+    await Promise.all(proxies.map((proxy) => proxy.close()))
+  })
+  return proxies
+}
+
+export function uniqueName(): string {
+  return `test:lock:${randomUUID()}`
+}
+
+export async function until<T>(
+  probe: () => Promise<T | false | undefined> | T | false | undefined,
+): Promise<T> {
+  for (;;) {
+    const found = await probe()
+    if (found !== undefined && found !== false) return found
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+/** On how many of the servers the name is held. */
+export async function heldOn(all: readonly Server[], lock: string): Promise<number> {
+  const counts = await Promise.all(all.map((server) => redisCommand(server, 'EXISTS', lock)))
+  return counts.filter((count) => count === 1).length
+}

@@ -1,0 +1,166 @@
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState, RenewOutcome } from '@locks/core'
+import { capabilities } from './capabilities.ts'
+import type { ZookeeperCapabilities } from './capabilities.ts'
+import { removeIfThere } from './chores.ts'
+import { unavailable } from './errors.ts'
+import { readHolder } from './holder.ts'
+import { Janitor } from './janitor.ts'
+import { Keeper } from './keeper.ts'
+import { directoryOf, inOrder, prefixOf } from './paths.ts'
+import { catchUp, childrenOf, Place } from './place.ts'
+import { allPresent } from './renewal.ts'
+import type { Session } from './session.ts'
+import type { Settings } from './settings.ts'
+import { Turns } from './turns.ts'
+import { waitInPlace } from './waiting.ts'
+
+/** Who finds his own node gone this often, or the holder's, is not told by the store what is going on. */
+const MAX_TRIES = 5
+
+export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter<ZookeeperCapabilities> {
+  const { clock } = host
+  /** By attempt id. */
+  const places = new Map<string, Place>()
+  const turns = new Turns()
+  const keeper = new Keeper(settings, host, {
+    ended(session) {
+      host.report('lost')
+      const nodes = []
+      for (const [attemptId, place] of places) {
+        if (place.session !== session) continue
+        places.delete(attemptId)
+        left(place)
+        if (place.path !== undefined) nodes.push(place.path)
+      }
+      return nodes
+    },
+    holding(session) {
+      for (const place of places.values()) if (place.granted && place.session === session) return true
+      return false
+    },
+  })
+  const janitor = new Janitor(clock, () => keeper.connected)
+
+  function left({ directory }: Place, sequence = 0): void {
+    // A path that is shared with other programs is not ours to remove.
+    if (!settings.rawPath) janitor.left(directory, sequence)
+  }
+
+  async function connected(): Promise<Session> {
+    return keeper.connected ?? keeper.ready()
+  }
+
+  async function placeFor(request: AcquireRequest): Promise<Place> {
+    const directory = directoryOf(request.name, settings)
+    const session = await connected()
+    const place = places.get(request.attemptId)
+    return place?.session === session ? place : new Place(session, directory, request)
+  }
+
+  function grantOf({ name, attemptId }: AcquireRequest, place: Place): Grant {
+    const { fence, session } = place
+    if (fence === undefined) throw unavailable('the node of this lock is gone')
+    place.granted = true
+    return { name, attemptId, fence, ttlMs: session.reliableMs }
+  }
+
+  async function busy(request: AcquireRequest, place: Place, head: string): Promise<Busy> {
+    const { wire, timeoutMs } = place.session
+    const leaving = request.willWait ? undefined : leave(request.attemptId, place)
+    const [holder] = await Promise.all([readHolder(wire, head), leaving])
+    return { busy: true, retryInMs: timeoutMs, ...(holder && { holder }) }
+  }
+
+  async function leave(attemptId: string, place: Place): Promise<boolean> {
+    const { sequence } = place
+    const had = await place.leave()
+    if (places.get(attemptId) === place) places.delete(attemptId)
+    left(place, sequence)
+    return had
+  }
+
+  /** Leaves, if not now then as soon as the session can. Answers whether there was a node. */
+  function surelyLeave(attemptId: string): Promise<boolean> {
+    return turns.take(attemptId, async () => {
+      const place = places.get(attemptId)
+      if (place === undefined) return false
+      try {
+        return await leave(attemptId, place)
+      } catch (error) {
+        place.session.chores.add(attemptId, () => turns.take(attemptId, () => leave(attemptId, place)))
+        throw error
+      }
+    })
+  }
+
+  return {
+    capabilities,
+
+    attempt: (request) =>
+      turns.take(request.attemptId, async () => {
+        const place = await placeFor(request)
+        places.set(request.attemptId, place)
+        const last = settings.rawPath ? 0 : janitor.reused(place.directory)
+        for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+          await place.enter(tries === 0 && last !== undefined ? last + 1 : undefined)
+          const head = await place.look()
+          if (head === place.path && head !== undefined) return grantOf(request, place)
+          if (head !== undefined) return busy(request, place, head)
+        }
+        throw unavailable('the node of this try vanishes as soon as it is made')
+      }),
+
+    async wait(request, maxMs, signal) {
+      const place = places.get(request.attemptId)
+      if (place === undefined) return undefined
+      const grantedAt = await waitInPlace(place, clock, maxMs, signal)
+      if (grantedAt === undefined || places.get(request.attemptId) !== place) return undefined
+      return { ...grantOf(request, place), grantedAt }
+    },
+
+    async withdraw({ attemptId }) {
+      await surelyLeave(attemptId)
+    },
+
+    async renew(renewals) {
+      const held = renewals.map(({ grant }) => places.get(grant.attemptId))
+      const session = keeper.connected
+      const paths = held.map((place) => (place?.granted === true ? place.path : undefined))
+      const alive = paths.filter((path) => path !== undefined)
+      if (alive.length > 0 && session === undefined) throw unavailable('there is no connection to ZooKeeper')
+      const present = session === undefined ? new Set() : await allPresent(session, alive)
+      return paths.map((path): RenewOutcome => (path !== undefined && present.has(path) ? 'renewed' : 'lost'))
+    },
+
+    async release({ name, attemptId }) {
+      const known = places.has(attemptId)
+      if (await surelyLeave(attemptId)) return 'released'
+      const { wire } = await connected()
+      const directory = directoryOf(name, settings)
+      if (!known) await catchUp(wire)
+      const children = await childrenOf(wire, directory)
+      const mine = children.filter((child) => child.startsWith(prefixOf(attemptId)))
+      for (const child of mine) await removeIfThere(wire, `${directory}/${child}`)
+      return mine.length > 0 || children.length === 0 ? 'released' : 'not-held'
+    },
+
+    async inspect(name): Promise<LockState> {
+      const directory = directoryOf(name, settings)
+      const { wire } = await connected()
+      await catchUp(wire)
+      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+        const order = inOrder(await childrenOf(wire, directory))
+        if (order.length === 0) return { name, held: false, waiters: 0 }
+        const holder = await readHolder(wire, `${directory}/${order[0]}`)
+        if (holder !== undefined) return { name, held: true, holder, waiters: order.length - 1 }
+      }
+      throw unavailable('the lock changes hands faster than it can be looked at')
+    },
+
+    async close() {
+      // Not waited for: the end of the session is sent after it.
+      janitor.finish()
+      await keeper.close()
+    },
+  }
+}

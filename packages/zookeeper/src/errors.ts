@@ -1,0 +1,42 @@
+import { LockError } from '@locks/core'
+
+/** Codes of the ZooKeeper protocol that something is made of here. */
+export const code = {
+  connectionLoss: -4,
+  noNode: -101,
+  nodeExists: -110,
+  notEmpty: -111,
+  sessionExpired: -112,
+} as const
+
+const reasons: ReadonlyMap<number, string> = new Map([
+  [code.connectionLoss, 'the connection to ZooKeeper was lost'],
+  [code.sessionExpired, 'the ZooKeeper session has expired'],
+  [code.noNode, 'a node is missing; does the chroot exist?'],
+  [-102, 'ZooKeeper denies access (NO_AUTH); check auth and acl'],
+  [-114, 'ZooKeeper refuses the ACL (INVALID_ACL); acl "creator" needs auth'],
+  [-115, 'ZooKeeper refuses the credentials (AUTH_FAILED)'],
+])
+
+/** A request that ZooKeeper refused, or that may or may not have been executed. */
+export class RequestError extends Error {
+  override readonly name = 'RequestError'
+  readonly code: number
+
+  constructor(failed: number) {
+    super(reasons.get(failed) ?? `ZooKeeper answered with error ${failed}`)
+    this.code = failed
+  }
+}
+
+export function isRequestError(error: unknown, ...codes: readonly number[]): error is RequestError {
+  return error instanceof RequestError && (codes.length === 0 || codes.includes(error.code))
+}
+
+export function unavailable(message: string, cause?: unknown): LockError {
+  return new LockError('LOCK_UNAVAILABLE', message, cause === undefined ? {} : { cause })
+}
+
+export function invalid(message: string): LockError {
+  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/zookeeper: ${message}`)
+}

@@ -1,0 +1,112 @@
+import type { AdapterHost } from '@locks/core'
+import { ACL, createClient, Id, State } from 'node-zookeeper-client'
+import type { Client } from 'node-zookeeper-client'
+import { unavailable } from './errors.ts'
+import type { Settings } from './settings.ts'
+import { harden, retire, stop } from './quirks.ts'
+import { Session } from './session.ts'
+
+/** How long a request waits for a connection before it fails. */
+const CONNECT_MS = 3_000
+
+/** Between two rounds through all servers the library pauses for up to this long. */
+const SPIN_MS = 200
+
+export interface KeeperListener {
+  /** This session and all in it is gone. Answers the nodes it had, as far as they are known. */
+  ended(session: Session): readonly string[]
+  holding(session: Session): boolean
+}
+
+/** Keeps one session for a client, made when it is first needed and made anew when it was lost. */
+export class Keeper {
+  readonly #settings: Settings
+  readonly #host: AdapterHost
+  readonly #listener: KeeperListener
+  #session: Session | undefined
+  /** Nodes of a given client that was believed lost and may yet come back. */
+  #orphans: readonly string[] = []
+  /** Later its state says "disconnected" again. */
+  #givenIsOver = false
+  #closed = false
+
+  constructor(settings: Settings, host: AdapterHost, listener: KeeperListener) {
+    this.#settings = settings
+    this.#host = host
+    this.#listener = listener
+  }
+
+  /** The session, if it is connected right now. */
+  get connected(): Session | undefined {
+    return this.#session?.connected === true ? this.#session : undefined
+  }
+
+  /** A connected session. Rejects when there is none for a while. */
+  async ready(): Promise<Session> {
+    const { clock } = this.#host
+    const giveUpAt = clock.now() + CONNECT_MS
+    for (;;) {
+      if (this.#closed) throw unavailable('the ZooKeeper session was closed')
+      const session = (this.#session ??= this.#open())
+      if (session.connected) return session
+      const leftMs = giveUpAt - clock.now()
+      if (leftMs <= 0) throw unavailable('there is no connection to ZooKeeper')
+      await new Promise<void>((resolve) => {
+        const timer = clock.timer(leftMs, done)
+        const off = session.onChange(done)
+        function done(): void {
+          timer.cancel()
+          off()
+          resolve()
+        }
+      })
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const session = this.#session
+    if (session === undefined) return
+    this.#session = undefined
+    session.end()
+    if (this.#settings.client === undefined) await stop(session.client, this.#host.clock)
+  }
+
+  #open(): Session {
+    const { client: given, servers, sessionTimeoutMs, auth } = this.#settings
+    let client = given
+    if (client === undefined) {
+      client = createClient(servers, { sessionTimeout: sessionTimeoutMs, spinDelay: SPIN_MS })
+      harden(client)
+      for (const { scheme, credentials } of auth) client.addAuthInfo(scheme, Buffer.from(credentials))
+      client.connect()
+    } else if (this.#givenIsOver || isOver(client))
+      throw unavailable('the session of the given ZooKeeper client is over')
+    const { clock, report } = this.#host
+    const session: Session = new Session(client, clock, aclOf(this.#settings), {
+      connection: (up) => report(up ? 'ok' : 'jeopardy'),
+      ended: () => {
+        if (this.#session === session) this.#session = undefined
+        const nodes = this.#listener.ended(session)
+        if (given !== undefined) {
+          this.#givenIsOver = isOver(given)
+          this.#orphans = [...this.#orphans, ...nodes]
+        } else if (!this.#closed) retire(session.client, clock, session.timeoutMs)
+      },
+      holding: () => this.#listener.holding(session),
+    })
+    for (const node of this.#orphans) session.chores.remove(node)
+    this.#orphans = []
+    return session
+  }
+}
+
+function isOver(client: Client): boolean {
+  return client.getState() === State.EXPIRED || client.getState() === State.AUTH_FAILED
+}
+
+function aclOf({ acl }: Settings): readonly ACL[] {
+  if (acl === 'open') return ACL.OPEN_ACL_UNSAFE
+  if (acl === 'creator') return ACL.CREATOR_ALL_ACL
+  return acl.map(({ scheme, id, permissions }) => new ACL(permissions, new Id(scheme, id)))
+}

@@ -1,0 +1,203 @@
+import type { Clock, Timer } from '@locks/core'
+import { State } from 'node-zookeeper-client'
+import type { ACL, Client } from 'node-zookeeper-client'
+import { Chores } from './chores.ts'
+import { code } from './errors.ts'
+import { dropConnection } from './quirks.ts'
+import { Watches } from './watches.ts'
+import { Wire } from './wire.ts'
+
+export interface SessionListener {
+  /** The connection broke, or is there again within the same session. */
+  connection(up: boolean): void
+  /** Over: the server said so, or the clock does. */
+  ended(): void
+  /** Whether anything is held, which must not outlive the session. */
+  holding(): boolean
+}
+
+/** A server that owes an answer for longer is left for another one. */
+const MAX_SILENCE_MS = 4_000
+
+/**
+ * One ZooKeeper session, and what is known about its life. The library calls a session expired only
+ * when a server tells it so, and takes a silent connection for a good one; so whoever is cut off
+ * has to find out by the clock.
+ */
+export class Session {
+  readonly client: Client
+  readonly wire: Wire
+  readonly watches: Watches
+  readonly chores: Chores
+  readonly #clock: Clock
+  readonly #listener: SessionListener
+  readonly #waiting = new Set<() => void>()
+  #id: Buffer | undefined
+  #timeoutMs: number
+  #connected = false
+  #over = false
+  #aliveAt: number
+  #provenAt = -Infinity
+  #connectingSince: number
+  #attended = 0
+  #timer: Timer | undefined
+  #dueAt = 0
+
+  constructor(client: Client, clock: Clock, acl: readonly ACL[], listener: SessionListener) {
+    this.client = client
+    this.#clock = clock
+    this.#listener = listener
+    this.#timeoutMs = client.getSessionTimeout()
+    this.#aliveAt = this.#connectingSince = clock.now()
+    this.wire = new Wire(client, clock, acl, {
+      sent: () => this.#arm(),
+      heard: (sentAt, written) => {
+        this.#aliveAt = Math.max(this.#aliveAt, sentAt)
+        if (written) this.#provenAt = Math.max(this.#provenAt, sentAt)
+      },
+      createdLate: (path) => this.chores.remove(path),
+    })
+    this.watches = new Watches(this.wire)
+    this.chores = new Chores(this.wire, () => this.#arm())
+    client.on('state', this.#onState)
+    this.#onState(client.getState())
+    this.#arm()
+  }
+
+  get connected(): boolean {
+    return this.#connected
+  }
+
+  get over(): boolean {
+    return this.#over
+  }
+
+  /** As negotiated with the server. */
+  get timeoutMs(): number {
+    return this.#timeoutMs
+  }
+
+  /**
+   * How long after a proof of life a hold may be relied on. The leader hears of a session through
+   * the server it is connected to, up to half a tick late; if that server is cut off just then, the
+   * leader counts from the proof before. Two thirds of the timeout, renewed every third of that,
+   * leave a ninth for the half tick: enough for timeouts of five ticks and more.
+   */
+  get reliableMs(): number {
+    return Math.floor((this.#timeoutMs * 2) / 3)
+  }
+
+  /** When the last request was sent that the leader is known to have seen. */
+  get provenAt(): number {
+    return this.#provenAt
+  }
+
+  isMine(ephemeralOwner: Buffer): boolean {
+    return this.#id?.equals(ephemeralOwner) ?? false
+  }
+
+  /** Calls `listener` at the next change: connected, broken or over. */
+  onChange(listener: () => void): () => void {
+    this.#waiting.add(listener)
+    return () => void this.#waiting.delete(listener)
+  }
+
+  /** Somebody waits for an event, so a connection that only seems to be there has to be noticed. */
+  attend(): () => void {
+    this.#attended += 1
+    this.#arm()
+    return () => void (this.#attended -= 1)
+  }
+
+  end(): void {
+    if (this.#over) return
+    this.#over = true
+    this.#connected = false
+    this.#timer?.cancel()
+    this.client.off('state', this.#onState)
+    this.wire.broke(code.sessionExpired)
+    this.#listener.ended()
+    this.#changed()
+  }
+
+  readonly #onState = (state: State): void => {
+    if (state === State.SYNC_CONNECTED) this.#connect()
+    else if (state === State.DISCONNECTED) this.#disconnect()
+    else this.end()
+  }
+
+  #connect(): void {
+    const [id, timeoutMs] = [this.client.getSessionId(), this.client.getSessionTimeout()]
+    // Holds count on the session and the timeout they were made with.
+    if (this.#id !== undefined && (!this.#id.equals(id) || timeoutMs < this.#timeoutMs)) return this.end()
+    this.#id = id
+    this.#timeoutMs = timeoutMs
+    this.#connected = true
+    this.#aliveAt = Math.max(this.#aliveAt, this.#connectingSince)
+    this.chores.run()
+    this.#listener.connection(true)
+    this.#changed()
+  }
+
+  #disconnect(): void {
+    this.#connectingSince = this.#clock.now()
+    if (!this.#connected) return
+    this.#connected = false
+    this.wire.broke()
+    this.#listener.connection(false)
+    this.#changed()
+    this.#arm()
+  }
+
+  #changed(): void {
+    for (const listener of [...this.#waiting]) listener()
+  }
+
+  get #silenceMs(): number {
+    return Math.min(this.#timeoutMs / 3, MAX_SILENCE_MS)
+  }
+
+  /** One timer, and only while there is something to look after. */
+  #arm(): void {
+    if (this.#over || this.#timer !== undefined) return
+    const idle = this.#connected && this.#attended === 0 && !this.chores.pending
+    if (idle && this.wire.oldest === undefined) return
+    const delayMs = Math.min(Math.max(this.#timeoutMs / 12, 10), 500)
+    this.#dueAt = this.#clock.now() + delayMs
+    this.#timer = this.#clock.timer(delayMs, () => this.#look())
+  }
+
+  #look(): void {
+    this.#timer = undefined
+    const now = this.#clock.now()
+    // After a pause of this process an answer may lie in the socket, not read yet.
+    const late = now - this.#dueAt > this.#silenceMs / 2
+    if (this.#connected) {
+      const { oldest } = this.wire
+      if (oldest === undefined) {
+        this.chores.run()
+        if (this.#attended > 0 && now - this.#aliveAt >= this.#timeoutMs / 3) void this.#ask()
+      } else if (now - oldest >= this.#silenceMs && !late) dropConnection(this.client)
+    } else if (now >= this.#lostAt()) return this.end()
+    else if (now - this.#connectingSince >= this.#silenceMs && !late) {
+      this.#connectingSince = now
+      dropConnection(this.client)
+    }
+    this.#arm()
+  }
+
+  /** Holds must be over before the leader can end the session; a place in a queue is worth waiting for. */
+  #lostAt(): number {
+    if (!this.#listener.holding()) return this.#aliveAt + this.#timeoutMs
+    return this.#provenAt + this.reliableMs - this.reliableMs / 100 - 2
+  }
+
+  async #ask(): Promise<void> {
+    try {
+      await this.wire.exists('/')
+    } catch {
+      // Whatever it is, the state of the connection tells it too.
+      this.#arm()
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import { code, isRequestError } from './errors.ts'
+import type { Wire } from './wire.ts'
+
+interface Watch {
+  /** Resolves with whether the node existed, and so is watched. */
+  readonly set: Promise<boolean>
+  readonly listeners: Set<() => void>
+}
+
+/**
+ * One watch per node however many wait for it, and however often: a watch cannot be taken back, so
+ * whoever waits again for the same predecessor must find the one that is there.
+ */
+export class Watches {
+  readonly #wire: Wire
+  readonly #watches = new Map<string, Watch>()
+
+  constructor(wire: Wire) {
+    this.#wire = wire
+  }
+
+  /** Calls `listener` once the node changes or vanishes. False when it does not exist. */
+  async on(path: string, listener: () => void): Promise<boolean> {
+    let watch = this.#watches.get(path)
+    if (watch === undefined) this.#watches.set(path, (watch = this.#begin(path)))
+    watch.listeners.add(listener)
+    return watch.set
+  }
+
+  off(path: string, listener: () => void): void {
+    this.#watches.get(path)?.listeners.delete(listener)
+  }
+
+  #begin(path: string): Watch {
+    const end = (): void => {
+      if (this.#watches.get(path) === watch) this.#watches.delete(path)
+    }
+    const fired = (): void => {
+      end()
+      for (const listener of watch.listeners) listener()
+    }
+    const watch: Watch = { set: this.#set(path, fired, end), listeners: new Set() }
+    return watch
+  }
+
+  async #set(path: string, fired: () => void, end: () => void): Promise<boolean> {
+    try {
+      await this.#wire.data(path, fired)
+      return true
+    } catch (error) {
+      end()
+      if (isRequestError(error, code.noNode)) return false
+      throw error
+    }
+  }
+}

@@ -1,0 +1,117 @@
+import { createLocks, systemClock } from '@locks/core'
+import type { AcquireRequest, Adapter, Locks, LocksOptions } from '@locks/core'
+import { startFaultProxy } from '@locks/core/conformance'
+import type { FaultProxy } from '@locks/core/conformance'
+import { zookeeper } from '@locks/zookeeper'
+import type { ZookeeperCapabilities, ZookeeperOptions } from '@locks/zookeeper'
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll } from 'vitest'
+import { startService } from '../../../conformance/services/index.ts'
+import type { Server, Service, ServiceKind } from '../../../conformance/services/index.ts'
+import { directoryOf } from '../src/paths.ts'
+import { rawClient } from './support.ts'
+import type { RawClient } from './support.ts'
+
+/** A server for the tests of one file, and clients of it that are closed after each test. */
+export interface Bed {
+  readonly servers: string
+  readonly service: Service
+  readonly server: Server
+  open(
+    options?: Partial<ZookeeperOptions>,
+    core?: LocksOptions<ZookeeperCapabilities>,
+  ): Locks<ZookeeperCapabilities>
+  /** A client behind a proxy that can break the wire. */
+  wired(
+    options?: Partial<ZookeeperOptions>,
+    core?: LocksOptions<ZookeeperCapabilities>,
+  ): Promise<{ readonly locks: Locks<ZookeeperCapabilities>; readonly proxy: FaultProxy }>
+  /** The adapter beneath core, behind a proxy if one is given. */
+  adapter(options?: Partial<ZookeeperOptions>, proxy?: FaultProxy): BareAdapter
+  proxy(): Promise<FaultProxy>
+  raw(): Promise<RawClient>
+}
+
+export interface BareAdapter {
+  readonly adapter: Adapter
+  readonly reports: string[]
+  readonly request: (name: string, options?: Partial<AcquireRequest>) => AcquireRequest
+}
+
+export function lockName(hint = 'lock'): string {
+  return `test:${hint}:${randomUUID()}`
+}
+
+export function directory(name: string): string {
+  return directoryOf(name, { basePath: '/locks', rawPath: false })
+}
+
+export function testBed(kind: ServiceKind = 'zookeeper'): Bed {
+  let running: Service | undefined
+  const cleanups: (() => Promise<unknown>)[] = []
+  const service = (): Service => {
+    if (running === undefined) throw new Error('the service is not started yet')
+    return running
+  }
+  const serversOf = (): string => service().url.replace('zookeeper://', '')
+  beforeAll(async () => void (running = await startService(kind, { needsControl: true })))
+  afterAll(() => running?.close())
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+  })
+
+  const bed: Bed = {
+    get servers() {
+      return serversOf()
+    },
+    get service() {
+      return service()
+    },
+    get server() {
+      const [first] = service().servers
+      if (first === undefined) throw new Error('no server')
+      return first
+    },
+    open(options = {}, core = {}) {
+      const locks = createLocks(zookeeper({ servers: serversOf(), ...options }), core)
+      cleanups.push(() => locks.close())
+      return locks
+    },
+    async wired(options = {}, core = {}) {
+      const proxy = await bed.proxy()
+      const locks = bed.open({ servers: `${proxy.host}:${proxy.port}`, ...options }, core)
+      cleanups.push(async () => proxy.pass())
+      const warmUp = await locks.lock(lockName('warm-up')).acquire()
+      await warmUp.release()
+      return { locks, proxy }
+    },
+    adapter(options = {}, proxy) {
+      const reports: string[] = []
+      const clientId = randomUUID()
+      const servers = proxy === undefined ? serversOf() : `${proxy.host}:${proxy.port}`
+      const report = (state: string): void => void reports.push(state)
+      const adapter = zookeeper({ servers, ...options })({ clientId, clock: systemClock, report })
+      cleanups.push(() => adapter.close())
+      let attempts = 0
+      const request = (name: string, more: Partial<AcquireRequest> = {}): AcquireRequest => {
+        const attemptId = `${clientId}:${++attempts}`
+        const metadata = { host: 'test', pid: process.pid }
+        const lengths = { ttlMs: 30_000, lockDelayMs: 0, willWait: true }
+        return { name, attemptId, owner: attemptId, mode: 'exclusive', ...lengths, metadata, ...more }
+      }
+      return { adapter, reports, request }
+    },
+    async proxy() {
+      const { host, port } = bed.server
+      const proxy = await startFaultProxy({ host, port })
+      cleanups.push(() => proxy.close())
+      return proxy
+    },
+    async raw() {
+      const client = await rawClient(serversOf())
+      cleanups.push(async () => client[Symbol.asyncDispose]())
+      return client
+    },
+  }
+  return bed
+}

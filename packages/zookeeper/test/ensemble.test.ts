@@ -1,0 +1,135 @@
+import { expect, test } from 'vitest'
+import { zookeeperMode } from '../../../conformance/services/index.ts'
+import type { Server } from '../../../conformance/services/index.ts'
+import { lockName, testBed } from './bed.ts'
+import { allServe, leaderOf } from './subjects.ts'
+import { ms, until } from './support.ts'
+
+const bed = testBed('zookeeper-ensemble')
+const timeout = ms(120_000)
+
+interface Load {
+  /** How often the lock was held so far. */
+  grants(): number
+  stop(): Promise<void>
+}
+
+/** Clients that contend until told to stop, and fail if two of them are in at once or a fence falls back. */
+function contend(name: string, clients: number): Load {
+  let [going, grants, inside] = [true, 0, 0]
+  let fence = 0n
+  const tasks = Array.from({ length: clients }, async () => {
+    const locks = bed.open({ sessionTimeoutMs: ms(6_000) }, { storeTimeoutMs: ms(60_000) })
+    while (going) {
+      const lease = await locks.lock(name).acquire({ waitMs: ms(60_000) })
+      expect(lease.fence).toBeGreaterThan(fence)
+      fence = lease.fence
+      inside += 1
+      if (lease.state !== 'lost') expect(inside).toBe(1)
+      await new Promise((resolve) => setImmediate(resolve))
+      inside -= 1
+      grants += 1
+      await lease.release().catch((error: unknown) => expect(error).toMatchObject({ code: 'LOCK_LOST' }))
+    }
+  })
+  const done = Promise.all(tasks)
+  return {
+    grants: () => grants,
+    async stop() {
+      going = false
+      await done
+    },
+  }
+}
+
+async function majority(servers: readonly Server[]): Promise<void> {
+  await until('a leader', 60_000, async () => {
+    const modes = await Promise.all(servers.map((server) => zookeeperMode(server).catch(() => 'none')))
+    return modes.includes('leader')
+  })
+}
+
+test(
+  'trap 10: the leader is killed in mid-run: the session and its lock survive, work goes on',
+  { timeout },
+  async () => {
+    const { servers } = bed.service
+    const locks = bed.open({ sessionTimeoutMs: ms(20_000) }, { storeTimeoutMs: ms(30_000) })
+    const name = lockName('kept')
+    const lease = await locks.lock(name).acquire()
+    const load = contend(lockName(), 4)
+    await until('a run', 30_000, () => load.grants() > 50)
+    const leader = await leaderOf(servers)
+    await leader.kill()
+    await majority(servers.filter((server) => server !== leader))
+    const { holder } = await until('an answer', 30_000, () => locks.inspect(name).catch(() => undefined))
+    expect(holder?.fence).toBe(lease.fence)
+    lease.assertHeld()
+    const other = bed.open({}, { storeTimeoutMs: ms(30_000) })
+    expect(await other.lock(name).tryAcquire()).toBeNull()
+    const before = load.grants()
+    await until('the run goes on', 60_000, () => load.grants() > before + 50)
+    await load.stop()
+    await lease.release()
+    await leader.start()
+    await allServe(servers)
+  },
+)
+
+test(
+  'trap 10: two of three go down: jeopardy, then lost; once they are back, locks can be had',
+  { timeout },
+  async () => {
+    const { servers } = bed.service
+    const sessionTimeoutMs = ms(3_000)
+    const locks = bed.open({ sessionTimeoutMs })
+    const name = lockName()
+    const states: string[] = []
+    locks.on('jeopardy', () => states.push('jeopardy'))
+    locks.on('lost', () => states.push('lost'))
+    const lease = await locks.lock(name).acquire()
+    const [first, second] = servers
+    if (first === undefined || second === undefined) throw new Error('three servers were asked for')
+    const downAt = performance.now()
+    await Promise.all([first.kill(), second.kill()])
+    await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+    expect(performance.now() - downAt).toBeLessThan(sessionTimeoutMs)
+    expect(states).toEqual(['jeopardy', 'lost'])
+    await expect(locks.lock(name).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    await Promise.all([first.start(), second.start()])
+    await allServe(servers)
+    const next = await until('a grant', 60_000, () =>
+      locks
+        .lock(name)
+        .acquire()
+        .catch(() => undefined),
+    )
+    expect(next.fence).toBeGreaterThan(lease.fence)
+    await next.release()
+  },
+)
+
+test(
+  'a session is not believed in on the word of a server that has lost its leader',
+  { timeout },
+  async () => {
+    const { servers } = bed.service
+    const followers = []
+    for (const server of servers) if ((await zookeeperMode(server)) === 'follower') followers.push(server)
+    const [connected] = followers
+    if (connected === undefined) throw new Error('no follower')
+    const sessionTimeoutMs = ms(2_000)
+    const locks = bed.open({ servers: `${connected.host}:${connected.port}`, sessionTimeoutMs })
+    const lease = await locks.lock(lockName()).acquire()
+    const others = servers.filter((server) => server !== connected)
+    const frozenAt = performance.now()
+    await Promise.all(others.map((server) => server.pause()))
+    try {
+      await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+      expect(performance.now() - frozenAt).toBeLessThan(sessionTimeoutMs)
+    } finally {
+      await Promise.all(others.map((server) => server.resume()))
+      await allServe(servers)
+    }
+  },
+)

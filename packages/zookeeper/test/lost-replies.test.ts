@@ -1,0 +1,95 @@
+import { expect, test } from 'vitest'
+import { prefixOf } from '../src/paths.ts'
+import { directory, lockName, testBed } from './bed.ts'
+import { ms, until } from './support.ts'
+
+const bed = testBed()
+
+/** The request that creates a node of a lock. */
+const isCreation = (bytes: Buffer): boolean => bytes.includes('-lock-')
+
+test('trap 1: a creation whose reply is lost is found again by its uuid, and stays the only node', async () => {
+  const { locks, proxy } = await bed.wired()
+  const raw = await bed.raw()
+  const name = lockName()
+  const swallowed = proxy.swallowNextReply({ matching: isCreation })
+  const lease = await locks.lock(name).acquire()
+  await swallowed
+  const children = await raw.children(directory(name))
+  expect(children).toHaveLength(1)
+  const stat = await raw.stat(`${directory(name)}/${children?.[0]}`)
+  expect(lease.fence).toBe(stat?.czxid.readBigInt64BE())
+  await lease.release()
+  expect(await raw.children(directory(name))).toEqual([])
+})
+
+test('trap 2: a node with the right uuid but of another session is not taken for the own one', async () => {
+  const proxy = await bed.proxy()
+  const raw = await bed.raw()
+  const { adapter, request } = bed.adapter({}, proxy)
+  const name = lockName()
+  await adapter.inspect(name)
+  const wanted = request(name)
+  await raw.createDirectory('/locks').catch(() => undefined)
+  await raw.createDirectory(directory(name))
+  const older = await raw.createMember(`${directory(name)}/${prefixOf(wanted.attemptId)}`)
+  const swallowed = proxy.swallowNextReply({ matching: isCreation })
+  await expect(adapter.attempt(wanted)).rejects.toThrow('connection')
+  await swallowed
+  const olderFence = (await raw.stat(older))?.czxid.readBigInt64BE()
+  const granted = await until('a grant', 5_000, async () => {
+    const answer = await adapter.attempt(wanted)
+    return 'fence' in answer && answer
+  })
+  expect(granted.fence).toBeGreaterThan(olderFence ?? 0n)
+  const children = await raw.children(directory(name))
+  expect(children).toHaveLength(1)
+  const stat = await raw.stat(`${directory(name)}/${children?.[0]}`)
+  expect(stat?.ephemeralOwner).not.toEqual(raw.client.getSessionId())
+})
+
+test('trap 3: a release while disconnected is made up for, long before the session would end', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(500) })
+  const other = bed.open()
+  const name = lockName()
+  const lease = await locks.lock(name).acquire()
+  const waiting = other.lock(name).acquire({ waitMs: ms(20_000) })
+  proxy.refuse()
+  await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  proxy.pass()
+  const next = await waiting
+  expect(next.fence).toBeGreaterThan(lease.fence)
+  await next.release()
+  const again = await locks.lock(name).acquire({ waitMs: ms(5_000) })
+  expect(again.fence).toBeGreaterThan(next.fence)
+  await again.release()
+})
+
+test('an acquire that is given up while its creation is unanswered leaves no node behind', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(300) })
+  const raw = await bed.raw()
+  const name = lockName()
+  proxy.blackhole('replies')
+  await expect(locks.lock(name).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await until('the node is there', 5_000, async () => (await raw.children(directory(name)))?.length === 1)
+  proxy.pass()
+  await until('the node is gone', 10_000, async () => !(await raw.children(directory(name)))?.length)
+})
+
+test('a reply cut in the middle does not garble the next connection, and the session goes on', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 10_000 })
+  const name = lockName()
+  const lease = await locks.lock(name).acquire()
+  for (let round = 0; round < 20; round += 1) {
+    proxy.slice()
+    const looking = locks.inspect(name).catch(() => undefined)
+    const before = proxy.stats.bytesToClient
+    await until('a part of a reply', 5_000, () => proxy.stats.bytesToClient > before + (round % 7))
+    proxy.reset()
+    await looking
+  }
+  const { holder } = await until('an answer', 5_000, () => locks.inspect(name).catch(() => undefined))
+  expect(holder?.fence).toBe(lease.fence)
+  lease.assertHeld()
+  await lease.release()
+})

@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest'
+import { encodeName, inOrder, isInOrder, isPath, prefixOf } from '../src/paths.ts'
+import { lockName, testBed } from './bed.ts'
+import { ms } from './support.ts'
+
+const bed = testBed()
+
+test('trap 11: any name becomes one path segment, and no two names the same', () => {
+  const odd = [
+    '.',
+    '..',
+    '...',
+    '/',
+    '/a',
+    'a/b',
+    'a%2Fb',
+    '%',
+    '%2E',
+    '\0',
+    '\n',
+    '\u{1f512}',
+    'é',
+    'zookeeper',
+    ' ',
+  ]
+  const encoded = odd.map(encodeName)
+  for (const segment of encoded) expect(isPath(`/${segment}`) && !segment.includes('/')).toBe(true)
+  expect(new Set(encoded).size).toBe(odd.length)
+  expect(encodeName('order:42')).toBe('order:42')
+  expect(encodeName('.')).toBe('%2E')
+})
+
+test('trap 11: the server takes names of every kind, the longest included', async () => {
+  const locks = bed.open()
+  for (const name of ['.', '..', '/', '\0', '\u{1f512}', '\ue000', '/'.repeat(1024), 'zookeeper'])
+    await locks.with(name, ({ fence }) => expect(fence).toBeGreaterThan(0n))
+})
+
+test('trap 11: a path the server would refuse, or hang up on, is refused here and at once', async () => {
+  const locks = bed.open({ rawPath: true })
+  for (const name of ['relative', '/a//b', '/a/../b', '/a/', '/a\u0001', '/\u{1f512}'])
+    await expect(locks.lock(name).acquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  for (const basePath of ['locks', '/', `/${'a'.repeat(1_100_000)}`])
+    expect(() => bed.open({ basePath })).toThrow('basePath')
+})
+
+test('rawPath uses the very path of a Curator lock, and leaves its directory alone', async () => {
+  const [locks, raw] = [bed.open({ rawPath: true }), await bed.raw()]
+  const path = `/app-${encodeName(lockName())}/mutex`
+  const lease = await locks.lock(path).acquire({ waitMs: ms(5_000) })
+  expect(await raw.children(path)).toEqual([expect.stringMatching(/^_c_[0-9a-f-]{36}-lock-\d{10}$/)])
+  await lease.release()
+  await locks.close()
+  expect(await raw.children(path)).toEqual([])
+})
+
+test("the order is Curator's: by the text after the last lock-, whoever made the node", () => {
+  const children = ['_c_b-lock-0000000002', 'x-lock-0000000001', '_c_a-lock-0000000010', 'lock-0000000000']
+  expect(inOrder(children)).toEqual([
+    'lock-0000000000',
+    'x-lock-0000000001',
+    '_c_b-lock-0000000002',
+    '_c_a-lock-0000000010',
+  ])
+})
+
+test('a sequence near its end is refused rather than sorted differently from Java', () => {
+  expect(isInOrder('_c_a-lock-0000000000')).toBe(true)
+  expect(isInOrder('_c_a-lock-2147483647')).toBe(false)
+  expect(isInOrder('_c_a-lock--2147483648')).toBe(false)
+})
+
+test('a try has one uuid, however often it is sent', () => {
+  const uuid = /^_c_[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-$/
+  expect(prefixOf('client:1')).toMatch(uuid)
+  expect(prefixOf('client:1')).toBe(prefixOf('client:1'))
+  expect(prefixOf('client:1')).not.toBe(prefixOf('client:2'))
+})

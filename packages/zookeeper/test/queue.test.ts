@@ -1,0 +1,122 @@
+import { expect, test } from 'vitest'
+import { directory, lockName, testBed } from './bed.ts'
+import { ms, pass, until } from './support.ts'
+
+const bed = testBed()
+
+test('trap 4: a predecessor that vanished before it could be watched is no reason to wait', async () => {
+  const [holder, waiter] = [bed.adapter(), bed.adapter()]
+  const name = lockName()
+  const held = await holder.adapter.attempt(holder.request(name))
+  const wanted = waiter.request(name)
+  expect(await waiter.adapter.attempt(wanted)).toMatchObject({ busy: true })
+  if (!('fence' in held)) throw new Error('not granted')
+  // Between the look at the queue, which the attempt made, and the watch, which the wait sets.
+  await holder.adapter.release(held)
+  const signal = new AbortController().signal
+  const granted = await waiter.adapter.wait?.(wanted, ms(10_000), signal)
+  expect(granted?.fence).toBeGreaterThan(held.fence)
+})
+
+test('trap 5: a waiting predecessor that dies brings no early grant', async () => {
+  const [holder, doomed, last] = [bed.open(), bed.adapter(), bed.open()]
+  const name = lockName()
+  const lease = await holder.lock(name).acquire()
+  await doomed.adapter.attempt(doomed.request(name))
+  let granted = false
+  const waiting = last.lock(name).acquire({ waitMs: ms(20_000) })
+  void waiting.then(() => (granted = true))
+  await until('two wait', 5_000, async () => (await holder.inspect(name)).waiters === 2)
+  await doomed.adapter.close()
+  await until('one waits', 5_000, async () => (await holder.inspect(name)).waiters === 1)
+  // The queue has moved up by now; whoever took the event for a grant has it.
+  await pass(300)
+  expect(granted).toBe(false)
+  lease.assertHeld()
+  await lease.release()
+  expect((await waiting).fence).toBeGreaterThan(lease.fence)
+})
+
+test('trap 6: a directory removed between two steps is made anew', async () => {
+  const [locks, raw] = [bed.open(), await bed.raw()]
+  const name = lockName()
+  const fences: bigint[] = []
+  for (let round = 0; round < 5; round += 1) {
+    // The client has just used the directory and relies on it.
+    await locks.with(name, ({ fence }) => void fences.push(fence))
+    await raw.remove(directory(name))
+  }
+  expect(fences.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(fences)
+  expect(new Set(fences).size).toBe(5)
+})
+
+test('trap 6: creators survive a janitor that removes every empty directory it sees', async () => {
+  const [locks, other, raw] = [bed.open(), bed.open(), await bed.raw()]
+  const name = lockName()
+  let done = false
+  let removed = 0
+  const janitor = (async () => {
+    while (!done)
+      await raw.remove(directory(name)).then(
+        () => (removed += 1),
+        () => undefined,
+      )
+  })()
+  let inside = 0
+  const enter = async (): Promise<void> => {
+    inside += 1
+    expect(inside).toBe(1)
+    await new Promise((resolve) => setImmediate(resolve))
+    inside -= 1
+  }
+  // One that waits and one that only tries: now and then there is nobody, and the directory goes.
+  try {
+    for (let n = 0; n < 100; n += 1) {
+      const trying = other.lock(name).tryAcquire()
+      const tried = trying.then((lease) => lease?.release())
+      await locks.with(name, { waitMs: ms(20_000) }, enter)
+      await tried
+    }
+  } finally {
+    done = true
+    await janitor
+  }
+  expect(removed).toBeGreaterThan(10)
+})
+
+test('the directory of a free lock is removed soon, that of a held one is not', async () => {
+  const [locks, raw] = [bed.open(), await bed.raw()]
+  const [free, held] = [lockName('free'), lockName('held')]
+  const lease = await locks.lock(held).acquire()
+  await locks.with(free, () => undefined)
+  expect(await raw.children(directory(free))).toEqual([])
+  await until('removed', 5_000, async () => (await raw.children(directory(free))) === undefined)
+  expect(await raw.children(directory(held))).toHaveLength(1)
+  await lease.release()
+  await locks.close()
+  expect(await raw.children(directory(held))).toBeUndefined()
+})
+
+test('a node removed by hand is a lost lock at the next renewal', async () => {
+  const [locks, raw] = [bed.open({ sessionTimeoutMs: 2_000 }), await bed.raw()]
+  const [broken, kept] = [lockName('broken'), lockName('kept')]
+  const [lease, other] = [await locks.lock(broken).acquire(), await locks.lock(kept).acquire()]
+  const children = await raw.children(directory(broken))
+  const lost = new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+  await raw.remove(`${directory(broken)}/${children?.[0]}`)
+  await lost
+  expect(lease.signal.reason).toMatchObject({ code: 'LOCK_LOST' })
+  other.assertHeld()
+})
+
+test('inspect shows the queue and the holder, whoever made its node', async () => {
+  const [locks, raw] = [bed.open(), await bed.raw()]
+  const name = lockName()
+  await locks.with(name, () => undefined)
+  const node = await raw.createMember(`${directory(name)}/_c_0f6a3c8e-0000-4000-8000-000000000000-lock-`)
+  const state = await locks.inspect(name)
+  expect(state).toMatchObject({ held: true, waiters: 0, holder: { owner: node.split('/').at(-1) } })
+  expect(await locks.lock(name).tryAcquire()).toBeNull()
+  await raw.remove(node)
+  expect((await locks.inspect(name)).held).toBe(false)
+})

@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { testBed } from './bed.ts'
+import { ms } from './support.ts'
+
+const bed = testBed()
+const home = join(import.meta.dirname, '..')
+
+test('the example of the README runs', { timeout: ms(60_000) }, async () => {
+  const readme = await readFile(join(home, 'README.md'), 'utf8')
+  const example = /^```js\n([^]*?)^```/m.exec(readme)?.[1] ?? ''
+  // In a folder of the package, where its own name is known; its servers in place of those of the example.
+  const file = join(home, 'dist', `readme-${process.pid}.mjs`)
+  await writeFile(
+    file,
+    `${example.replace(/servers: '[^']*'/, `servers: '${bed.servers}'`)}\nawait locks.close()\n`,
+  )
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [file], { timeout: ms(30_000) })
+    expect(stdout).toMatch(/^\d+n\n$/)
+  } finally {
+    await rm(file)
+  }
+})

@@ -1,0 +1,144 @@
+import type { Lease } from '@locks/core'
+import { zookeeper } from '@locks/zookeeper'
+import { createLocks } from '@locks/core'
+import { expect, test } from 'vitest'
+import { directory, lockName, testBed } from './bed.ts'
+import { ms, pass, rawClient, until } from './support.ts'
+
+const bed = testBed()
+const sessionTimeoutMs = ms(2_000)
+
+function lossOf({ signal }: Pick<Lease, 'signal'>): Promise<number> {
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(performance.now()))
+  })
+}
+
+test('trap 7: a holder that is cut off is in jeopardy, then lost, before a competitor is granted', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs })
+  const other = bed.open({ sessionTimeoutMs })
+  const name = lockName()
+  const states: string[] = []
+  locks.on('jeopardy', () => states.push('jeopardy'))
+  locks.on('lost', () => states.push('lost'))
+  const lease = await locks.lock(name).acquire()
+  const lost = lossOf(lease)
+  const granted = other
+    .lock(name)
+    .acquire({ waitMs: sessionTimeoutMs * 5 })
+    .then((next) => ({ next, at: performance.now() }))
+  await until('the competitor waits', 5_000, async () => (await other.inspect(name)).waiters === 1)
+  const connections = proxy.stats.connections
+  const cutAt = performance.now()
+  proxy.blackhole()
+  const lostAt = await lost
+  const { next, at } = await granted
+  expect(states).toEqual(['jeopardy', 'lost'])
+  expect(lostAt).toBeLessThan(at)
+  expect(lostAt - cutAt).toBeLessThan(sessionTimeoutMs)
+  expect(at - cutAt).toBeLessThan(sessionTimeoutMs + ms(500))
+  expect(next.fence).toBeGreaterThan(lease.fence)
+  // The library takes a silent socket for a good one; the adapter does not.
+  expect(proxy.stats.connections).toBeGreaterThan(connections)
+})
+
+test('trap 7: a waiter whose connection is silent is back in its place when that heals', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(3_000) }, { storeTimeoutMs: ms(20_000) })
+  const [holder, behind] = [bed.open(), bed.open()]
+  const name = lockName()
+  const lease = await holder.lock(name).acquire()
+  const order: string[] = []
+  const first = locks
+    .lock(name)
+    .acquire({ waitMs: ms(30_000) })
+    .then(async (mine) => {
+      order.push('first')
+      await mine.release()
+    })
+  await until('one waits', 5_000, async () => (await holder.inspect(name)).waiters === 1)
+  const second = behind
+    .lock(name)
+    .acquire({ waitMs: ms(30_000) })
+    .then(() => order.push('second'))
+  await until('two wait', 5_000, async () => (await holder.inspect(name)).waiters === 2)
+  const { connections } = proxy.stats
+  proxy.blackhole()
+  await until('it has noticed', 10_000, () => proxy.stats.connections > connections)
+  proxy.pass()
+  await lease.release()
+  await Promise.all([first, second])
+  expect(order).toEqual(['first', 'second'])
+})
+
+test('trap 8: after a lost session all its leases are lost together, and nothing is taken back', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs })
+  const raw = await bed.raw()
+  const names = [lockName('a'), lockName('b'), lockName('c')]
+  const leases = await Promise.all(names.map((name) => locks.lock(name).acquire()))
+  const losses = leases.map(lossOf)
+  proxy.blackhole()
+  const times = await Promise.all(losses)
+  // They were renewed together; only what lies between their grants tells them apart.
+  expect(Math.max(...times) - Math.min(...times)).toBeLessThan(sessionTimeoutMs / 3)
+  for (const name of names)
+    await until('the server ended it', 10_000, async () => !(await raw.children(directory(name)))?.length)
+  proxy.pass()
+  const fresh = await until('a new session', 10_000, () =>
+    locks
+      .lock(names[0] ?? '')
+      .acquire()
+      .catch(() => undefined),
+  )
+  expect(fresh.fence).toBeGreaterThan(leases[0]?.fence ?? 0n)
+  for (const lease of leases) expect(() => lease.assertHeld()).toThrow('lost')
+  expect(await raw.children(directory(names[1] ?? ''))).not.toHaveLength(1)
+  await fresh.release()
+})
+
+test('a session that was ended meanwhile is lost as soon as the server can say so', async () => {
+  const proxy = await bed.proxy()
+  const own = await rawClient(`${proxy.host}:${proxy.port}`)
+  const locks = createLocks(zookeeper({ client: own.client }))
+  const name = lockName()
+  const lease = await locks.lock(name).acquire()
+  const lost = lossOf(lease)
+  const { client } = own
+  const session = { sessionId: client.getSessionId(), sessionPassword: client.getSessionPassword() }
+  proxy.refuse()
+  const other = await rawClient(bed.servers, session)
+  await other[Symbol.asyncDispose]()
+  proxy.pass()
+  const passedAt = performance.now()
+  // Long before its own clock would say so.
+  expect((await lost) - passedAt).toBeLessThan(ms(3_000))
+  await expect(locks.lock(name).acquire({ waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await locks.close()
+})
+
+test("the user's client is used as it is, and left open", async () => {
+  const own = await rawClient(bed.servers)
+  const locks = createLocks(zookeeper({ client: own.client }))
+  const other = bed.open()
+  const name = lockName()
+  const lease = await locks.lock(name).acquire()
+  expect(await other.lock(name).tryAcquire()).toBeNull()
+  await lease.release()
+  await locks.close()
+  expect(await own.children('/')).toContain('locks')
+  await own[Symbol.asyncDispose]()
+})
+
+test('a short break of the connection costs no lock', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(3_000) })
+  const name = lockName()
+  const states: string[] = []
+  locks.on('jeopardy', () => states.push('jeopardy'))
+  const lease = await locks.lock(name).acquire()
+  proxy.reset()
+  await until('jeopardy', 2_000, () => states.length > 0)
+  await until('held again', 2_000, () => lease.state === 'held')
+  await pass(4_000)
+  lease.assertHeld()
+  expect((await locks.inspect(name)).holder?.fence).toBe(lease.fence)
+  await lease.release()
+})

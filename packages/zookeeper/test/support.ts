@@ -1,0 +1,77 @@
+import { ACL, createClient, CreateMode, State } from 'node-zookeeper-client'
+import type { Client, Exception, Stat } from 'node-zookeeper-client'
+
+const noNode = -101
+
+const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
+
+/** A duration, scaled for slow machines. */
+export function ms(duration: number): number {
+  return Math.ceil(duration * slow)
+}
+
+/** Lets a duration go by. Never to wait for somebody: that is what `until` is for. */
+export function pass(duration: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms(duration)))
+}
+
+/** Asks until `probe` answers something other than undefined or false. */
+export async function until<T>(
+  what: string,
+  withinMs: number,
+  probe: () => Promise<T | undefined | false> | T | undefined | false,
+): Promise<T> {
+  const giveUpAt = performance.now() + ms(withinMs)
+  for (;;) {
+    const found = await probe()
+    if (found !== undefined && found !== false) return found
+    if (performance.now() > giveUpAt) throw new Error(`not within ${ms(withinMs)} ms: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+/** The client library as it is, to look at nodes and to meddle with them. */
+export interface RawClient extends AsyncDisposable {
+  readonly client: Client
+  /** Undefined when there is no such node. */
+  children(path: string): Promise<string[] | undefined>
+  stat(path: string): Promise<Stat | null>
+  createDirectory(path: string): Promise<string>
+  createMember(prefix: string): Promise<string>
+  remove(path: string): Promise<void>
+}
+
+/** Continues a session that another client has, if one is named. */
+export interface SessionOf {
+  readonly sessionId: Buffer
+  readonly sessionPassword: Buffer
+}
+
+export async function rawClient(servers: string, session?: SessionOf): Promise<RawClient> {
+  const client = createClient(servers, { sessionTimeout: 10_000, spinDelay: 50, ...session })
+  client.connect()
+  await until('a connection', 20_000, () => client.getState() === State.SYNC_CONNECTED)
+  const call = <T>(send: (done: (error: Exception | null, value: T) => void) => void): Promise<T> =>
+    new Promise((resolve, reject) => send((error, value) => (error ? reject(error) : resolve(value))))
+  const create = (path: string, mode: number): Promise<string> =>
+    call((done) => client.create(path, Buffer.alloc(0), ACL.OPEN_ACL_UNSAFE, mode, done))
+  return {
+    client,
+    children: (path) =>
+      call((done) =>
+        client.getChildren(path, (error, children) => {
+          if (error?.code === noNode) done(null, undefined)
+          else done(error, children)
+        }),
+      ),
+    stat: (path) => call((done) => client.exists(path, done)),
+    createDirectory: (path) => create(path, CreateMode.PERSISTENT),
+    createMember: (prefix) => create(prefix, CreateMode.EPHEMERAL_SEQUENTIAL),
+    remove: (path) => call((done) => client.remove(path, (error) => done(error, undefined))),
+    async [Symbol.asyncDispose]() {
+      if (client.getState() !== State.SYNC_CONNECTED) return
+      client.close()
+      await until('closed', 5_000, () => client.getState() === State.DISCONNECTED)
+    },
+  }
+}
