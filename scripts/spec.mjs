@@ -28,6 +28,7 @@ const about = new Map([
   ['errors', 'An error says what happened: an outage is not contention, and no secret shows.'],
   ['hygiene', 'Nothing is left: no record, waiter, timer, socket or unhandled rejection.'],
   ['hand-over', 'A lease can go on in another process, once.'],
+  ['operation', 'Operators see who holds what, and can end a hold without harming the next one.'],
 ])
 
 const file = new URL('../docs/spec.md', import.meta.url)

@@ -247,6 +247,21 @@ export const mutants: readonly Mutant[] = [
     edits: [core('lock')('if (loss !== undefined)\n            throw loss;', '')],
   },
   {
+    bug: 'a break ends whatever hold there is',
+    rule: 'OPER-3',
+    edits: [adapter('|| blockerOf(entry)?.fence !== fence', '')],
+  },
+  {
+    bug: 'a broken name is not passed on',
+    rule: 'OPER-2',
+    edits: [
+      adapter(
+        "entry.held = undefined;\n            passOn(name, entry);\n            return 'broken'",
+        "return 'broken'",
+      ),
+    ],
+  },
+  {
     bug: 'waiters outlive the client',
     rule: 'HYG-2',
     edits: [core('slot')('one.abandon(error);', ';')],

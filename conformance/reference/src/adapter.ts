@@ -6,7 +6,11 @@ import type { Address, Answer } from './link.ts'
 import type { Call } from './wire.ts'
 import { readAttempt, readGrant, readInspect, readPushed, readRelease, readRenew } from './read.ts'
 
-export type ReferenceCapabilities = Omit<MemoryCapabilities, 'scope'> & { readonly scope: 'host' }
+export type ReferenceCapabilities = Omit<MemoryCapabilities, 'scope' | 'list' | 'break'> & {
+  readonly scope: 'host'
+  readonly list: false
+  readonly break: false
+}
 
 const capabilities: ReferenceCapabilities = {
   scope: 'host',
@@ -16,6 +20,8 @@ const capabilities: ReferenceCapabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 10,
   maxNameBytes: 1024,

@@ -28,6 +28,8 @@ function capabilitiesOf(store: VersionedStore): CasCapabilities {
     fairness: 'none',
     handover: true,
     lockDelay: true,
+    list: false,
+    break: false,
     modes: ['exclusive'],
     minTtlMs: scope === 'process' ? 10 : 50,
     maxNameBytes: 1024,

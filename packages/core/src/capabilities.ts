@@ -30,6 +30,10 @@ export interface Capabilities {
   readonly handover: boolean
   /** The name can stay blocked for a while after an abnormal end. Not with a session, which ends as a whole. */
   readonly lockDelay: boolean
+  /** The store can name the locks that are held. */
+  readonly list: boolean
+  /** An operator can end somebody else's hold. */
+  readonly break: boolean
   readonly modes: readonly Mode[]
   readonly minTtlMs: number
   readonly maxNameBytes: number

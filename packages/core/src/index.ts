@@ -17,6 +17,7 @@ export type {
   AdapterFactory,
   AdapterHost,
   Busy,
+  Finding,
   Grant,
   Handover,
   Holder,

@@ -7,7 +7,8 @@ import { LeaseHandle } from './lease.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOptions, Settings } from './options.ts'
 import { enclosingHold, runInScope } from './scope.ts'
-import type { LockState } from './spi.ts'
+import { breakHold } from './operate.ts'
+import type { Holder, LockState } from './spi.ts'
 import { callStore } from './store-call.ts'
 import { invalid, settle } from './validate.ts'
 import type { Purpose } from './validate.ts'
@@ -26,6 +27,15 @@ export interface Lock<C extends Capabilities = Capabilities> {
   with<T>(fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   with<T>(options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   inspect(): Promise<LockState>
+  /**
+   * Ends somebody else's hold, as an operator may: the next in line gets the lock, under a higher fence, and
+   * the holder learns of it with its next renewal. Answers who held it, or `null` when nobody did, or,
+   * with a `fence`, when the hold under that fence is over.
+   */
+  break(
+    this: C['break'] extends false ? never : Lock<C>,
+    options?: { readonly fence?: bigint },
+  ): Promise<Holder | null>
 }
 
 export type Body<T> = (lease: Lease) => T | Promise<T>
@@ -78,6 +88,11 @@ export class NamedLock implements Lock {
       retry: false,
     })
     return answer
+  }
+
+  async break({ fence }: { readonly fence?: bigint } = {}): Promise<Holder | null> {
+    if (fence !== undefined && typeof fence !== 'bigint') throw invalid('fence must be a bigint')
+    return breakHold(this.#client, await this.inspect(), fence)
   }
 
   #settle(purpose: Purpose, options: unknown): Settings {

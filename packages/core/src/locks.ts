@@ -10,7 +10,8 @@ import type { AcquireOptions, LockOptions, LocksOptions, Settings } from './opti
 import { resumeLease } from './resume.ts'
 import type { ResumeOptions } from './resume.ts'
 import { readSequencer } from './sequencer.ts'
-import type { AdapterFactory, LockState } from './spi.ts'
+import { diagnose, listHeld } from './operate.ts'
+import type { AdapterFactory, Finding, LockState } from './spi.ts'
 import { checkInteger, checkName, invalid, settle } from './validate.ts'
 
 /** The client a program makes once, over one adapter. */
@@ -21,6 +22,13 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
   with<T>(name: string, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   with<T>(name: string, options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   inspect(name: string): Promise<LockState>
+  /** The locks that are held now, by whomever, at most `limit` of them (1,000 unless told). For operators. */
+  list(
+    this: C['list'] extends false ? never : Locks<C>,
+    options?: { readonly limit?: number },
+  ): Promise<readonly LockState[]>
+  /** What the store and its settings mean for locks, each finding with what to do. For operators. */
+  diagnose(): Promise<readonly Finding[]>
   /** Whether the hold that `lease.sequencer` speaks of is still the current one at the store. */
   checkSequencer(sequencer: string): Promise<boolean>
   /** Continues a lease that `lease.serialize()` gave up. One successor only: a second one gets `LOCK_LOST`. */
@@ -79,6 +87,14 @@ class LocksClient implements Locks {
 
   async inspect(name: string): Promise<LockState> {
     return this.lock(name).inspect()
+  }
+
+  async list({ limit = 1_000 }: { readonly limit?: number } = {}): Promise<readonly LockState[]> {
+    return listHeld(this.#client, limit)
+  }
+
+  async diagnose(): Promise<readonly Finding[]> {
+    return diagnose(this.#client)
   }
 
   async checkSequencer(sequencer: string): Promise<boolean> {

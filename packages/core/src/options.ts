@@ -88,6 +88,7 @@ export type RangeKey =
   | 'attempts'
   | 'delayMs'
   | 'maxDelayMs'
+  | 'limit'
 
 /** The documented range of every duration and count, in one place. */
 export const ranges: Readonly<Record<RangeKey, readonly [min: number, max: number]>> = {
@@ -99,6 +100,7 @@ export const ranges: Readonly<Record<RangeKey, readonly [min: number, max: numbe
   attempts: [1, 1_000_000],
   delayMs: [1, 3_600_000],
   maxDelayMs: [1, 3_600_000],
+  limit: [1, 1_000_000],
 }
 
 export const MAX_NAME_BYTES = 1024

@@ -77,6 +77,28 @@ export interface Adapter<C extends Capabilities = Capabilities> {
   /** What the store knows about a name now. MUST NOT change anything. */
   inspect(name: string): Promise<LockState>
 
+  /**
+   * Present exactly when `capabilities.list` is true. The names that are held now, with what `inspect`
+   * knows of each, at most `limit` of them, in any order. For operators: it MAY be slow, and MAY miss a
+   * hold that begins or ends meanwhile. MUST NOT change anything.
+   */
+  list?(limit: number): Promise<readonly LockState[]>
+
+  /**
+   * Present exactly when `capabilities.break` is true. Ends the hold that `inspect` described as `holder`,
+   * and no other: it is told by its fence, or by its owner where it has none. The name goes on as after
+   * a release, to the next in line; the next fence is higher; the broken holder is answered `lost` and `not-held`
+   * from then on. `not-held` when that hold is over already.
+   */
+  break?(name: string, holder: Holder): Promise<'broken' | 'not-held'>
+
+  /**
+   * What the store and its settings mean for locks, each with what to do about it: eviction, persistence,
+   * replication, pooling, session time-outs, permissions. MUST NOT change anything. Rejects only when the store is
+   * out of reach; a setting that cannot be read is a finding too. Leave it out when there is nothing to say.
+   */
+  diagnose?(): Promise<readonly Finding[]>
+
   /** Ends connections the adapter opened itself. Core has released and withdrawn everything before. */
   close(): Promise<void>
 }
@@ -175,4 +197,16 @@ export interface LockState {
   readonly remainingMs?: number
   /** How many clients wait at the store, where it knows. */
   readonly waiters?: number
+}
+
+/** One thing that was looked at in a store, for people to read. */
+export interface Finding {
+  /** Stable, in kebab-case: `eviction-policy`. */
+  readonly check: string
+  /** `warning`: locks may fail or be slow. `danger`: two may hold one lock, or a fence may fall back. */
+  readonly level: 'ok' | 'warning' | 'danger'
+  /** What was found, in one line, without secrets. */
+  readonly message: string
+  /** What to do about it. Present unless the level is `ok`. */
+  readonly advice?: string
 }

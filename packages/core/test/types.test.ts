@@ -1,16 +1,20 @@
 import { describe, expectTypeOf, test } from 'vitest'
 import { createLocks } from '../src/index.ts'
-import type { AdapterFactory, Capabilities, Lease, Lock, Locks, LockState } from '../src/index.ts'
+import type { AdapterFactory, Capabilities, Holder, Lease, Lock, Locks, LockState } from '../src/index.ts'
 import { ScriptedStore } from './support/scripted-adapter.ts'
 
 interface Poor extends Capabilities {
   readonly handover: false
   readonly lockDelay: false
+  readonly list: false
+  readonly break: false
 }
 
 interface Rich extends Capabilities {
   readonly handover: true
   readonly lockDelay: true
+  readonly list: true
+  readonly break: true
 }
 
 /** Never called: what matters is what the compiler says about it. */
@@ -29,6 +33,10 @@ export async function withPoor(locks: Locks<Poor>, factory: AdapterFactory<Poor>
   lease.serialize()
   // @ts-expect-error on either side
   await locks.resume('text')
+  // @ts-expect-error this adapter cannot list
+  await locks.list()
+  // @ts-expect-error nor break
+  await lock.break()
 }
 
 export async function withRich(locks: Locks<Rich>, factory: AdapterFactory<Rich>): Promise<void> {
@@ -36,6 +44,8 @@ export async function withRich(locks: Locks<Rich>, factory: AdapterFactory<Rich>
   const lease = await locks.lock('a', { lockDelayMs: 1 }).acquire({ lockDelayMs: 1 })
   expectTypeOf(lease.serialize()).toEqualTypeOf<string>()
   expectTypeOf(await locks.resume('text')).toEqualTypeOf<Lease<Rich>>()
+  expectTypeOf(await locks.list()).toEqualTypeOf<readonly LockState[]>()
+  expectTypeOf(await locks.lock('a').break()).toEqualTypeOf<Holder | null>()
 }
 
 export async function misused(locks: Locks): Promise<void> {

@@ -6,6 +6,7 @@ import type {
   Handover,
   Holder,
   HolderMetadata,
+  LockState,
   PushedGrant,
 } from '@locks/core'
 
@@ -17,6 +18,8 @@ export const capabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  list: true,
+  break: true,
   modes: ['exclusive'],
   minTtlMs: 10,
   maxNameBytes: 1024,
@@ -100,6 +103,15 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
     entries.delete(name)
   }
 
+  function stateOf(name: string): LockState {
+    const entry = entries.get(name)
+    const held = blockerOf(entry)
+    const waiters = entry?.queue.size ?? 0
+    if (held === undefined) return { name, held: false, waiters }
+    const remainingMs = held.blockedUntil - clock.now()
+    return { name, held: true, holder: describe(held), remainingMs, waiters }
+  }
+
   return {
     capabilities,
 
@@ -175,13 +187,19 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
       return grantOf(request, held)
     },
 
-    async inspect(name) {
+    inspect: async (name) => stateOf(name),
+
+    async list(limit) {
+      const states = [...entries.keys()].map((name) => stateOf(name))
+      return states.filter(({ held }) => held).slice(0, limit)
+    },
+
+    async break(name, { fence }) {
       const entry = entries.get(name)
-      const held = blockerOf(entry)
-      const waiters = entry?.queue.size ?? 0
-      if (held === undefined) return { name, held: false, waiters }
-      const remainingMs = held.blockedUntil - clock.now()
-      return { name, held: true, holder: describe(held), remainingMs, waiters }
+      if (entry === undefined || blockerOf(entry)?.fence !== fence) return 'not-held'
+      entry.held = undefined
+      passOn(name, entry)
+      return 'broken'
     },
 
     async close() {},

@@ -36,6 +36,8 @@ const capabilities: SessionCapabilities = {
   fairness: 'none',
   handover: false,
   lockDelay: false,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 1_000,
   maxNameBytes: 1024,

@@ -21,6 +21,8 @@ const capabilities: UniqueKeyCapabilities = {
   fairness: 'none',
   handover: true,
   lockDelay: true,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 100,
   maxNameBytes: 1024,

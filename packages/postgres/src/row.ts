@@ -35,6 +35,8 @@ const capabilities: RowCapabilities = {
   fairness: 'fifo',
   handover: false,
   lockDelay: false,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 100,
   maxNameBytes: 1024,

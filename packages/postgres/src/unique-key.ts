@@ -36,6 +36,8 @@ const handingOver: UniqueKeyCapabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 100,
   maxNameBytes: 1024,

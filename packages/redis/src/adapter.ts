@@ -15,6 +15,8 @@ export const capabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 50,
   maxNameBytes: 1024,

@@ -35,6 +35,8 @@ function capabilitiesOf(fencing: boolean): RedlockCapabilities {
     fairness: 'none',
     handover: false,
     lockDelay: true,
+    list: false,
+    break: false,
     modes: ['exclusive'],
     minTtlMs: 100,
     maxNameBytes: 1024,

@@ -7,6 +7,8 @@ export const capabilities = {
   fairness: 'fifo',
   handover: false,
   lockDelay: false,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 10,
   maxNameBytes: 1024,

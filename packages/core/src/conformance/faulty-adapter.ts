@@ -9,6 +9,9 @@ export type AdapterMethod =
   | 'release'
   | 'adopt'
   | 'inspect'
+  | 'list'
+  | 'break'
+  | 'diagnose'
   | 'close'
 
 /**
@@ -38,7 +41,19 @@ export function faulty(factory: AdapterFactory): {
   readonly factory: AdapterFactory
   readonly faults: Faults
 } {
-  const calls = { attempt: 0, wait: 0, withdraw: 0, renew: 0, release: 0, adopt: 0, inspect: 0, close: 0 }
+  const calls: Record<AdapterMethod, number> = {
+    attempt: 0,
+    wait: 0,
+    withdraw: 0,
+    renew: 0,
+    release: 0,
+    adopt: 0,
+    inspect: 0,
+    list: 0,
+    break: 0,
+    diagnose: 0,
+    close: 0,
+  }
   const injected = new Map<AdapterMethod, { fault: Fault; times: number }>()
   const hanging = new Set<() => void>()
   let heals = 0
@@ -77,6 +92,9 @@ export function faulty(factory: AdapterFactory): {
   function wrap(inner: Adapter): Adapter {
     const wait = inner.wait?.bind(inner)
     const adopt = inner.adopt?.bind(inner)
+    const list = inner.list?.bind(inner)
+    const breakIt = inner.break?.bind(inner)
+    const diagnose = inner.diagnose?.bind(inner)
     return {
       capabilities: inner.capabilities,
       attempt: (request) => suffer('attempt', () => inner.attempt(request)),
@@ -87,6 +105,9 @@ export function faulty(factory: AdapterFactory): {
       close: () => suffer('close', () => inner.close()),
       ...(wait && { wait: (request, maxMs, signal) => suffer('wait', () => wait(request, maxMs, signal)) }),
       ...(adopt && { adopt: (from, request) => suffer('adopt', () => adopt(from, request)) }),
+      ...(list && { list: (limit) => suffer('list', () => list(limit)) }),
+      ...(breakIt && { break: (name, holder) => suffer('break', () => breakIt(name, holder)) }),
+      ...(diagnose && { diagnose: () => suffer('diagnose', diagnose) }),
     }
   }
 

@@ -17,6 +17,7 @@ export type Area =
   | 'errors'
   | 'hygiene'
   | 'hand-over'
+  | 'operation'
 
 /**
  * `required`: every adapter. `optional`: where the capability is claimed, or, for an honest absence,
@@ -53,6 +54,10 @@ export type Need =
   | 'no handover'
   | 'lock-delay'
   | 'no lock-delay'
+  | 'list'
+  | 'no list'
+  | 'break'
+  | 'no break'
 
 type Judge = (subject: Subject, capabilities: Capabilities) => string | undefined
 
@@ -75,6 +80,10 @@ const needs: Record<Need, Judge> = {
   'no handover': (_, { handover }) => unless(!handover, 'hand-over is claimed'),
   'lock-delay': (_, { lockDelay }) => unless(lockDelay, 'no lock-delay'),
   'no lock-delay': (_, { lockDelay }) => unless(!lockDelay, 'lock-delay is claimed'),
+  list: (_, { list }) => unless(list, 'cannot list'),
+  'no list': (_, { list }) => unless(!list, 'list is claimed'),
+  break: (_, capabilities) => unless(capabilities.break, 'cannot break'),
+  'no break': (_, capabilities) => unless(!capabilities.break, 'break is claimed'),
 }
 
 /** Why `rule` cannot be tried on `subject`, or undefined when it can. */

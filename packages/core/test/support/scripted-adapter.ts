@@ -36,6 +36,8 @@ const plain: Capabilities = {
   fairness: 'none',
   handover: true,
   lockDelay: true,
+  list: false,
+  break: false,
   modes: ['exclusive'],
   minTtlMs: 10,
   maxNameBytes: 1024,

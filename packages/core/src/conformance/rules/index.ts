@@ -7,6 +7,7 @@ import { handOver } from './hand-over.ts'
 import { hygiene } from './hygiene.ts'
 import { lostReplies } from './lost-replies.ts'
 import { names } from './names.ts'
+import { operation } from './operation.ts'
 import { ownership } from './ownership.ts'
 import { pause } from './pause.ts'
 import { reEntry } from './re-entry.ts'
@@ -30,4 +31,5 @@ export const rules: ReadonlyMap<Area, readonly Rule[]> = new Map<Area, readonly 
   ['errors', errors],
   ['hygiene', hygiene],
   ['hand-over', handOver],
+  ['operation', operation],
 ])

@@ -17,6 +17,8 @@ export function plainStore({ silent = false } = {}) {
       fairness: 'none',
       handover: false,
       lockDelay: false,
+      list: false,
+      break: false,
       modes: ['exclusive'],
       minTtlMs: 10,
       maxNameBytes: 1024,

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import type { Rule } from '../rule.ts'
+import { inTime, lossOf } from './observe.ts'
+import { assertRising, assertSoleHolder, startWaiting, takeOverMs } from './steps.ts'
+
+export const operation: readonly Rule[] = [
+  {
+    id: 'OPER-1',
+    title: 'a broken holder learns of it within its ttl, and cannot free its successor',
+    kind: 'optional',
+    needs: ['break'],
+    async run(h) {
+      const [holder, operator] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const lost = lossOf(lease)
+      const broken = await operator.locks.lock(lock).break()
+      assert.equal(broken?.owner, lease.owner)
+      const next = await operator.locks.lock(lock).tryAcquire()
+      assert.ok(next, 'a broken lock is not free')
+      await inTime('the broken holder learns of it', h.ttlMs + h.ms(250), lost)
+      await h.rejects(lease.release(), 'LOCK_LOST')
+      await assertSoleHolder(h, next)
+    },
+  },
+  {
+    id: 'OPER-2',
+    title: 'a broken lock goes to whoever waits for it, under a higher fence',
+    kind: 'optional',
+    needs: ['break'],
+    async run(h) {
+      const [holder, waiter, operator] = [await h.client(), await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const { granted } = await startWaiting(waiter.locks, lock, takeOverMs(h) * 2)
+      await operator.locks.lock(lock).break()
+      const next = await granted
+      assertRising(h, [lease.fence, next.fence])
+      await assertSoleHolder(h, next)
+    },
+  },
+  {
+    id: 'OPER-3',
+    title: 'a break ends the hold that was looked at and no later one; of a free name it is null',
+    kind: 'optional',
+    needs: ['break'],
+    async run(h) {
+      const [first, second, operator] = [await h.client(), await h.client(), h.adapter()]
+      const lock = h.name()
+      const { locks } = await h.client()
+      assert.equal(await locks.lock(lock).break(), null)
+      const before = await first.locks.lock(lock).acquire({ owner: 'the first' })
+      const { holder } = await operator.adapter.inspect(lock)
+      assert.ok(holder, 'a held lock has a holder')
+      await before.release()
+      const lease = await second.locks.lock(lock).acquire({ owner: 'the second' })
+      assert.equal(await operator.adapter.break?.(lock, holder), 'not-held')
+      if (h.capabilities.fencing !== 'none')
+        assert.equal(await locks.lock(lock).break({ fence: before.fence }), null)
+      await assertSoleHolder(h, lease)
+    },
+  },
+  {
+    id: 'OPER-4',
+    title: 'list names who holds what, here and in other clients, and nothing that is free',
+    kind: 'optional',
+    needs: ['list'],
+    async run(h) {
+      const [holder, operator] = [await h.client(), await h.client()]
+      const [held, freed] = [h.name('held'), h.name('freed')]
+      const lease = await holder.locks.lock(held).acquire({ owner: 'somebody' })
+      await (await holder.locks.lock(freed).acquire()).release()
+      const all = await operator.locks.list({ limit: 10_000 })
+      const found = all.find(({ name }) => name === held)
+      assert.equal(found?.holder?.owner, 'somebody')
+      if (h.capabilities.fencing !== 'none') assert.equal(found?.holder?.fence, lease.fence)
+      assert.equal(
+        all.find(({ name }) => name === freed),
+        undefined,
+        'a free name is listed',
+      )
+      assert.ok((await operator.locks.list({ limit: 1 })).length <= 1, 'more than the limit')
+    },
+  },
+  {
+    id: 'OPER-5',
+    title: 'without list, it is LOCK_UNSUPPORTED',
+    kind: 'optional',
+    needs: ['no list'],
+    async run(h) {
+      const { locks } = await h.client()
+      await h.rejects(locks.list(), 'LOCK_UNSUPPORTED')
+    },
+  },
+  {
+    id: 'OPER-6',
+    title: 'without break, it is LOCK_UNSUPPORTED, and the holder stays',
+    kind: 'optional',
+    needs: ['no break'],
+    async run(h) {
+      const [holder, operator] = [await h.client(), await h.client()]
+      const lease = await holder.locks.lock(h.name()).acquire()
+      await h.rejects(operator.locks.lock(lease.name).break(), 'LOCK_UNSUPPORTED')
+      await assertSoleHolder(h, lease)
+    },
+  },
+  {
+    id: 'OPER-7',
+    title: 'findings about the store name their check and, unless all is well, what to do',
+    kind: 'required',
+    async run(h) {
+      const { locks } = await h.client()
+      for (const { check, level, message, advice } of await locks.diagnose()) {
+        assert.match(check, /^[a-z][a-z0-9-]*$/)
+        assert.ok(message !== '' && !message.includes('\n'), `${check} must say in one line what was found`)
+        if (level !== 'ok') assert.ok(advice, `${check} must say what to do`)
+        const { secret } = h.subject
+        if (secret !== undefined)
+          assert.ok(!`${message} ${advice}`.includes(secret), `${check} shows a secret`)
+      }
+    },
+  },
+]
