@@ -56,9 +56,14 @@ export class Harness {
     this.#factory = factory
   }
 
-  /** Lease length to work with, scaled already. */
+  /** A lease length short enough to wait for its end, scaled already. Only for rules about that end. */
   get ttlMs(): number {
     return this.ms(Math.max(this.subject.ttlMs ?? 1_000, this.capabilities.minTtlMs))
+  }
+
+  /** What leases have unless a rule says otherwise: none ends meanwhile, however slow the machine is. */
+  get lastingMs(): number {
+    return this.ttlMs * 60
   }
 
   /** A duration, scaled for slow machines. */
@@ -94,7 +99,7 @@ export class Harness {
     const request = (lock: string, options: Partial<AcquireRequest> = {}): AcquireRequest => {
       const attemptId = `${clientId}:${++attempts}`
       const metadata = { host: 'conformance', pid: process.pid }
-      const defaults = { owner: attemptId, mode: 'exclusive', ttlMs: this.ttlMs, lockDelayMs: 0 } as const
+      const defaults = { owner: attemptId, mode: 'exclusive', ttlMs: this.lastingMs, lockDelayMs: 0 } as const
       return { name: lock, attemptId, ...defaults, willWait: false, metadata, ...options }
     }
     const take = async (wanted: AcquireRequest): Promise<Grant> => {
@@ -109,7 +114,7 @@ export class Harness {
   async child(options: LocksOptions = {}, config: LocksConfig = this.subject.config): Promise<Child> {
     const child = await startChild()
     this.onEnd(() => child.kill())
-    await child.call('open', { config, options: { ttlMs: this.ttlMs, ...options } })
+    await child.call('open', { config, options: { ttlMs: this.lastingMs, ...options } })
     return child
   }
 
@@ -176,7 +181,7 @@ export class Harness {
 
   #open(inner: AdapterFactory, options: LocksOptions): TestClient {
     const { factory, faults } = faulty(inner)
-    const locks = createLocks(factory, { ttlMs: this.ttlMs, ...options })
+    const locks = createLocks(factory, { ttlMs: this.lastingMs, ...options })
     this.onEnd(async () => {
       faults.heal()
       await locks.close()

@@ -44,12 +44,13 @@ async function killWhileAcquiring(h: Harness, child: Child, lock: string): Promi
 export const crash: readonly Rule[] = [
   {
     id: 'CRASH-1',
-    title: 'the lock of a killed holder goes to a waiter within the ttl and 250 ms, with a higher fence',
+    title:
+      'the lock of a killed holder goes to a waiter within the ttl, a look and 250 ms, with a higher fence',
     kind: 'required',
     needs: ['processes'],
     async run(h) {
       const lock = h.name()
-      const holder = await h.child()
+      const holder = await h.child({ ttlMs: h.ttlMs })
       const { fence } = await holder.call('acquire', { lock })
       const { locks } = await h.client()
       const { granted } = await startWaiting(locks, lock, takeOverMs(h) * 2)
@@ -67,7 +68,7 @@ export const crash: readonly Rule[] = [
     needs: ['processes'],
     async run(h) {
       const lock = h.name()
-      const [holder, behind, waiter] = [await h.client(), await h.client(), await h.child()]
+      const [holder, behind, waiter] = [await h.client(), await h.client(), await h.child({ ttlMs: h.ttlMs })]
       const lease = await holder.locks.lock(lock).acquire()
       const waitMs = takeOverMs(h) * 4
       const doomed = Promise.allSettled([waiter.call('acquire', { lock, options: { waitMs } })])
@@ -85,11 +86,12 @@ export const crash: readonly Rule[] = [
   },
   {
     id: 'CRASH-3',
-    title: 'killed at any moment of an acquire, a process blocks the name no longer than the ttl and 250 ms',
+    title:
+      'killed at any moment of an acquire, a process blocks the name no longer than the ttl, a look and 250 ms',
     kind: 'stochastic',
     needs: ['processes'],
     async run(h) {
-      const children = await Promise.all(Array.from({ length: 6 }, () => h.child()))
+      const children = await Promise.all(Array.from({ length: 6 }, () => h.child({ ttlMs: h.ttlMs })))
       await Promise.all(
         children.map(async (child) => {
           const lock = h.name()
@@ -112,7 +114,7 @@ export const crash: readonly Rule[] = [
       const lock = h.name()
       const silent = h.adapter()
       const sentAt = performance.now()
-      const { fence } = await silent.take(silent.request(lock))
+      const { fence } = await silent.take(silent.request(lock, { ttlMs: h.ttlMs }))
       const next = await successorOf(h, lock, h.ttlMs + h.ms(250))
       assertNotBefore(sentAt, h.ttlMs, next.at)
       assertRising(h, [fence, next.fence])
@@ -132,7 +134,7 @@ export const crash: readonly Rule[] = [
       assert.ok(await next.locks.lock(released).tryAcquire(), 'blocked after a release')
 
       const sentAt = performance.now()
-      const lease = await holder.locks.lock(lost).acquire({ lockDelayMs, renew: false })
+      const lease = await holder.locks.lock(lost).acquire({ ttlMs: h.ttlMs, lockDelayMs, renew: false })
       const { granted } = await startWaiting(next.locks, lost, takeOverMs(h) * 4)
       const { fence } = await granted
       assertNotBefore(sentAt, h.ttlMs + lockDelayMs, performance.now())

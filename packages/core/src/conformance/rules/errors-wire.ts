@@ -36,7 +36,7 @@ export const wireErrors: readonly Rule[] = [
         const { locks, proxy } = await wired(h, { storeTimeoutMs: h.ms(1_500) })
         const lock = h.name()
         const holder = h.adapter()
-        const grant = await holder.take(holder.request(lock, { ttlMs: h.ttlMs * 20 }))
+        const grant = await holder.take(holder.request(lock))
         proxy[outage]()
         const outcomes = [
           locks.lock(lock).tryAcquire(),
@@ -62,7 +62,7 @@ export const wireErrors: readonly Rule[] = [
       for (const event of ['acquire', 'release', 'lost', 'jeopardy', 'contended'] as const)
         locks.on(event, (payload) => seen.push(payload))
       const lock = locks.lock(h.name())
-      const lease = await lock.acquire()
+      const lease = await lock.acquire({ ttlMs: h.ttlMs })
       seen.push(lock, lease, lease.signal, await lock.inspect())
       seen.push(await lock.acquire({ waitMs: 0 }).catch((error: unknown) => error))
       const broken = await loadAdapter(spoilt(config)).catch((error: unknown) => error)

@@ -60,7 +60,7 @@ export const errors: readonly Rule[] = [
       const notOwned = await lockError(lease.release(), 'LOCK_NOT_OWNED')
       other.faults.inject('attempt', 'fail', 1)
       const outage = await lockError(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
-      const doomed = await holder.locks.lock(lock).acquire({ waitMs: h.ttlMs })
+      const doomed = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs, waitMs: h.ttlMs })
       holder.faults.inject('renew', 'hang')
       await inTime('the loss', h.ttlMs * 3, lossOf(doomed))
       const lost = await lockError(doomed.release(), 'LOCK_LOST')
@@ -151,7 +151,7 @@ export const errors: readonly Rule[] = [
     title: 'a lock lost during a with callback surfaces, whatever the callback made of it',
     kind: 'required',
     async run(h) {
-      const { locks, faults } = await h.client()
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs })
       const own = new Error("the callback's own")
       faults.inject('renew', 'hang')
       const swallowing = locks.with(h.name(), async (lease) => {
@@ -174,7 +174,7 @@ export const errors: readonly Rule[] = [
     kind: 'required',
     needs: ['lease'],
     async run(h) {
-      const [holder, other] = [await h.client({ ttlMs: h.ttlMs * 20 }), await h.client()]
+      const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
       const work = holder.locks.with(lock, async (lease) => {
         await breakHold(h, lease)

@@ -27,7 +27,7 @@ export const fencing: readonly Rule[] = [
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
-      const [{ locks }, other] = [await h.client(), await h.client()]
+      const [{ locks }, other] = [await h.client({ ttlMs: h.ttlMs }), await h.client()]
       const lock = h.name()
       await locks.with(lock, async ({ fence, sequencer }) => {
         await locks.with(lock, (inner) => assert.equal(inner.fence, fence))
@@ -45,7 +45,7 @@ export const fencing: readonly Rule[] = [
     async run(h) {
       const lock = h.name()
       const options = { waitMs: takeOverMs(h) * 4 }
-      const children = await Promise.all(Array.from({ length: 3 }, () => h.child()))
+      const children = await Promise.all(Array.from({ length: 3 }, () => h.child({ ttlMs: h.ttlMs })))
       const fences: bigint[] = []
       for (const [n, child] of children.entries()) {
         const { lease, fence } = await child.call('acquire', { lock, options })
@@ -64,7 +64,7 @@ export const fencing: readonly Rule[] = [
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
-      const [stale, fresh] = [await h.client(), await h.client()]
+      const [stale, fresh] = [await h.client({ ttlMs: h.ttlMs }), await h.client()]
       const lock = h.name()
       const guard = memoryGuard()
       let written = 'nothing'
@@ -107,7 +107,7 @@ export const fencing: readonly Rule[] = [
     async run(h) {
       const [silent, next] = [h.adapter(), h.adapter()]
       const lock = h.name()
-      const expired = silent.request(lock)
+      const expired = silent.request(lock, { ttlMs: h.ttlMs })
       const { fence } = await silent.take(expired)
       const wanted = next.request(lock)
       const grant = await h.eventually('the hold expires', takeOverMs(h), async () => {
@@ -147,7 +147,7 @@ export const fencing: readonly Rule[] = [
     async run(h) {
       const [a, b, c] = [h.adapter(), h.adapter(), h.adapter()]
       const lock = h.name()
-      const [early, late] = [b.request(lock, { ttlMs: h.ttlMs * 5 }), c.request(lock)]
+      const [early, late] = [b.request(lock), c.request(lock)]
       const held = await a.take(a.request(lock))
       assert.ok('busy' in (await b.adapter.attempt(early)))
       await a.adapter.release(held)
@@ -179,7 +179,7 @@ export const fencing: readonly Rule[] = [
       const lock = h.name()
       const fences: bigint[] = []
       for (let round = 0; round < 3; round += 1) {
-        const { locks } = await h.client()
+        const { locks } = await h.client({ ttlMs: h.ttlMs })
         const lease = await locks.lock(lock).acquire({ waitMs: takeOverMs(h) * 4 + h.ms(10_000) })
         fences.push(lease.fence)
         await server?.restart?.()
@@ -197,7 +197,7 @@ export const fencing: readonly Rule[] = [
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
-      const { locks } = await h.client()
+      const { locks } = await h.client({ ttlMs: h.ttlMs })
       const lock = h.name()
       const fences: bigint[] = []
       const use = (): Promise<void> => locks.with(lock, ({ fence }) => void fences.push(fence))

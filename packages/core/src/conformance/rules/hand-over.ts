@@ -13,7 +13,7 @@ export const handOver: readonly Rule[] = [
     async run(h) {
       const [from, to] = [await h.client(), await h.client()]
       const lock = h.name()
-      const given = await from.locks.lock(lock).acquire()
+      const given = await from.locks.lock(lock).acquire({ ttlMs: h.ttlMs })
       const lease = await to.locks.resume(given.serialize())
       assert.equal(lease.fence, given.fence)
       await assertSoleHolder(h, lease)
@@ -50,7 +50,11 @@ export const handOver: readonly Rule[] = [
     needs: ['handover', 'processes'],
     async run(h) {
       const lock = h.name()
-      const [from, to, { locks }] = [await h.child(), await h.child(), await h.client()]
+      const [from, to, { locks }] = [
+        await h.child({ ttlMs: h.ttlMs }),
+        await h.child({ ttlMs: h.ttlMs }),
+        await h.client(),
+      ]
       const given = await from.call('acquire', { lock })
       const text = await from.call('serialize', given)
       const resumed = await to.call('resume', { text })
@@ -90,7 +94,7 @@ export const handOver: readonly Rule[] = [
     async run(h) {
       const [from, to, other] = [await h.client(), await h.client(), await h.client()]
       const lock = h.name()
-      const text = (await from.locks.lock(lock).acquire()).serialize()
+      const text = (await from.locks.lock(lock).acquire({ ttlMs: h.ttlMs })).serialize()
       await h.eventually('the lease expires', takeOverMs(h), async () => !(await to.locks.inspect(lock)).held)
       await h.rejects(to.locks.resume(text), 'LOCK_LOST')
       const lease = await other.locks.lock(lock).tryAcquire()

@@ -12,7 +12,7 @@ export const closing: readonly Rule[] = [
     title: 'close ends waiters with LOCK_CLOSED and gives back what is held',
     kind: 'required',
     async run(h) {
-      const [closed, other] = [await h.client({ ttlMs: h.ttlMs * 20 }), await h.client()]
+      const [closed, other] = [await h.client(), await h.client()]
       const [held, taken] = [h.name(), h.name()]
       const lease = await closed.locks.lock(held).acquire()
       const blocker = await other.locks.lock(taken).acquire()
@@ -63,7 +63,7 @@ export const closing: readonly Rule[] = [
     title: 'close may be called again, and ends within a bound though the store is silent',
     kind: 'required',
     async run(h) {
-      const [hung, other] = [await h.client({ storeTimeoutMs: h.ms(800) }), await h.client()]
+      const [hung, other] = [await h.client({ ttlMs: h.ttlMs, storeTimeoutMs: h.ms(800) }), await h.client()]
       const [held, taken] = [h.name(), h.name()]
       await hung.locks.lock(held).acquire()
       const blocker = await other.locks.lock(taken).acquire()

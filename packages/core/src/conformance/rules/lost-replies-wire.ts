@@ -17,7 +17,7 @@ export const wireLosses: readonly Rule[] = [
       const { locks, proxy } = await wired(h)
       const lock = h.name()
       const swallowed = proxy.swallowNextReply()
-      const lease = await locks.lock(lock).acquire({ ttlMs: h.ttlMs * 20, waitMs: h.ttlMs * 10 })
+      const lease = await locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })
       await inTime('the fault', h.ms(1_000), swallowed)
       lease.assertHeld()
       await assertHolder(h, lease)
@@ -51,7 +51,7 @@ export const wireLosses: readonly Rule[] = [
     kind: 'required',
     needs: ['wire'],
     async run(h) {
-      const { locks, proxy } = await wired(h, { ttlMs: h.ttlMs * 20 })
+      const { locks, proxy } = await wired(h)
       const lock = h.name()
       const lease = await locks.lock(lock).acquire()
       const swallowed = proxy.swallowNextReply()
@@ -68,9 +68,8 @@ export const wireLosses: readonly Rule[] = [
     needs: ['wire', 'fencing'],
     timeoutMs: 60_000,
     async run(h) {
-      // Too long a lease to wait for: a lost grant would end a wait behind it in LOCK_TIMEOUT.
-      const lasting = { ttlMs: h.ttlMs * 30 }
-      const [shaky, steady] = [await wired(h, lasting), await h.client(lasting)]
+      // Leases too long to wait for: a lost grant would end a wait behind it in LOCK_TIMEOUT.
+      const [shaky, steady] = [await wired(h), await h.client()]
       const names = [h.name(), h.name(), h.name()]
       const directory = await h.directory()
       let [grants, resets] = [0, 0]
@@ -113,7 +112,7 @@ export const wireLosses: readonly Rule[] = [
     needs: ['wire'],
     async run(h) {
       // Byte by byte is slow on a busy machine.
-      const [sliced, other] = [await wired(h, { ttlMs: h.ttlMs * 20 }), await h.client()]
+      const [sliced, other] = [await wired(h), await h.client()]
       const lock = h.name()
       sliced.proxy.slice()
       const lease = await sliced.locks.lock(lock).acquire()
@@ -135,7 +134,7 @@ export const wireLosses: readonly Rule[] = [
     kind: 'required',
     needs: ['wire', 'lease'],
     async run(h) {
-      const slow = await wired(h, { storeTimeoutMs: h.ttlMs * 6 })
+      const slow = await wired(h, { ttlMs: h.ttlMs, storeTimeoutMs: h.ttlMs * 6 })
       const other = await h.client()
       const [late, tooLate] = [h.name(), h.name()]
       // A grant may take an adapter more than one round trip: two still leave most of the lease.

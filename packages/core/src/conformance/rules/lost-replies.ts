@@ -13,7 +13,7 @@ export const lostReplies: readonly Rule[] = [
       const lock = h.name()
       faults.inject('attempt', 'lose-reply', 2)
       // Shorter than the lease: a lost grant that stood in the way would still be there at the end.
-      const lease = await locks.lock(lock).acquire({ ttlMs: h.ttlMs * 20, waitMs: h.ttlMs * 5 })
+      const lease = await locks.lock(lock).acquire({ waitMs: h.ttlMs * 5 })
       assert.equal(faults.calls.attempt, 3)
       lease.assertHeld()
       await assertHolder(h, lease)
@@ -67,11 +67,12 @@ export const lostReplies: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
-      const lease = await holder.locks.lock(lock).acquire()
+      const ttlMs = h.ttlMs * 3
+      const lease = await holder.locks.lock(lock).acquire({ ttlMs })
       const firstDeadline = performance.now() + lease.remainingMs
       holder.faults.inject('renew', 'lose-reply', 2)
-      await inTime('a jeopardy event', h.ttlMs, eventOf(holder, 'jeopardy', lock))
-      await h.eventually('held again', h.ttlMs, () => lease.state === 'held')
+      await inTime('a jeopardy event', ttlMs, eventOf(holder, 'jeopardy', lock))
+      await h.eventually('held again', ttlMs, () => lease.state === 'held')
       await pass(firstDeadline + h.ttlMs / 5 - performance.now())
       lease.assertHeld()
       assert.equal(await other.locks.lock(lock).tryAcquire(), null)
@@ -85,7 +86,7 @@ export const lostReplies: readonly Rule[] = [
     title: 'a release whose reply is lost succeeds, and frees nobody who came after it',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client({ ttlMs: h.ttlMs * 20 }), await h.client()]
+      const [holder, other] = [await h.client(), await h.client()]
       const [alone, wanted] = [h.name(), h.name()]
       for (const lock of [alone, wanted]) {
         const lease = await holder.locks.lock(lock).acquire()
@@ -105,7 +106,7 @@ export const lostReplies: readonly Rule[] = [
     title: 'an acquire that was given up while its reply was lost leaves nothing behind',
     kind: 'required',
     async run(h) {
-      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 20 })
+      const { locks, faults } = await h.client()
       const [tried, aborted] = [h.name(), h.name()]
       faults.inject('attempt', 'lose-reply', 1)
       // Nor may the undoing depend on its first try.
@@ -145,7 +146,10 @@ export const lostReplies: readonly Rule[] = [
     needs: ['lease'],
     async run(h) {
       const [first, second] = [h.adapter(), h.adapter()]
-      const [released, withdrawn] = [first.request(h.name()), first.request(h.name(), { willWait: true })]
+      const [released, withdrawn] = [
+        first.request(h.name(), { ttlMs: h.ttlMs }),
+        first.request(h.name(), { ttlMs: h.ttlMs, willWait: true }),
+      ]
       const grant = await first.take(released)
       await first.adapter.release(grant)
       await first.take(withdrawn)
@@ -165,7 +169,7 @@ export const lostReplies: readonly Rule[] = [
     title: 'an attempt that reaches the store after its caller gave up leaves nothing behind',
     kind: 'required',
     async run(h) {
-      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 20 })
+      const { locks, faults } = await h.client()
       const lock = h.name()
       const lateMs = h.ms(300)
       faults.inject('attempt', { lateMs }, 1)
@@ -187,13 +191,14 @@ export const lostReplies: readonly Rule[] = [
       const holder = h.adapter()
       const other = h.adapter()
       const lock = h.name()
-      const request = holder.request(lock)
+      const ttlMs = h.ttlMs * 2
+      const request = holder.request(lock, { ttlMs })
       const grant = await holder.take(request)
-      const long = { grant, ttlMs: h.ttlMs * 4, lockDelayMs: 0 }
+      const long = { grant, ttlMs: ttlMs * 4, lockDelayMs: 0 }
       assert.deepEqual(await holder.adapter.renew([long]), ['renewed'])
-      assert.deepEqual(await holder.adapter.renew([{ ...long, ttlMs: h.ttlMs }]), ['renewed'])
+      assert.deepEqual(await holder.adapter.renew([{ ...long, ttlMs }]), ['renewed'])
       assert.equal((await holder.take(request)).fence, grant.fence)
-      const looksUntil = performance.now() + h.ttlMs * 1.5
+      const looksUntil = performance.now() + ttlMs * 1.5
       while (performance.now() < looksUntil) {
         assert.ok('busy' in (await other.adapter.attempt(other.request(lock))), 'it ended early')
         await new Promise((resolve) => setTimeout(resolve, h.ttlMs / 10))

@@ -10,7 +10,7 @@ export const operation: readonly Rule[] = [
     kind: 'optional',
     needs: ['break'],
     async run(h) {
-      const [holder, operator] = [await h.client(), await h.client()]
+      const [holder, operator] = [await h.client({ ttlMs: h.ttlMs }), await h.client()]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       const lost = lossOf(lease)

@@ -29,7 +29,7 @@ export const pause: readonly Rule[] = [
     async run(h) {
       const lock = h.name()
       const directory = await h.directory()
-      const paused = await h.child()
+      const paused = await h.child({ ttlMs: h.ttlMs })
       const { lease } = await paused.call('acquire', { lock })
       await paused.call('work', { lease, process: 'paused', file: historyFile(directory, 'paused') })
       paused.pause()
@@ -56,7 +56,7 @@ export const pause: readonly Rule[] = [
     title: 'a callback that blocked the event loop beyond its lease learns of the loss before any timer runs',
     kind: 'required',
     async run(h) {
-      const { locks } = await h.client()
+      const { locks } = await h.client({ ttlMs: h.ttlMs })
       let verdict: unknown = 'held'
       const outcome = locks.with(h.name(), (lease) => {
         block(h.ttlMs + h.ms(50))
@@ -81,7 +81,7 @@ export const pause: readonly Rule[] = [
       const directory = await h.directory()
       const counter = join(directory, 'counter')
       writeFileSync(counter, '0')
-      const [first, second, paused] = [await h.client(), await h.client(), await h.child()]
+      const [first, second, paused] = [await h.client(), await h.client(), await h.child({ ttlMs: h.ttlMs })]
       const waitMs = takeOverMs(h) * 10
       // So long that no time-out of the wait is due when the waiter resumes: it reads its grant first.
       const lease = await first.locks.lock(lock).acquire({ ttlMs: waitMs * 2 })
@@ -112,7 +112,7 @@ export const pause: readonly Rule[] = [
     needs: ['processes'],
     async run(h) {
       const lock = h.name()
-      const stale = await h.child()
+      const stale = await h.child({ ttlMs: h.ttlMs })
       const held = await stale.call('acquire', { lock })
       stale.pause()
       const { locks } = await h.client()
@@ -137,7 +137,7 @@ export const pause: readonly Rule[] = [
       assert.ok(server, 'this rule needs server')
       const { locks } = await h.client()
       const lock = h.name()
-      const lease = await locks.lock(lock).acquire()
+      const lease = await locks.lock(lock).acquire({ ttlMs: h.ttlMs })
       const { signal } = lease
       h.onEnd(async () => server.resume())
       await server.pause()

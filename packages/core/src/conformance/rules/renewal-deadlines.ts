@@ -12,10 +12,10 @@ export const deadlines: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
-      const lease = await holder.locks.lock(lock).acquire({ renew: false })
-      await lease.extend(h.ttlMs * 3)
-      assert.ok(lease.remainingMs > h.ttlMs, `${lease.remainingMs} ms remain`)
-      await pass(h.ttlMs * 1.5)
+      const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs * 2, renew: false })
+      await lease.extend(h.ttlMs * 6)
+      assert.ok(lease.remainingMs > h.ttlMs * 2, `${lease.remainingMs} ms remain`)
+      await pass(h.ttlMs * 3)
       lease.assertHeld()
       assert.equal(await other.locks.lock(lock).tryAcquire(), null)
       assert.equal(holder.faults.calls.renew, 1)
@@ -28,8 +28,8 @@ export const deadlines: readonly Rule[] = [
     kind: 'required',
     async run(h) {
       const bare = h.adapter()
-      const { ttlMs } = await bare.take(bare.request(h.name()))
-      const { locks, faults } = await h.client()
+      const { ttlMs } = await bare.take(bare.request(h.name(), { ttlMs: h.ttlMs * 2 }))
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 2 })
       const delayMs = ttlMs / 2
       faults.inject('attempt', { delayMs }, 1)
       const lease = await locks.lock(h.name()).tryAcquire()
@@ -45,7 +45,7 @@ export const deadlines: readonly Rule[] = [
     kind: 'required',
     needs: ['lease'],
     async run(h) {
-      const options = { storeTimeoutMs: h.ttlMs * 6 }
+      const options = { ttlMs: h.ttlMs, storeTimeoutMs: h.ttlMs * 6 }
       const [once, patient] = [await h.client(options), await h.client(options)]
       // Granted when the lease was over here already: the store would keep it for a whole ttl more.
       for (const { faults } of [once, patient]) faults.inject('attempt', { lateMs: h.ttlMs * 1.2 }, 1)
@@ -67,7 +67,7 @@ export const deadlines: readonly Rule[] = [
       const holder = h.adapter()
       const { adapter } = holder
       const lock = h.name()
-      const grant = await holder.take(holder.request(lock))
+      const grant = await holder.take(holder.request(lock, { ttlMs: h.ttlMs }))
       await h.eventually('the hold expires', h.ttlMs * 3, async () => !(await adapter.inspect(lock)).held)
       assert.deepEqual(await adapter.renew([{ grant, ttlMs: h.ttlMs, lockDelayMs: 0 }]), ['lost'])
       assert.equal((await adapter.inspect(lock)).held, false)
@@ -82,7 +82,7 @@ export const deadlines: readonly Rule[] = [
       const [holder, other] = [h.adapter(), h.adapter()]
       const lock = h.name()
       const ttlMs = h.ttlMs * 3
-      const grant = await holder.take(holder.request(lock))
+      const grant = await holder.take(holder.request(lock, { ttlMs: h.ttlMs }))
       assert.deepEqual(await holder.adapter.renew([{ grant, ttlMs, lockDelayMs: 0 }]), ['renewed'])
       const renewedAt = performance.now()
       await pass(h.ttlMs * 1.5)
@@ -121,14 +121,14 @@ export const deadlines: readonly Rule[] = [
     needs: ['lease'],
     async run(h) {
       const { locks, faults } = await h.client()
-      const lease = await locks.lock(h.name()).acquire({ renew: false })
+      const lease = await locks.lock(h.name()).acquire({ ttlMs: h.ttlMs * 2, renew: false })
       const deadline = performance.now() + lease.remainingMs
       const lost = lossOf(lease)
       // Executed at the store, but the holder cannot know.
       faults.inject('renew', 'lose-reply', 1)
-      await h.rejects(lease.extend(h.ttlMs * 10), 'LOCK_UNAVAILABLE')
+      await h.rejects(lease.extend(h.ttlMs * 20), 'LOCK_UNAVAILABLE')
       assert.ok(lease.remainingMs <= deadline - performance.now() + 1)
-      const { at } = await inTime('the abort', h.ttlMs * 3, lost)
+      const { at } = await inTime('the abort', h.ttlMs * 6, lost)
       assert.ok(at < deadline + h.ttlMs, `lost ${at - deadline} ms after the old deadline`)
     },
   },
@@ -140,7 +140,7 @@ export const deadlines: readonly Rule[] = [
     async run(h) {
       const [first, second] = [h.adapter(), h.adapter()]
       const lock = h.name()
-      const stale = await first.take(first.request(lock))
+      const stale = await first.take(first.request(lock, { ttlMs: h.ttlMs }))
       const successor = await h.eventually('the hold expires', h.ttlMs * 3, async () => {
         const answer = await second.adapter.attempt(second.request(lock))
         return 'fence' in answer && answer
@@ -157,8 +157,8 @@ export const deadlines: readonly Rule[] = [
     kind: 'required',
     async run(h) {
       const bare = h.adapter()
-      const { ttlMs } = await bare.take(bare.request(h.name()))
-      const { locks, faults } = await h.client()
+      const { ttlMs } = await bare.take(bare.request(h.name(), { ttlMs: h.ttlMs * 2 }))
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 2 })
       const lease = await locks.lock(h.name()).acquire()
       const delayMs = ttlMs / 2
       // Also that of a scheduled renewal, which would bring a later deadline.

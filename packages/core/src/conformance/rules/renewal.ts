@@ -10,7 +10,7 @@ export const renewal: readonly Rule[] = [
     title: 'a renewed lease outlives its ttl several times, exclusive and under one fence',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client(), await h.client()]
+      const [holder, other] = [await h.client({ ttlMs: h.ttlMs }), await h.client()]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       const { fence } = lease
@@ -38,7 +38,7 @@ export const renewal: readonly Rule[] = [
       // The store itself has to forget the holder, whom it does not hear from again.
       holder.faults.inject('release', 'hang')
       const calledAt = performance.now()
-      const lease = await holder.locks.lock(lock).acquire({ renew: false })
+      const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs, renew: false })
       const lost = lossOf(lease)
       const next = await acquireTimed(other, lock, h.ttlMs * 3 + h.ms(2_000))
       const heldMs = next.at - calledAt
@@ -106,12 +106,13 @@ export const renewal: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
-      const lease = await holder.locks.lock(lock).acquire()
+      const ttlMs = h.ttlMs * 3
+      const lease = await holder.locks.lock(lock).acquire({ ttlMs })
       const firstDeadline = performance.now() + lease.remainingMs
       holder.faults.inject('renew', 'fail', 2)
-      const { cause } = await inTime('a jeopardy event', h.ttlMs, eventOf(holder, 'jeopardy', lock))
+      const { cause } = await inTime('a jeopardy event', ttlMs, eventOf(holder, 'jeopardy', lock))
       assert.match(String(cause), /renew failed/)
-      await h.eventually('held again', h.ttlMs, () => lease.state === 'held')
+      await h.eventually('held again', ttlMs, () => lease.state === 'held')
       await pass(firstDeadline + h.ttlMs / 5 - performance.now())
       lease.assertHeld()
       assert.equal(lease.signal.aborted, false)
@@ -130,7 +131,7 @@ export const renewal: readonly Rule[] = [
       const stuck = new Promise<void>((resolve) => (unstick = resolve))
       let lostAt = Infinity
       const entered = eventOf(holder, 'acquire', lock)
-      const work = holder.locks.with(lock, { maxHoldMs: h.ttlMs }, (lease) => {
+      const work = holder.locks.with(lock, { ttlMs: h.ttlMs, maxHoldMs: h.ttlMs }, (lease) => {
         void lossOf(lease).then(({ at }) => (lostAt = at))
         return stuck
       })
@@ -149,7 +150,7 @@ export const renewal: readonly Rule[] = [
     title: 'nothing is renewed after its release',
     kind: 'required',
     async run(h) {
-      const { locks, faults } = await h.client()
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs })
       const lease = await locks.lock(h.name()).acquire()
       await h.eventually('a renewal', h.ttlMs * 2, () => faults.calls.renew > 0)
       await lease.release()

@@ -10,7 +10,7 @@ import { createRecorder, readHistory } from '../history.ts'
 import type { HistoryEvent, Recorder } from '../history.ts'
 import { assertHolder } from './observe.ts'
 
-/** By when a waiter has the name of a holder that vanished: lease, two back-offs where it polls, some room. */
+/** By when a waiter has the name of a holder that vanished: ttl, one look where nobody tells it, 250 ms. */
 export function takeOverMs(h: Harness): number {
   // Nobody tells of an expiry: where the store does not hand over, a waiter looks by itself.
   const lookMs = { handoff: 0, notify: 500, poll: 2_000 }[h.capabilities.wait]

@@ -66,7 +66,7 @@ export const uniqueness: readonly Rule[] = [
       const lock = h.name()
       const directory = await h.directory()
       const recorder = recorderIn(h, directory, 'clients')
-      const clients = await Promise.all(Array.from({ length: 3 }, () => h.client()))
+      const clients = await Promise.all(Array.from({ length: 3 }, () => h.client({ ttlMs: h.ttlMs })))
       await Promise.all(
         clients.map(({ locks }, n) =>
           recordedHold(locks, lock, { recorder, task: `client ${n}`, waitMs: h.ttlMs * 20 }, () =>

@@ -137,7 +137,7 @@ export const waiting: readonly Rule[] = [
     kind: 'optional',
     needs: ['push'],
     async run(h) {
-      const holder = await h.client({ ttlMs: h.ms(20_000) })
+      const holder = await h.client()
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       const [waiter] = await queueUp(h, lock, 1)
@@ -189,7 +189,7 @@ export const waiting: readonly Rule[] = [
     needs: ['handoff'],
     async run(h) {
       const count = 8
-      const holder = await h.client({ ttlMs: h.ms(20_000) })
+      const holder = await h.client()
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       const waiters = await queueUp(h, lock, count)
@@ -250,7 +250,7 @@ export const waiting: readonly Rule[] = [
     title: 'a lost wake-up delays a waiter by no more than the lease',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client(), await h.client()]
+      const [holder, other] = [await h.client({ ttlMs: h.ttlMs }), await h.client({ ttlMs: h.ttlMs })]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire({ renew: h.capabilities.kind === 'session' })
       other.faults.inject('wait', 'swallow-reply', 1)
