@@ -19,4 +19,13 @@ describeFamily('mysql', 'mariadb', () => {
     expect(await mariadbQuery(server, 'SELECT @@max_connections')).toBe('11')
     expect(await mariadbQuery(server, 'SELECT @@global.sql_mode')).toBe('')
   })
+
+  // A start empties that directory of temporary tables, whoever they belong to.
+  test('keeps temporary tables in a directory of its own', async () => {
+    await using service = await startService('mariadb', { needsControl: true })
+    const server = service.server('mariadb')
+    const directory = await mariadbQuery(server, 'SELECT @@tmpdir')
+    expect(directory).toMatch(/\/locks-[^/]+\/tmp$/)
+    if (server.directory !== undefined) expect(directory).toBe(`${server.directory}/tmp`)
+  })
 })
