@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { bareAdapter, startClient, startServer, until } from './setup.ts'
+import { bare, startClient, startServer, until } from './setup.ts'
 
 test('two processes never update the same counter at once', async () => {
   const server = await startServer()
@@ -25,7 +25,7 @@ test('the lock of a killed holder goes to a waiter within its ttl, with a higher
   const ttlMs = 800
   const server = await startServer()
   const [holder, waiter] = [await startClient(server, ttlMs), await startClient(server, ttlMs)]
-  const { adapter } = bareAdapter(server)
+  const { adapter } = bare(server)
   const held = await holder.call('acquire', { lock: 'order' })
   const turn = waiter.call('acquire', { lock: 'order' })
   await until(async () => (await adapter.inspect('order')).waiters === 1)
@@ -45,7 +45,7 @@ test('nobody waits behind a killed waiter', async () => {
     await startClient(server, 20_000),
     await startClient(server, 20_000),
   ]
-  const { adapter } = bareAdapter(server)
+  const { adapter } = bare(server)
   const waiters = (count: number) => async () => (await adapter.inspect('order')).waiters === count
   const { lease } = await holder.call('acquire', { lock: 'order' })
   const lost = dead.call('acquire', { lock: 'order' })

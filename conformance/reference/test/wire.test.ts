@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { bareAdapter, never, startProxy, startServer, until } from './setup.ts'
+import { bare, startProxy, startServer, until } from './setup.ts'
+import { never } from '../../test-kit/bare-adapter.ts'
 
 const has =
   (method: string) =>
@@ -14,7 +15,7 @@ const has =
 test('an attempt whose reply was lost is sent again and gets the same fence', async () => {
   const server = await startServer()
   const proxy = await startProxy(server)
-  const [client, other] = [bareAdapter(proxy), bareAdapter(server)]
+  const [client, other] = [bare(proxy), bare(server)]
   const swallowed = proxy.swallowNextReply({ matching: has('attempt') })
   const grant = await client.take(client.request('order'))
   await swallowed
@@ -29,7 +30,7 @@ test('a release whose reply was lost is no loss, although a successor holds the 
   const proxy = await startProxy(server)
   const locks = createLocks(reference({ url: `tcp://${proxy.host}:${proxy.port}` }))
   onTestFinished(() => locks.close())
-  const other = bareAdapter(server)
+  const other = bare(server)
   const lease = await locks.lock('order').acquire()
   const waiting = other.request('order', { willWait: true })
   await other.adapter.attempt(waiting)
@@ -42,7 +43,7 @@ test('a release whose reply was lost is no loss, although a successor holds the 
 test('a hand-off whose message was lost is found by the wait that is sent again', async () => {
   const server = await startServer()
   const proxy = await startProxy(server)
-  const [client, other] = [bareAdapter(proxy), bareAdapter(server)]
+  const [client, other] = [bare(proxy), bare(server)]
   const held = await other.take(other.request('order'))
   const waiting = client.request('order', { willWait: true })
   await client.adapter.attempt(waiting)
@@ -57,7 +58,7 @@ test('a hand-off whose message was lost is found by the wait that is sent again'
 test('a hand-off is dated by when it was made, not by when it was read', async () => {
   const server = await startServer()
   const proxy = await startProxy(server)
-  const [client, other] = [bareAdapter(proxy), bareAdapter(server)]
+  const [client, other] = [bare(proxy), bare(server)]
   const held = await other.take(other.request('order'))
   const waiting = client.request('order', { willWait: true })
   await client.adapter.attempt(waiting)
@@ -80,7 +81,7 @@ test('a hand-off is dated by when it was made, not by when it was read', async (
 test('an aborted wait settles at once, and the server does not take its hand-off for told', async () => {
   const server = await startServer()
   const proxy = await startProxy(server)
-  const [client, other] = [bareAdapter(proxy), bareAdapter(server)]
+  const [client, other] = [bare(proxy), bare(server)]
   const held = await other.take(other.request('order'))
   const waiting = client.request('order', { willWait: true })
   await client.adapter.attempt(waiting)
@@ -97,7 +98,7 @@ test('an aborted wait settles at once, and the server does not take its hand-off
 
 test('a withdrawn waiter leaves the queue', async () => {
   const server = await startServer()
-  const [client, other] = [bareAdapter(server), bareAdapter(server)]
+  const [client, other] = [bare(server), bare(server)]
   const held = await other.take(other.request('order'))
   const waiting = client.request('order', { willWait: true })
   await client.adapter.attempt(waiting)
@@ -109,7 +110,7 @@ test('a withdrawn waiter leaves the queue', async () => {
 
 test('a wait ends by the local clock while the server hangs', async () => {
   const server = await startServer()
-  const [client, other] = [bareAdapter(server), bareAdapter(server)]
+  const [client, other] = [bare(server), bare(server)]
   await other.take(other.request('order'))
   const waiting = client.request('order', { willWait: true })
   await client.adapter.attempt(waiting)
@@ -120,7 +121,7 @@ test('a wait ends by the local clock while the server hangs', async () => {
 test('a hand-off that was never told is withdrawn with the connection, a told one stays', async () => {
   const server = await startServer()
   const proxy = await startProxy(server)
-  const [client, other] = [bareAdapter(proxy), bareAdapter(server)]
+  const [client, other] = [bare(proxy), bare(server)]
   const first = await other.take(other.request('untold'))
   await client.adapter.attempt(client.request('untold', { willWait: true }))
   await client.take(client.request('told'))
@@ -152,7 +153,7 @@ test('a newer connection of a client ends the older one, and a late older one is
 
 test('requests that find no server fail as LOCK_UNAVAILABLE after a few seconds', async () => {
   const server = await startServer()
-  const { adapter } = bareAdapter(server)
+  const { adapter } = bare(server)
   await adapter.inspect('order')
   await server.kill()
   const start = performance.now()
@@ -162,7 +163,7 @@ test('requests that find no server fail as LOCK_UNAVAILABLE after a few seconds'
 
 test('closing while it connects in vain ends quietly', async () => {
   const server = await startServer()
-  const { adapter } = bareAdapter(server)
+  const { adapter } = bare(server)
   await server.kill()
   const refused = expect(adapter.inspect('order')).rejects.toMatchObject({ code: 'LOCK_CLOSED' })
   await adapter.close()

@@ -2,7 +2,8 @@ import { createLocks } from '@locks/core'
 import { cas, memoryStore } from '@locks/cas'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/cas'
 import { describe, expect, test } from 'vitest'
-import { bare, Hand, isBusy, take, troubled } from './support.ts'
+import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { bare, isBusy, troubled } from './support.ts'
 
 /** Versions that start at 1 again, as a store does which knows no better, and a way to delete. */
 function forgetful(): { readonly open: StoreFactory; readonly drop: () => void } {
@@ -25,9 +26,9 @@ function forgetful(): { readonly open: StoreFactory; readonly drop: () => void }
 
 describe('taking over', () => {
   test('needs the record to stand still for its own length, on the clock of who watches', async () => {
-    const [store, clock] = [memoryStore(), new Hand()]
-    const [holder, other] = [bare(store, new Hand()), bare(store, clock)]
-    const { fence } = await take(holder, holder.request({ ttlMs: 300 }))
+    const [store, clock] = [memoryStore(), new HandClock()]
+    const [holder, other] = [bare(store, new HandClock()), bare(store, clock)]
+    const { fence } = await holder.take(holder.request({ ttlMs: 300 }))
     // However long ago it was written: the first look is where the watch begins.
     clock.move(10_000)
     const wanted = other.request({ ttlMs: 50 })
@@ -35,13 +36,13 @@ describe('taking over', () => {
     clock.move(299)
     expect(await isBusy(other, wanted)).toBe(true)
     clock.move(1)
-    expect((await take(other, wanted)).fence).toBeGreaterThan(fence)
+    expect((await other.take(wanted)).fence).toBeGreaterThan(fence)
   })
 
   test('starts its watch again whenever the version moved (trap 6)', async () => {
-    const [store, clock] = [memoryStore(), new Hand()]
-    const [holder, other] = [bare(store, new Hand()), bare(store, clock)]
-    const grant = await take(holder, holder.request())
+    const [store, clock] = [memoryStore(), new HandClock()]
+    const [holder, other] = [bare(store, new HandClock()), bare(store, clock)]
+    const grant = await holder.take(holder.request())
     const wanted = other.request()
     for (let beat = 0; beat < 5; beat += 1) {
       expect(await isBusy(other, wanted)).toBe(true)
@@ -50,13 +51,13 @@ describe('taking over', () => {
     }
     expect(await isBusy(other, wanted)).toBe(true)
     clock.move(100)
-    await take(other, wanted)
+    await other.take(wanted)
   })
 
   test('is possible for one who only ever tries: what was seen outlives the call', async () => {
-    const [store, clock] = [memoryStore(), new Hand()]
-    const holder = bare(store, new Hand())
-    await take(holder, holder.request())
+    const [store, clock] = [memoryStore(), new HandClock()]
+    const holder = bare(store, new HandClock())
+    await holder.take(holder.request())
     const locks = createLocks(cas(store), { clock, ttlMs: 100 })
     const lock = locks.lock('order')
     expect(await lock.tryAcquire()).toBeNull()
@@ -67,9 +68,9 @@ describe('taking over', () => {
   })
 
   test('is decided by the version: one of many who saw the same dead holder gets it', async () => {
-    const [store, clock] = [memoryStore(), new Hand()]
-    const holder = bare(store, new Hand())
-    await take(holder, holder.request())
+    const [store, clock] = [memoryStore(), new HandClock()]
+    const holder = bare(store, new HandClock())
+    await holder.take(holder.request())
     const heirs = Array.from({ length: 8 }, () => bare(store, clock))
     const wanted = heirs.map((heir) => ({ heir, request: heir.request() }))
     for (const { heir, request } of wanted) expect(await isBusy(heir, request)).toBe(true)
@@ -79,9 +80,9 @@ describe('taking over', () => {
   })
 
   test('a writer that pauses between its read and its put takes nothing (fault E)', async () => {
-    const [store, clock] = [memoryStore(), new Hand()]
-    const holder = bare(store, new Hand())
-    const grant = await take(holder, holder.request())
+    const [store, clock] = [memoryStore(), new HandClock()]
+    const holder = bare(store, new HandClock())
+    const grant = await holder.take(holder.request())
     const slow: StoreFactory = () => {
       const inner = store()
       return {
@@ -101,44 +102,48 @@ describe('taking over', () => {
   })
 
   test('waits for the lock delay on top, and a release ends both', async () => {
-    const [store, clock] = [memoryStore(), new Hand()]
+    const [store, clock] = [memoryStore(), new HandClock()]
     const [holder, other] = [bare(store, clock), bare(store, clock)]
-    const grant = await take(holder, holder.request({ lockDelayMs: 50 }))
+    const grant = await holder.take(holder.request({ lockDelayMs: 50 }))
     const wanted = other.request()
     expect(await isBusy(other, wanted)).toBe(true)
     clock.move(149)
     expect(await isBusy(other, wanted)).toBe(true)
     expect(await holder.adapter.renew([{ grant, ttlMs: 100, lockDelayMs: 50 }])).toEqual(['lost'])
     expect(await holder.adapter.release(grant)).toBe('released')
-    await take(other, wanted)
+    await other.take(wanted)
   })
 })
 
 describe('a key deleted and made again (trap 4)', () => {
   test('is another record although its version is the same: the watch starts again', async () => {
-    const [{ open, drop }, clock] = [forgetful(), new Hand()]
-    const [first, second, other] = [bare(open, new Hand()), bare(open, new Hand()), bare(open, clock)]
-    const one = await take(first, first.request())
+    const [{ open, drop }, clock] = [forgetful(), new HandClock()]
+    const [first, second, other] = [
+      bare(open, new HandClock()),
+      bare(open, new HandClock()),
+      bare(open, clock),
+    ]
+    const one = await first.take(first.request())
     const wanted = other.request()
     await isBusy(other, wanted)
     clock.move(90)
     drop()
-    const two = await take(second, second.request())
+    const two = await second.take(second.request())
     expect(two.fence).toBe(one.fence)
     clock.move(90)
     expect(await isBusy(other, wanted)).toBe(true)
     clock.move(100)
-    await take(other, wanted)
+    await other.take(wanted)
   })
 
   test('is lost to its old holder, who has no say over the new one', async () => {
-    const [{ open, drop }, clock] = [forgetful(), new Hand()]
+    const [{ open, drop }, clock] = [forgetful(), new HandClock()]
     const [first, second] = [bare(open, clock), bare(open, clock)]
-    const stale = await take(first, first.request())
+    const stale = await first.take(first.request())
     await first.adapter.renew([{ grant: stale, ttlMs: 100, lockDelayMs: 0 }])
     drop()
     expect(await first.adapter.renew([{ grant: stale, ttlMs: 100, lockDelayMs: 0 }])).toEqual(['lost'])
-    const held = await take(second, second.request())
+    const held = await second.take(second.request())
     expect(await first.adapter.release(stale)).toBe('not-held')
     expect((await first.adapter.inspect('order')).holder?.fence).toBe(held.fence)
   })
@@ -153,7 +158,7 @@ describe('an own write whose answer was lost (trap 5)', () => {
       const request = client.request()
       trouble.push(lost)
       const first = await client.adapter.attempt(request).catch(() => undefined)
-      const again = await take(client, request)
+      const again = await client.take(request)
       if (first !== undefined && 'fence' in first) expect(again.fence).toBe(first.fence)
       expect((await client.adapter.inspect('order')).holder).toMatchObject({ fence: again.fence })
       expect(await client.adapter.release(again)).toBe('released')
@@ -165,7 +170,7 @@ describe('an own write whose answer was lost (trap 5)', () => {
     async (lost) => {
       const { open, trouble } = troubled(memoryStore())
       const client = bare(open)
-      const grant = await take(client, client.request())
+      const grant = await client.take(client.request())
       const renewal = { grant, ttlMs: 500, lockDelayMs: 0 }
       trouble.push(lost)
       if (lost !== 'twice') await expect(client.adapter.renew([renewal])).rejects.toThrow('lost')
@@ -232,7 +237,7 @@ describe('what the store is asked, counted', () => {
     const cycle = async (name: string): Promise<number> => {
       const before = asked.get + asked.put
       const client = bare(open)
-      await client.adapter.release(await take(client, client.request({ name })))
+      await client.adapter.release(await client.take(client.request({ name })))
       return asked.get + asked.put - before
     }
     expect(await cycle('new')).toBe(2)
@@ -248,7 +253,7 @@ describe('what the store is asked, counted', () => {
   test('a heartbeat is one operation, a refused try is one, and giving up a wait costs none', async () => {
     const { open, asked } = troubled(memoryStore())
     const [holder, other] = [bare(open), bare(open)]
-    const grant = await take(holder, holder.request())
+    const grant = await holder.take(holder.request())
     const count = async (work: () => Promise<unknown>): Promise<number> => {
       const before = asked.get + asked.put
       await work()
@@ -262,7 +267,7 @@ describe('what the store is asked, counted', () => {
 })
 
 test('a record that cannot be read is nobody to take over from at once, but not for ever', async () => {
-  const [store, clock] = [memoryStore(), new Hand()]
+  const [store, clock] = [memoryStore(), new HandClock()]
   const client = bare(store, clock)
   await store().put('order', '{"name":"order","attemptId":"x', undefined, true)
   const wanted = client.request()
@@ -270,5 +275,5 @@ test('a record that cannot be read is nobody to take over from at once, but not 
   clock.move(59_999)
   expect(await isBusy(client, wanted)).toBe(true)
   clock.move(1)
-  await take(client, wanted)
+  await client.take(wanted)
 })

@@ -5,9 +5,10 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { untrustedFileSystem } from '../src/stores/file-directory.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
-import { bare, Hand, isBusy, take, temporaryDirectory } from './support.ts'
+import { bare, isBusy, temporaryDirectory } from './support.ts'
 
 const run = promisify(execFile)
 
@@ -89,16 +90,16 @@ describe('names (trap 7)', () => {
 describe('a torn file', () => {
   test('is taken for a holder that is watched for a minute, not for a free lock', async () => {
     const directory = await temporaryDirectory()
-    const clock = new Hand()
+    const clock = new HandClock()
     const client = bare(fileStore({ directory }), clock)
-    const grant = await take(client, client.request())
+    const grant = await client.take(client.request())
     const folder = join(directory, folderOf('order'))
     await writeFile(join(folder, String(grant.fence)), '{"name":"ord')
     const other = bare(fileStore({ directory }), clock)
     const wanted = other.request()
     expect(await isBusy(other, wanted)).toBe(true)
     clock.move(60_000)
-    expect((await take(other, wanted)).fence).toBeGreaterThan(grant.fence)
+    expect((await other.take(wanted)).fence).toBeGreaterThan(grant.fence)
   })
 })
 

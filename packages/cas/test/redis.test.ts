@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
-import { bare, take } from './support.ts'
+import { bare } from './support.ts'
 
 if (isSelected('cas-redis'))
   describe('the redis store', () => {
@@ -24,9 +24,9 @@ if (isSelected('cas-redis'))
 
     test('sends its script again to a server that forgot it', async () => {
       const client = bare(open)
-      await client.adapter.release(await take(client, client.request({ name: 'flushed' })))
+      await client.adapter.release(await client.take(client.request({ name: 'flushed' })))
       await redisCommand(server, 'SCRIPT', 'FLUSH')
-      await client.adapter.release(await take(client, client.request({ name: 'flushed' })))
+      await client.adapter.release(await client.take(client.request({ name: 'flushed' })))
     })
 
     test("costs two commands in an uncontended cycle, by the server's own count", async () => {
@@ -69,10 +69,10 @@ if (isSelected('cas-redis'))
 
     test('fences rise although the server lost everything', async () => {
       const client = bare(open)
-      const before = await take(client, client.request({ name: 'amnesia' }))
+      const before = await client.take(client.request({ name: 'amnesia' }))
       await server.restart({ hard: true, wipe: true })
       const other = bare(open)
-      const after = await take(other, other.request({ name: 'amnesia' }))
+      const after = await other.take(other.request({ name: 'amnesia' }))
       expect(after.fence).toBeGreaterThan(before.fence)
       // And whoever held it before is told, not mixed up with its successor.
       expect(await client.adapter.renew([{ grant: before, ttlMs: 100, lockDelayMs: 0 }])).toEqual(['lost'])

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Adapter, Busy, Clock, Grant, Timer } from '@locks/core'
+import type { AcquireRequest, Adapter, Clock, Grant } from '@locks/core'
 import { systemClock } from '@locks/core'
 import { cas } from '@locks/cas'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/cas'
@@ -6,61 +6,19 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-
-/** Monotonic time that moves when told. Timers run when their time has come and somebody moves it. */
-export class Hand implements Clock {
-  readonly timers = new Set<{ at: number; fire: () => void }>()
-  #now = 1_000
-
-  now(): number {
-    return this.#now
-  }
-
-  random(): number {
-    return 0.5
-  }
-
-  timer(delayMs: number, fire: () => void): Timer {
-    const entry = { at: this.#now + delayMs, fire }
-    this.timers.add(entry)
-    return { cancel: () => void this.timers.delete(entry), keepAlive: () => undefined }
-  }
-
-  move(ms: number): void {
-    this.#now += ms
-    for (const entry of [...this.timers].sort((a, b) => a.at - b.at))
-      if (entry.at <= this.#now && this.timers.delete(entry)) entry.fire()
-  }
-}
+import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
 
 export interface Bare {
   readonly adapter: Adapter
+  /** Of one name and a short ttl unless told. */
   request(options?: Partial<AcquireRequest>): AcquireRequest
+  take(request: AcquireRequest): Promise<Grant>
 }
-
-let clients = 0
 
 /** The adapter of a client of its own, with what nobody else has seen. */
 export function bare(open: StoreFactory, clock: Clock = systemClock): Bare {
-  const clientId = `client-${++clients}`
-  const adapter = cas(open)({ clientId, clock, report: () => undefined })
-  onTestFinished(() => adapter.close())
-  let attempts = 0
-  return {
-    adapter,
-    request(options) {
-      const attemptId = `${clientId}:${++attempts}`
-      const metadata = { host: 'test', pid: process.pid }
-      const usual = { owner: attemptId, mode: 'exclusive', ttlMs: 100, lockDelayMs: 0, metadata } as const
-      return { name: 'order', attemptId, ...usual, willWait: false, ...options }
-    },
-  }
-}
-
-export async function take({ adapter }: Bare, request: AcquireRequest): Promise<Grant> {
-  const answer: Grant | Busy = await adapter.attempt(request)
-  if ('fence' in answer) return answer
-  throw new Error(`${request.name} is held by ${answer.holder?.owner}`)
+  const { adapter, request, take } = bareAdapter(cas(open), { clock })
+  return { adapter, take, request: (options) => request('order', { ttlMs: 100, ...options }) }
 }
 
 export async function isBusy({ adapter }: Bare, request: AcquireRequest): Promise<boolean> {

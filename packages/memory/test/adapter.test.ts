@@ -1,36 +1,11 @@
-import type { AcquireRequest, Adapter, Clock, Timer } from '@locks/core'
+import type { AcquireRequest, Adapter } from '@locks/core'
 import { describe, expect, test } from 'vitest'
+import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { memoryAdapter } from '../src/adapter.ts'
 import type { MemoryCapabilities, MemoryStore } from '../src/adapter.ts'
 
-/** Time that moves when told. Timers run when their time has come and somebody moves it. */
-class Hand implements Clock {
-  readonly timers = new Set<{ at: number; fire: () => void }>()
-  #now = 1_000
-
-  now(): number {
-    return this.#now
-  }
-
-  random(): number {
-    return 0.5
-  }
-
-  timer(delayMs: number, fire: () => void): Timer {
-    const entry = { at: this.#now + delayMs, fire }
-    this.timers.add(entry)
-    return { cancel: () => void this.timers.delete(entry), keepAlive: () => undefined }
-  }
-
-  move(ms: number): void {
-    this.#now += ms
-    for (const entry of [...this.timers].sort((a, b) => a.at - b.at))
-      if (entry.at <= this.#now && this.timers.delete(entry)) entry.fire()
-  }
-}
-
-function setUp(): { clock: Hand; store: MemoryStore; adapter: Adapter<MemoryCapabilities> } {
-  const clock = new Hand()
+function setUp(): { clock: HandClock; store: MemoryStore; adapter: Adapter<MemoryCapabilities> } {
+  const clock = new HandClock()
   const store: MemoryStore = { entries: new Map(), lastFence: 0n }
   return { clock, store, adapter: memoryAdapter(store, { clientId: 'c', clock, report: () => undefined }) }
 }

@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Capabilities } from '../capabilities.ts'
-import { systemClock } from '../clock.ts'
 import { loadAdapter } from '../config.ts'
 import type { LocksConfig } from '../config.ts'
 import { isLockError } from '../errors.ts'
@@ -12,7 +11,7 @@ import type { LockErrorCode } from '../errors.ts'
 import { createLocks } from '../locks.ts'
 import type { Locks } from '../locks.ts'
 import type { LocksOptions } from '../options.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, Busy, Grant } from '../spi.ts'
+import type { AdapterFactory } from '../spi.ts'
 import { startChild } from './child-process.ts'
 import type { Child } from './child-process.ts'
 import { startFaultProxy } from './fault-proxy.ts'
@@ -20,6 +19,8 @@ import type { FaultProxy } from './fault-proxy.ts'
 import { faulty } from './faulty-adapter.ts'
 import type { Faults } from './faulty-adapter.ts'
 import type { Subject } from './subject.ts'
+import { openTestAdapter } from './test-adapter.ts'
+import type { TestAdapter } from './test-adapter.ts'
 
 /** Every time in the suite is multiplied by this, for slow or busy machines. */
 export function slowFactor(): number {
@@ -31,15 +32,6 @@ export function slowFactor(): number {
 export interface TestClient {
   readonly locks: Locks
   readonly faults: Faults
-}
-
-/** The adapter beneath core, with requests made as core makes them. */
-export interface TestAdapter {
-  readonly adapter: Adapter
-  /** A new attempt of a client of its own. */
-  readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
-  /** Attempts and fails the rule unless that is granted. */
-  readonly take: (request: AcquireRequest) => Promise<Grant>
 }
 
 /** What a rule works with. Everything made by it is closed or killed when the rule ends. */
@@ -92,22 +84,10 @@ export class Harness {
 
   /** The bare adapter of another client. */
   adapter(): TestAdapter {
-    const clientId = randomUUID()
-    const adapter = this.#factory({ clientId, clock: systemClock, report: () => undefined })
-    this.onEnd(() => adapter.close())
-    let attempts = 0
-    const request = (lock: string, options: Partial<AcquireRequest> = {}): AcquireRequest => {
-      const attemptId = `${clientId}:${++attempts}`
-      const metadata = { host: 'conformance', pid: process.pid }
-      const defaults = { owner: attemptId, mode: 'exclusive', ttlMs: this.lastingMs, lockDelayMs: 0 } as const
-      return { name: lock, attemptId, ...defaults, willWait: false, metadata, ...options }
-    }
-    const take = async (wanted: AcquireRequest): Promise<Grant> => {
-      const answer: Grant | Busy = await adapter.attempt(wanted)
-      assert.ok('fence' in answer, `expected a grant of ${wanted.name}, got busy`)
-      return answer
-    }
-    return { adapter, request, take }
+    const opened = openTestAdapter(this.#factory)
+    this.onEnd(() => opened.adapter.close())
+    const ttlMs = this.lastingMs
+    return { ...opened, request: (lock, options) => opened.request(lock, { ttlMs, ...options }) }
   }
 
   /** A real process with a client of its own. Only for rules that need `processes`, or with a config of its own. */

@@ -4,22 +4,7 @@ import { validMs } from '../../hold.ts'
 import type { Child } from '../child-process.ts'
 import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'
-import { assertRising, startWaiting, takeOverMs } from './steps.ts'
-
-/** Probes as often as it can until `lock` is granted to somebody new; answers its fence, and when that was. */
-async function successorOf(
-  h: Harness,
-  lock: string,
-  withinMs: number,
-): Promise<{ readonly fence: bigint; readonly at: number }> {
-  const next = h.adapter()
-  const wanted = next.request(lock)
-  const { fence } = await h.eventually(`${lock} is granted again`, withinMs, async () => {
-    const answer = await next.adapter.attempt(wanted)
-    return 'fence' in answer && answer
-  })
-  return { fence, at: performance.now() }
-}
+import { assertRising, startWaiting, takeOverMs, takeWhenOver } from './steps.ts'
 
 function assertNotBefore(sentAt: number, ttlMs: number, at: number): void {
   const tookMs = at - sentAt
@@ -115,8 +100,8 @@ export const crash: readonly Rule[] = [
       const silent = h.adapter()
       const sentAt = performance.now()
       const { fence } = await silent.take(silent.request(lock, { ttlMs: h.ttlMs }))
-      const next = await successorOf(h, lock, h.ttlMs + h.ms(250))
-      assertNotBefore(sentAt, h.ttlMs, next.at)
+      const next = await takeWhenOver(h, h.adapter(), lock, h.ttlMs + h.ms(250))
+      assertNotBefore(sentAt, h.ttlMs, performance.now())
       assertRising(h, [fence, next.fence])
     },
   },

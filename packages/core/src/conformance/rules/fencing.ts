@@ -4,7 +4,7 @@ import { memoryGuard } from '../../guard.ts'
 import { isLockError } from '../../errors.ts'
 import type { Lease } from '../../lease.ts'
 import type { Rule } from '../rule.ts'
-import { assertRising, startWaiting, takeOverMs } from './steps.ts'
+import { assertRising, startWaiting, takeOverMs, takeWhenOver } from './steps.ts'
 
 export const fencing: readonly Rule[] = [
   {
@@ -109,11 +109,7 @@ export const fencing: readonly Rule[] = [
       const lock = h.name()
       const expired = silent.request(lock, { ttlMs: h.ttlMs })
       const { fence } = await silent.take(expired)
-      const wanted = next.request(lock)
-      const grant = await h.eventually('the hold expires', takeOverMs(h), async () => {
-        const answer = await next.adapter.attempt(wanted)
-        return 'fence' in answer && answer
-      })
+      const grant = await takeWhenOver(h, next, lock)
       assertRising(h, [fence, grant.fence])
       await next.adapter.release(grant)
       const again = await silent.take(expired)

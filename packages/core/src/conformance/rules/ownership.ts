@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
 import type { Grant } from '../../spi.ts'
+import { takeWhenOver } from './steps.ts'
 
 export const ownership: readonly Rule[] = [
   {
@@ -44,10 +45,7 @@ export const ownership: readonly Rule[] = [
       const second = h.adapter()
       const lock = h.name()
       const stale = await first.take(first.request(lock, { ttlMs: h.ttlMs }))
-      const held = await h.eventually('the first lease expires', h.ttlMs * 3, async () => {
-        const answer = await second.adapter.attempt(second.request(lock))
-        return 'fence' in answer && answer
-      })
+      const held = await takeWhenOver(h, second, lock)
       assert.equal(await first.adapter.release(stale), 'not-held')
       assert.equal((await first.adapter.inspect(lock)).holder?.fence, held.fence)
     },
@@ -62,10 +60,7 @@ export const ownership: readonly Rule[] = [
       const second = h.adapter()
       const lock = h.name()
       const stale = await first.take(first.request(lock, { ttlMs: h.ttlMs }))
-      const held = await h.eventually('the first lease expires', h.ttlMs * 3, async () => {
-        const answer = await second.adapter.attempt(second.request(lock))
-        return 'fence' in answer && answer
-      })
+      const held = await takeWhenOver(h, second, lock)
       const renewal = { grant: stale, ttlMs: h.ttlMs * 100, lockDelayMs: 0 }
       assert.deepEqual(await first.adapter.renew([renewal]), ['lost'])
       const { holder: now, remainingMs = 0 } = await first.adapter.inspect(lock)

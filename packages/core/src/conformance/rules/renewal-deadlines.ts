@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
 import { assertHolder, breakHold, inTime, lossOf, pass, soonFree } from './observe.ts'
+import { takeWhenOver } from './steps.ts'
 
 /** What moves a deadline and what does not, in the holder and at the store. */
 export const deadlines: readonly Rule[] = [
@@ -141,10 +142,7 @@ export const deadlines: readonly Rule[] = [
       const [first, second] = [h.adapter(), h.adapter()]
       const lock = h.name()
       const stale = await first.take(first.request(lock, { ttlMs: h.ttlMs }))
-      const successor = await h.eventually('the hold expires', h.ttlMs * 3, async () => {
-        const answer = await second.adapter.attempt(second.request(lock))
-        return 'fence' in answer && answer
-      })
+      const successor = await takeWhenOver(h, second, lock)
       assert.equal(await second.adapter.release(successor), 'released')
       const renewal = { grant: stale, ttlMs: h.ttlMs, lockDelayMs: 0 }
       assert.deepEqual(await first.adapter.renew([renewal]), ['lost'])

@@ -3,11 +3,13 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Lease } from '../../lease.ts'
 import type { Locks } from '../../locks.ts'
+import type { Grant } from '../../spi.ts'
 import { checkHistory } from '../check-history.ts'
 import type { CheckOptions } from '../check-history.ts'
 import type { Harness } from '../harness.ts'
 import { createRecorder, readHistory } from '../history.ts'
 import type { HistoryEvent, Recorder } from '../history.ts'
+import type { TestAdapter } from '../test-adapter.ts'
 import { assertHolder } from './observe.ts'
 
 /** By when a waiter has the name of a holder that vanished: ttl, one look where nobody tells it, 250 ms. */
@@ -15,6 +17,20 @@ export function takeOverMs(h: Harness): number {
   // Nobody tells of an expiry: where the store does not hand over, a waiter looks by itself.
   const lookMs = { handoff: 0, notify: 500, poll: 2_000 }[h.capabilities.wait]
   return h.ttlMs + h.ms(lookMs + 250)
+}
+
+/** Tries as often as it can until the hold of `lock` is over and `taker` has it. */
+export function takeWhenOver(
+  h: Harness,
+  taker: TestAdapter,
+  lock: string,
+  withinMs: number = h.ttlMs * 3,
+): Promise<Grant> {
+  const wanted = taker.request(lock)
+  return h.eventually(`${lock} is granted again`, withinMs, async () => {
+    const answer = await taker.adapter.attempt(wanted)
+    return 'fence' in answer && answer
+  })
 }
 
 /** Starts an acquire of a held lock and resolves once it waits. */

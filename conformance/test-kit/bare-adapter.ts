@@ -1,0 +1,13 @@
+import type { AdapterFactory, AdapterHost } from '@locks/core'
+import { openTestAdapter } from '@locks/core/conformance'
+import type { TestAdapter } from '@locks/core/conformance'
+import { onTestFinished } from 'vitest'
+
+/** An adapter without core above it, closed when the test ends. */
+export function bareAdapter(factory: AdapterFactory, host?: Partial<AdapterHost>): TestAdapter {
+  const opened = openTestAdapter(factory, host)
+  onTestFinished(() => opened.adapter.close())
+  return opened
+}
+
+export const never: AbortSignal = new AbortController().signal

@@ -1,0 +1,27 @@
+import type { Clock, Timer } from '@locks/core'
+
+/** Time that moves when told. Timers run when their time has come and somebody moves it. */
+export class HandClock implements Clock {
+  readonly timers = new Set<{ at: number; fire: () => void }>()
+  #now = 1_000
+
+  now(): number {
+    return this.#now
+  }
+
+  random(): number {
+    return 0.5
+  }
+
+  timer(delayMs: number, fire: () => void): Timer {
+    const entry = { at: this.#now + delayMs, fire }
+    this.timers.add(entry)
+    return { cancel: () => void this.timers.delete(entry), keepAlive: () => undefined }
+  }
+
+  move(ms: number): void {
+    this.#now += ms
+    for (const entry of [...this.timers].sort((a, b) => a.at - b.at))
+      if (entry.at <= this.#now && this.timers.delete(entry)) entry.fire()
+  }
+}

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { systemClock } from '../clock.ts'
+import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Busy, Grant } from '../spi.ts'
+
+/** The adapter beneath core, with requests made as core makes them. */
+export interface TestAdapter {
+  readonly adapter: Adapter
+  /** A new attempt of this client, of half a minute unless told. */
+  readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
+  /** Attempts, and fails unless that is granted. */
+  readonly take: (request: AcquireRequest) => Promise<Grant>
+}
+
+/** The adapter of a client of its own, without core above it. */
+export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHost> = {}): TestAdapter {
+  const { clientId = randomUUID(), clock = systemClock, report = () => undefined } = host
+  const adapter = factory({ clientId, clock, report })
+  let attempts = 0
+  return {
+    adapter,
+    request(lock, options) {
+      const attemptId = `${clientId}:${++attempts}`
+      const metadata = { host: 'conformance', pid: process.pid }
+      const usual = { owner: attemptId, mode: 'exclusive', ttlMs: 30_000, lockDelayMs: 0 } as const
+      return { name: lock, attemptId, ...usual, willWait: false, metadata, ...options }
+    },
+    async take(wanted) {
+      const answer: Grant | Busy = await adapter.attempt(wanted)
+      assert.ok('fence' in answer, `expected a grant of ${wanted.name}, got busy`)
+      return answer
+    },
+  }
+}
