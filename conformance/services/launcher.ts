@@ -13,6 +13,8 @@ export interface Supply {
 export interface Launcher {
   /** Resolves when the server answers. */
   launch(plan: ServerPlan): Promise<Server>
+  /** The end of what each of its servers wrote. */
+  log(): Promise<string>
   /** Ends everything that was launched, also what failed half-way, and leaves nothing behind. */
   close(): Promise<void>
 }

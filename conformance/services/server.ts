@@ -17,8 +17,12 @@ export interface Handle {
   signal(pid: number, signal: NodeJS.Signals): Promise<void>
   /** Leaves the file `wipe` in the server's directory, for the next launch to find. */
   markForWipe(): Promise<void>
-  /** The end of what the server wrote, for error messages. */
+  /** The end of what the server wrote. */
   log(): Promise<string>
+}
+
+export async function logOf(handles: readonly Handle[]): Promise<string> {
+  return (await Promise.all(handles.map((handle) => handle.log()))).join('\n')
 }
 
 export function controlledServer(plan: ServerPlan, handle: Handle): Server {

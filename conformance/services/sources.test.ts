@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { prepareServices, redisCommand, selectedKinds, startService, type ServiceKind } from './index.ts'
 import { obtain } from './obtain.ts'
-import { freePorts } from './ports.ts'
+import { freePorts, returnPorts } from './ports.ts'
 import { launchService } from './start-service.ts'
 import { describeFamily } from './test-support/describe-family.ts'
 
@@ -98,6 +98,15 @@ describe('a service that cannot be had', () => {
   test('prepareServices names everything that is missing at once', async () => {
     const preparing = prepareServices(['redis', 'redis-cluster', 'postgres'])
     await expect(preparing).rejects.toThrow(/^redis cannot be had[^]*^postgres cannot be had/m)
+  })
+})
+
+describe('ports', () => {
+  test('belong to one who asked for them until they are returned', async () => {
+    const all = await Promise.all(Array.from({ length: 20 }, () => freePorts(40)))
+    const ports = all.flat()
+    expect(new Set(ports).size).toBe(ports.length)
+    await returnPorts(ports)
   })
 })
 

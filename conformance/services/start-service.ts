@@ -1,6 +1,6 @@
 import type { Launcher, Supply } from './launcher.ts'
 import { obtain } from './obtain.ts'
-import { isFree } from './ports.ts'
+import { isFree, returnPorts } from './ports.ts'
 import type { Server, Service, ServiceKind, ServiceOptions } from './service.ts'
 import { givenServers, givenService } from './sources/environment.ts'
 import { topologies } from './topologies/index.ts'
@@ -39,6 +39,7 @@ export async function launchService(
     try {
       return await launchOn(ports, kind, supply, options)
     } catch (error) {
+      await returnPorts(ports)
       if (attempt === attempts || !isPortTaken(error)) throw error
     }
   }
@@ -55,7 +56,11 @@ async function launchOn(
   const launcher: Launcher = await supply.open(ports, options.env ?? {})
   try {
     const assembly = await topologies[kind].bring(launcher, ports, options)
-    return service({ kind, source: supply.source, ...assembly, close: () => launcher.close() })
+    const close = async (): Promise<void> => {
+      await launcher.close()
+      await returnPorts(ports)
+    }
+    return service({ kind, source: supply.source, ...assembly, close })
   } catch (error) {
     await launcher.close()
     throw error

@@ -1,3 +1,4 @@
+import { createServer } from 'node:net'
 import { expect, test } from 'vitest'
 import {
   fourLetterWord,
@@ -7,6 +8,9 @@ import {
   zookeeperMode,
   type Server,
 } from './index.ts'
+import type { Supply } from './launcher.ts'
+import { obtain } from './obtain.ts'
+import { launchService } from './start-service.ts'
 import { controlTests } from './test-support/control-tests.ts'
 import { describeFamily } from './test-support/describe-family.ts'
 import { expectNoTraces, tracesOf } from './test-support/reachability.ts'
@@ -62,6 +66,24 @@ describeFamily('zookeeper', 'zookeeper ensemble', () => {
     expect(await zookeeperExists(last, '/written')).toBe(true)
     await service.close()
     await expectNoTraces(traces)
+  })
+
+  test('is brought up on other ports when a stranger takes one that is bound late', async () => {
+    const supply = (await obtain(['zookeeper-ensemble'])).get('zookeeper-ensemble')
+    if (supply === undefined) throw new Error('no zookeeper')
+    const stranger = createServer()
+    const electionPort = 2
+    const robbed: Supply = {
+      ...supply,
+      // After the last look at the ports, before any server has bound one.
+      async open(ports, env) {
+        if (!stranger.listening) stranger.listen(ports[electionPort], '127.0.0.1')
+        return supply.open(ports, env)
+      },
+    }
+    await using service = await launchService('zookeeper-ensemble', robbed, {})
+    for (const server of service.servers) await zookeeperMode(server)
+    stranger.close()
   })
 
   async function leaderOf(servers: readonly Server[]): Promise<Server> {

@@ -2,7 +2,7 @@ import { GenericContainer, getContainerRuntimeClient, ImageName, Wait } from 'te
 import { guard } from '../guardian/guardian.ts'
 import type { Launcher, Supply } from '../launcher.ts'
 import { launchScript, type Program } from '../programs/program.ts'
-import { controlledServer } from '../server.ts'
+import { controlledServer, logOf, type Handle } from '../server.ts'
 import { containerHandle, directoryInside } from './container-handle.ts'
 import type { DockerEngine } from './docker-engine.ts'
 
@@ -29,6 +29,7 @@ interface Opening {
 async function containerLauncher({ program, engine, image, ports, env }: Opening): Promise<Launcher> {
   const client = await getContainerRuntimeClient()
   const endings: (() => Promise<void>)[] = []
+  const handles: Handle[] = []
 
   async function run(
     script: string,
@@ -76,10 +77,13 @@ async function containerLauncher({ program, engine, image, ports, env }: Opening
       const script = launchScript(program.locateInImage, plan.launch(listen))
       const create = (): Promise<string> =>
         run(`mkdir -p ${directoryInside} && cd ${directoryInside}\n${script}`, network, [])
-      const server = controlledServer(plan, containerHandle(client, create, program.stopSignal))
+      const handle = containerHandle(client, create, program.stopSignal)
+      handles.push(handle)
+      const server = controlledServer(plan, handle)
       await server.start()
       return server
     },
+    log: () => logOf(handles),
     close,
   }
 }

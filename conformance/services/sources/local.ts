@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { guard } from '../guardian/guardian.ts'
 import type { Launcher, Supply } from '../launcher.ts'
 import { launchScript, type Program } from '../programs/program.ts'
-import { controlledServer } from '../server.ts'
+import { controlledServer, logOf, type Handle } from '../server.ts'
 import type { Source } from '../service.ts'
 import { localProcess } from './local-process.ts'
 import { unprivilegedUser } from './unprivileged-user.ts'
@@ -16,6 +16,7 @@ export function localSupply(program: Program, locate: string, source: Source): S
 
 function localLauncher(program: Program, locate: string, env: Readonly<Record<string, string>>): Launcher {
   const endings: (() => Promise<void>)[] = []
+  const handles: Handle[] = []
   const user = program.refusesRoot && process.getuid?.() === 0 ? unprivilegedUser() : undefined
   return {
     async launch(plan) {
@@ -34,6 +35,7 @@ function localLauncher(program: Program, locate: string, env: Readonly<Record<st
         user,
         stopSignal: program.stopSignal,
       })
+      handles.push(handle)
       endings.push(async () => {
         await handle.kill()
         await removal()
@@ -42,6 +44,7 @@ function localLauncher(program: Program, locate: string, env: Readonly<Record<st
       await server.start()
       return server
     },
+    log: () => logOf(handles),
     async close() {
       await Promise.all(endings.splice(0).map((end) => end()))
     },

@@ -26,8 +26,13 @@ export const zookeeperEnsemble: Topology = {
       }),
     )
     const servers = await Promise.all(plans.map((plan) => launcher.launch(plan)))
+    // A server answers before it binds the ports for its peers, and without those it waits for ever.
+    const unless = async (): Promise<Error | undefined> => {
+      const [line] = /^.*address already in use.*$/im.exec(await launcher.log()) ?? []
+      return line === undefined ? undefined : new Error(`a server of the ensemble says: ${line}`)
+    }
     for (const server of servers)
-      await eventually(`${server.name} serves`, () => zookeeperMode(server), { withinMs: 30_000 })
+      await eventually(`${server.name} serves`, () => zookeeperMode(server), { withinMs: 30_000, unless })
     return { url: `zookeeper://${hostList(servers)}`, servers }
   },
 }
