@@ -7,7 +7,7 @@ import { readHolder } from './holder.ts'
 import { Janitor } from './janitor.ts'
 import { Keeper } from './keeper.ts'
 import { directoryOf, inOrder, prefixOf } from './paths.ts'
-import { catchUp, childrenOf, Place } from './place.ts'
+import { catchUp, childrenOf, Place, sweep } from './place.ts'
 import { allPresent } from './renewal.ts'
 import type { Session } from './session.ts'
 import type { Settings } from './settings.ts'
@@ -25,14 +25,12 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
   const keeper = new Keeper(settings, host, {
     ended(session) {
       host.report('lost')
-      const nodes = []
       for (const [attemptId, place] of places) {
         if (place.session !== session) continue
         places.delete(attemptId)
         left(place)
-        if (place.path !== undefined) nodes.push(place.path)
+        sweepLater(attemptId, place)
       }
-      return nodes
     },
     holding(session) {
       for (const place of places.values()) if (place.granted && place.session === session) return true
@@ -53,8 +51,21 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
   async function placeFor(request: AcquireRequest): Promise<Place> {
     const directory = directoryOf(request.name, settings)
     const session = await connected()
-    const place = places.get(request.attemptId)
-    return place?.session === session ? place : new Place(session, directory, request)
+    const known = places.get(request.attemptId)
+    if (known?.session === session) return known
+    const place: Place = new Place(session, directory, request, () => sweepLater(request.attemptId, place))
+    return place
+  }
+
+  /** In turn with the steps of that try: meanwhile it makes no node whose name is not known yet. */
+  function sweepLater(attemptId: string, place: Place): void {
+    place.session.chores.add(attemptId, (wire) =>
+      turns.take(attemptId, async () => {
+        const now = places.get(attemptId)
+        // It sweeps by itself once it looks for its node.
+        if (now?.unsure !== true) await sweep(wire, place, now?.path)
+      }),
+    )
   }
 
   function grantOf({ name, attemptId }: AcquireRequest, place: Place): Grant {
@@ -87,7 +98,9 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       try {
         return await leave(attemptId, place)
       } catch (error) {
-        place.session.chores.add(attemptId, () => turns.take(attemptId, () => leave(attemptId, place)))
+        places.delete(attemptId)
+        sweepLater(attemptId, place)
+        left(place)
         throw error
       }
     })
@@ -102,8 +115,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
         places.set(request.attemptId, place)
         const last = settings.rawPath ? 0 : janitor.reused(place.directory)
         for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-          await place.enter(tries === 0 && last !== undefined ? last + 1 : undefined)
-          const head = await place.look()
+          const asked = await place.enter(tries === 0 && last !== undefined ? last + 1 : undefined)
+          const head = await (asked ? place.look() : place.confirm())
           if (head === place.path && head !== undefined) return grantOf(request, place)
           if (head !== undefined) return busy(request, place, head)
         }

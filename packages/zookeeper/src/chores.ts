@@ -1,49 +1,47 @@
 import { code, isRequestError } from './errors.ts'
 import type { Wire } from './wire.ts'
 
+export type Chore = (wire: Wire) => Promise<unknown>
+
 /** What has to be done before the session may forget it: kept until it succeeds or the session is over. */
 export class Chores {
-  readonly #wire: Wire
-  readonly #added: () => void
-  readonly #open = new Map<string, () => Promise<unknown>>()
+  /** Told that there is something to run. */
+  added: () => void = () => undefined
+  /** Told that nothing is left. */
+  drained: () => void = () => undefined
+  readonly #open = new Map<string, Chore>()
   readonly #running = new Set<string>()
-
-  /** `added` is told that there is something to run. */
-  constructor(wire: Wire, added: () => void) {
-    this.#wire = wire
-    this.#added = added
-  }
 
   get pending(): boolean {
     return this.#open.size > 0
   }
 
-  /** Deletes a node of this session that nobody wants any more. */
-  remove(path: string): void {
-    this.add(path, () => removeIfThere(this.#wire, path))
-  }
-
-  add(key: string, chore: () => Promise<unknown>): void {
+  add(key: string, chore: Chore): void {
     this.#open.set(key, chore)
-    this.#added()
+    this.added()
   }
 
   /** Tries everything that is open once more. */
-  run(): void {
-    for (const [key, chore] of this.#open) if (!this.#running.has(key)) void this.#try(key, chore)
+  run(wire: Wire): void {
+    for (const [key, chore] of this.#open) if (!this.#running.has(key)) void this.#try(key, chore, wire)
   }
 
-  async #try(key: string, chore: () => Promise<unknown>): Promise<void> {
+  async #try(key: string, chore: Chore, wire: Wire): Promise<void> {
     this.#running.add(key)
     try {
-      await chore()
-      if (this.#open.get(key) === chore) this.#open.delete(key)
+      await chore(wire)
+      this.#done(key, chore)
     } catch (error) {
       // Tried again on the next run: a lost connection comes back, or the session ends.
-      if (!isRequestError(error)) this.#open.delete(key)
+      if (!isRequestError(error)) this.#done(key, chore)
     } finally {
       this.#running.delete(key)
     }
+  }
+
+  #done(key: string, chore: Chore): void {
+    if (this.#open.get(key) === chore) this.#open.delete(key)
+    if (this.#open.size === 0) this.drained()
   }
 }
 

@@ -7,6 +7,7 @@ export const code = {
   nodeExists: -110,
   notEmpty: -111,
   sessionExpired: -112,
+  sessionMoved: -118,
 } as const
 
 const reasons: ReadonlyMap<number, string> = new Map([
@@ -31,6 +32,11 @@ export class RequestError extends Error {
 
 export function isRequestError(error: unknown, ...codes: readonly number[]): error is RequestError {
   return error instanceof RequestError && (codes.length === 0 || codes.includes(error.code))
+}
+
+/** Whether a refusal shows that the session lives: the request itself was looked at and found wanting. */
+export function isVerdict(failed: number): boolean {
+  return failed <= -100 && failed !== code.sessionExpired && failed !== code.sessionMoved
 }
 
 export function unavailable(message: string, cause?: unknown): LockError {

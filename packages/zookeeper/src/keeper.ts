@@ -1,10 +1,10 @@
 import type { AdapterHost } from '@locks/core'
-import { ACL, createClient, Id, State } from 'node-zookeeper-client'
-import type { Client } from 'node-zookeeper-client'
+import { ACL, createClient, Id } from 'node-zookeeper-client'
+import { Chores } from './chores.ts'
 import { unavailable } from './errors.ts'
-import type { Settings } from './settings.ts'
-import { harden, retire, stop } from './quirks.ts'
+import { harden, isOver, retire, stop } from './quirks.ts'
 import { Session } from './session.ts'
+import type { Settings } from './settings.ts'
 
 /** How long a request waits for a connection before it fails. */
 const CONNECT_MS = 3_000
@@ -13,8 +13,8 @@ const CONNECT_MS = 3_000
 const SPIN_MS = 200
 
 export interface KeeperListener {
-  /** This session and all in it is gone. Answers the nodes it had, as far as they are known. */
-  ended(session: Session): readonly string[]
+  /** This session and all in it is gone. What may still be there is a chore. */
+  ended(session: Session): void
   holding(session: Session): boolean
 }
 
@@ -24,8 +24,8 @@ export class Keeper {
   readonly #host: AdapterHost
   readonly #listener: KeeperListener
   #session: Session | undefined
-  /** Nodes of a given client that was believed lost and may yet come back. */
-  #orphans: readonly string[] = []
+  /** Of a given client: if its session was believed lost and comes back, there is something to remove. */
+  readonly #chores = new Chores()
   /** Later its state says "disconnected" again. */
   #givenIsOver = false
   #closed = false
@@ -34,6 +34,9 @@ export class Keeper {
     this.#settings = settings
     this.#host = host
     this.#listener = listener
+    this.#chores.drained = () => {
+      if (this.#closed) this.#session?.end()
+    }
   }
 
   /** The session, if it is connected right now. */
@@ -67,7 +70,6 @@ export class Keeper {
     this.#closed = true
     const session = this.#session
     if (session === undefined) return
-    this.#session = undefined
     session.end()
     if (this.#settings.client === undefined) await stop(session.client, this.#host.clock)
   }
@@ -83,26 +85,23 @@ export class Keeper {
     } else if (this.#givenIsOver || isOver(client))
       throw unavailable('the session of the given ZooKeeper client is over')
     const { clock, report } = this.#host
-    const session: Session = new Session(client, clock, aclOf(this.#settings), {
+    const chores = given === undefined ? new Chores() : this.#chores
+    const session: Session = new Session(client, clock, aclOf(this.#settings), chores, {
       connection: (up) => report(up ? 'ok' : 'jeopardy'),
       ended: () => {
         if (this.#session === session) this.#session = undefined
-        const nodes = this.#listener.ended(session)
-        if (given !== undefined) {
-          this.#givenIsOver = isOver(given)
-          this.#orphans = [...this.#orphans, ...nodes]
-        } else if (!this.#closed) retire(session.client, clock, session.timeoutMs)
+        this.#listener.ended(session)
+        if (given === undefined) {
+          if (!this.#closed) retire(session.client, clock, session.timeoutMs)
+          return
+        }
+        this.#givenIsOver = isOver(given)
+        if (!this.#givenIsOver && chores.pending) this.#session = this.#open()
       },
       holding: () => this.#listener.holding(session),
     })
-    for (const node of this.#orphans) session.chores.remove(node)
-    this.#orphans = []
     return session
   }
-}
-
-function isOver(client: Client): boolean {
-  return client.getState() === State.EXPIRED || client.getState() === State.AUTH_FAILED
 }
 
 function aclOf({ acl }: Settings): readonly ACL[] {

@@ -44,6 +44,8 @@ declare module 'node-zookeeper-client' {
 
   export interface ConnectionManager extends EventEmitter {
     socket?: Socket
+    /** Of its own kind, not a `State`. */
+    readonly state: number
     pendingBuffer: Buffer | null
     onSocketConnected(): void
     onSocketData(bytes: Buffer): void
@@ -51,6 +53,7 @@ declare module 'node-zookeeper-client' {
 
   export interface Client extends EventEmitter {
     readonly connectionManager: ConnectionManager
+    readonly options: { readonly retries: number }
     connect(): void
     close(): void
     getState(): State
@@ -82,6 +85,8 @@ declare module 'node-zookeeper-client' {
     options: {
       readonly sessionTimeout: number
       readonly spinDelay: number
+      /** How often the library sends a request again by itself after a lost connection. */
+      readonly retries?: number
       readonly sessionId?: Buffer
       readonly sessionPassword?: Buffer
     },

@@ -15,7 +15,8 @@ export class Place {
   readonly directory: string
   /** Whether the try was told that it holds the lock. */
   granted = false
-  readonly #prefix: string
+  /** What the names of its nodes begin with. */
+  readonly prefix: string
   readonly #data: Buffer
   #node: string | undefined
   #fence: bigint | undefined
@@ -24,12 +25,20 @@ export class Place {
   #predecessor: string | undefined
   /** The queue as it was when the node was made, not looked at yet. */
   #seen: Promise<readonly string[]> | undefined
+  readonly #strayed: () => void
 
-  constructor(session: Session, directory: string, request: AcquireRequest) {
+  /** `strayed` is told when there may be nodes of this try beside its own. */
+  constructor(session: Session, directory: string, request: AcquireRequest, strayed: () => void) {
     this.session = session
     this.directory = directory
-    this.#prefix = prefixOf(request.attemptId)
+    this.prefix = prefixOf(request.attemptId)
     this.#data = describe(request)
+    this.#strayed = strayed
+  }
+
+  /** Whether its node, if there is one, still has to be found. */
+  get unsure(): boolean {
+    return this.#unsure
   }
 
   /** Which number the server gave to the node. */
@@ -57,10 +66,12 @@ export class Place {
 
   /**
    * Makes the node, unless there is one. `sequence` is the one it may be expected to get: undefined
-   * when the directory is not likely to exist.
+   * when the directory is not likely to exist. Answers whether the leader has been asked: not if
+   * the node was known before.
    */
-  async enter(sequence: number | undefined): Promise<void> {
+  async enter(sequence: number | undefined): Promise<boolean> {
     if (this.#unsure) await this.#recover()
+    else if (this.#node !== undefined) return false
     for (let tries = 0; this.#node === undefined; tries += 1) {
       try {
         await this.#create(tries === 0 ? sequence : undefined)
@@ -71,6 +82,7 @@ export class Place {
         if (tries > 0 && parent !== '') await makeDirectory(this.session.wire, parent)
       }
     }
+    return true
   }
 
   /** Finds out who comes before. Answers the node that holds the lock, or undefined if our own is gone. */
@@ -95,6 +107,19 @@ export class Place {
     return `${this.directory}/${order[0]}`
   }
 
+  /**
+   * As `look`, and asks the leader whether node and session are still there. A server that is cut off
+   * from it goes on answering from what it knew.
+   */
+  async confirm(): Promise<string | undefined> {
+    const { path } = this
+    if (path === undefined) return undefined
+    const [missing, head] = await Promise.all([this.session.wire.missing([path]), this.look()])
+    if (missing === undefined) return head
+    this.#forget()
+    return undefined
+  }
+
   /** Gives the place up. Answers whether there was one. */
   async leave(): Promise<boolean> {
     if (this.#unsure) await this.#recover()
@@ -111,11 +136,11 @@ export class Place {
    */
   async #create(sequence: number | undefined): Promise<void> {
     const { wire } = this.session
-    const prefix = `${this.directory}/${this.#prefix}`
+    const prefix = `${this.directory}/${this.prefix}`
     this.#unsure = true
     // If this fails for any reason but that the directory is there, the next fails too.
     if (sequence === undefined) wire.createDirectory(this.directory).catch(() => undefined)
-    const created = wire.createMember(prefix, this.#data)
+    const created = wire.createMember(prefix, this.#data, this.#strayed)
     const expected = `${prefix}${sequenceText(sequence ?? 0)}`
     const [stat, seen] = [wire.exists(expected), childrenOf(wire, this.directory)]
     // Both fail with the connection, and then the creation does so first.
@@ -138,17 +163,17 @@ export class Place {
 
   /** Finds what came of a creation whose answer was lost. */
   async #recover(): Promise<void> {
-    const { wire, chores } = this.session
+    const { wire } = this.session
     await catchUp(wire)
     const children = await childrenOf(wire, this.directory)
-    for (const child of inOrder(children.filter((name) => name.startsWith(this.#prefix)))) {
+    for (const child of inOrder(children.filter((name) => name.startsWith(this.prefix)))) {
       const path = `${this.directory}/${child}`
       const stat = await wire.exists(path)
       if (stat === null) continue
       if (this.#node === undefined && this.session.isMine(stat.ephemeralOwner)) {
         this.#node = child
         this.#fence = stat.czxid.readBigInt64BE()
-      } else chores.remove(path) // Of a session before this one, or made twice: nobody counts on it.
+      } else this.#strayed() // Of a session before this one, or made twice: nobody counts on it.
     }
     this.#unsure = false
   }
@@ -178,6 +203,19 @@ export async function childrenOf(wire: Wire, directory: string): Promise<readonl
   } catch (error) {
     if (isRequestError(error, code.noNode)) return []
     throw error
+  }
+}
+
+/** Removes what a try left in a directory, but for the node it has. */
+export async function sweep(
+  wire: Wire,
+  { directory, prefix }: Pick<Place, 'directory' | 'prefix'>,
+  kept: string | undefined,
+): Promise<void> {
+  await catchUp(wire)
+  for (const child of await childrenOf(wire, directory)) {
+    const path = `${directory}/${child}`
+    if (child.startsWith(prefix) && path !== kept) await removeIfThere(wire, path)
   }
 }
 

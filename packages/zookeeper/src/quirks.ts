@@ -30,6 +30,24 @@ export function harden({ connectionManager: manager }: Client): void {
   }
 }
 
+/**
+ * The same client, but one that sends a request once. Sent again by the library, a creation whose
+ * answer was lost would make a second node, at a time when nobody reckons with it any more.
+ */
+export function withoutRetries(client: Client): Client {
+  if (client.options.retries === 0) return client
+  const options = { ...client.options, retries: 0 }
+  return new Proxy(client, {
+    get: (target, key): unknown => (key === 'options' ? options : Reflect.get(target, key)),
+  })
+}
+
+/** Whether the session of a client is known to be over, or was ended by its user. */
+export function isOver(client: Client): boolean {
+  const state = client.getState()
+  return state === State.EXPIRED || state === State.AUTH_FAILED || client.connectionManager.state === CLOSED
+}
+
 /** Ends the present connection, not the session. The library does not notice by itself that a server is silent. */
 export function dropConnection({ connectionManager }: Client): void {
   connectionManager.socket?.destroy()
@@ -70,7 +88,7 @@ export function stop(client: Client, clock: Clock, patienceMs = 500): Promise<vo
  * everybody's way: so it is closed as soon as there is a connection, or given up after `boundMs`.
  */
 export function retire(client: Client, clock: Clock, boundMs: number): void {
-  if (client.getState() === State.EXPIRED || client.getState() === State.AUTH_FAILED) return
+  if (isOver(client)) return
   if (client.getState() === State.SYNC_CONNECTED) return void stop(client, clock)
   const timer = clock.timer(boundMs, () => finish(0))
   client.on('state', onState)

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '@locks/core'
 import { State } from 'node-zookeeper-client'
 import type { ACL, Client } from 'node-zookeeper-client'
-import { Chores } from './chores.ts'
+import type { Chores } from './chores.ts'
 import { code } from './errors.ts'
 import { dropConnection } from './quirks.ts'
 import { Watches } from './watches.ts'
@@ -43,8 +43,9 @@ export class Session {
   #timer: Timer | undefined
   #dueAt = 0
 
-  constructor(client: Client, clock: Clock, acl: readonly ACL[], listener: SessionListener) {
+  constructor(client: Client, clock: Clock, acl: readonly ACL[], chores: Chores, listener: SessionListener) {
     this.client = client
+    this.chores = chores
     this.#clock = clock
     this.#listener = listener
     this.#timeoutMs = client.getSessionTimeout()
@@ -55,10 +56,9 @@ export class Session {
         this.#aliveAt = Math.max(this.#aliveAt, sentAt)
         if (written) this.#provenAt = Math.max(this.#provenAt, sentAt)
       },
-      createdLate: (path) => this.chores.remove(path),
     })
     this.watches = new Watches(this.wire)
-    this.chores = new Chores(this.wire, () => this.#arm())
+    chores.added = () => this.#arm()
     client.on('state', this.#onState)
     this.#onState(client.getState())
     this.#arm()
@@ -134,7 +134,7 @@ export class Session {
     this.#timeoutMs = timeoutMs
     this.#connected = true
     this.#aliveAt = Math.max(this.#aliveAt, this.#connectingSince)
-    this.chores.run()
+    this.chores.run(this.wire)
     this.#listener.connection(true)
     this.#changed()
   }
@@ -175,7 +175,7 @@ export class Session {
     if (this.#connected) {
       const { oldest } = this.wire
       if (oldest === undefined) {
-        this.chores.run()
+        this.chores.run(this.wire)
         if (this.#attended > 0 && now - this.#aliveAt >= this.#timeoutMs / 3) void this.#ask()
       } else if (now - oldest >= this.#silenceMs && !late) dropConnection(this.client)
     } else if (now >= this.#lostAt()) return this.end()

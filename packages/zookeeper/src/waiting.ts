@@ -36,8 +36,8 @@ async function isFirst(place: Place, clock: Clock): Promise<boolean> {
   const { session, path } = place
   if (path === undefined) return false
   const fresh = clock.now() - session.provenAt < session.reliableMs / 3
-  const [missing, head] = await Promise.all([fresh ? undefined : session.wire.missing([path]), place.look()])
-  return missing === undefined && head !== undefined && head === place.path
+  const head = await (fresh ? place.look() : place.confirm())
+  return head !== undefined && head === place.path
 }
 
 async function goneOrOver(

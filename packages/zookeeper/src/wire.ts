@@ -1,7 +1,8 @@
 import type { Clock } from '@locks/core'
 import { CreateMode } from 'node-zookeeper-client'
 import type { ACL, Client, Exception, Stat } from 'node-zookeeper-client'
-import { code, RequestError } from './errors.ts'
+import { code, isVerdict, RequestError } from './errors.ts'
+import { withoutRetries } from './quirks.ts'
 
 export interface NodeData {
   readonly data: Buffer
@@ -12,8 +13,6 @@ export interface WireListener {
   sent(): void
   /** A request was answered; `written` when the leader had to know of it. */
   heard(sentAt: number, written: boolean): void
-  /** A node came into being after its creation had been given up. */
-  createdLate(path: string): void
 }
 
 interface Pending {
@@ -35,7 +34,7 @@ export class Wire {
   readonly #listener: WireListener
 
   constructor(client: Client, clock: Clock, acl: readonly ACL[], listener: WireListener) {
-    this.#client = client
+    this.#client = withoutRetries(client)
     this.#clock = clock
     this.#acl = acl
     this.#listener = listener
@@ -53,12 +52,12 @@ export class Wire {
     )
   }
 
-  /** Answers the path with its sequence. */
-  createMember(prefix: string, data: Buffer): Promise<string> {
+  /** Answers the path with its sequence. `late` is told of a node that came into being after the creation was given up. */
+  createMember(prefix: string, data: Buffer, late: () => void): Promise<string> {
     return this.#request(
       true,
       (done) => this.#client.create(prefix, data, this.#acl, CreateMode.EPHEMERAL_SEQUENTIAL, done),
-      (path) => this.#listener.createdLate(path),
+      late,
     )
   }
 
@@ -106,18 +105,17 @@ export class Wire {
     for (const { fail } of pending) fail(new RequestError(failed))
   }
 
-  #request<T>(written: boolean, send: (done: Settle<T>) => void, late?: (value: T) => void): Promise<T> {
+  #request<T>(written: boolean, send: (done: Settle<T>) => void, late?: () => void): Promise<T> {
     return new Promise((resolve, reject) => {
       const pending = { sentAt: this.#clock.now(), fail: reject }
       this.#pending.add(pending)
       const settle: Settle<T> = (error, value) => {
         if (!this.#pending.delete(pending)) {
           // The library sends what it could not send before as soon as it is connected again.
-          if (!error) late?.(value)
+          if (!error) late?.()
           return
         }
-        const broken = error?.code === code.connectionLoss || error?.code === code.sessionExpired
-        if (!broken) this.#listener.heard(pending.sentAt, written)
+        if (!error || isVerdict(error.code)) this.#listener.heard(pending.sentAt, written)
         if (error) reject(new RequestError(error.code))
         else resolve(value)
       }

@@ -90,7 +90,11 @@ export function testBed(kind: ServiceKind = 'zookeeper'): Bed {
       const clientId = randomUUID()
       const servers = proxy === undefined ? serversOf() : `${proxy.host}:${proxy.port}`
       const report = (state: string): void => void reports.push(state)
-      const adapter = zookeeper({ servers, ...options })({ clientId, clock: systemClock, report })
+      const adapter = zookeeper(options.client === undefined ? { servers, ...options } : options)({
+        clientId,
+        clock: systemClock,
+        report,
+      })
       cleanups.push(() => adapter.close())
       let attempts = 0
       const request = (name: string, more: Partial<AcquireRequest> = {}): AcquireRequest => {

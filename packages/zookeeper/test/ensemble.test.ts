@@ -49,6 +49,11 @@ async function majority(servers: readonly Server[]): Promise<void> {
   })
 }
 
+async function followerOf(servers: readonly Server[]): Promise<Server> {
+  for (const server of servers) if ((await zookeeperMode(server)) === 'follower') return server
+  throw new Error('no follower')
+}
+
 test(
   'trap 10: the leader is killed in mid-run: the session and its lock survive, work goes on',
   { timeout },
@@ -114,10 +119,7 @@ test(
   { timeout },
   async () => {
     const { servers } = bed.service
-    const followers = []
-    for (const server of servers) if ((await zookeeperMode(server)) === 'follower') followers.push(server)
-    const [connected] = followers
-    if (connected === undefined) throw new Error('no follower')
+    const connected = await followerOf(servers)
     const sessionTimeoutMs = ms(2_000)
     const locks = bed.open({ servers: `${connected.host}:${connected.port}`, sessionTimeoutMs })
     const lease = await locks.lock(lockName()).acquire()
@@ -127,6 +129,30 @@ test(
     try {
       await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
       expect(performance.now() - frozenAt).toBeLessThan(sessionTimeoutMs)
+    } finally {
+      await Promise.all(others.map((server) => server.resume()))
+      await allServe(servers)
+    }
+  },
+)
+
+test(
+  'a try that is sent again is not confirmed by a server that is cut off from its leader',
+  { timeout },
+  async () => {
+    const { servers } = bed.service
+    const connected = await followerOf(servers)
+    const { adapter, request } = bed.adapter({
+      servers: `${connected.host}:${connected.port}`,
+      sessionTimeoutMs: ms(6_000),
+    })
+    const wanted = request(lockName())
+    expect(await adapter.attempt(wanted)).toHaveProperty('fence')
+    const others = servers.filter((server) => server !== connected)
+    await Promise.all(others.map((server) => server.pause()))
+    try {
+      // It still answers what is read from it, for as long as it takes it to notice.
+      await expect(adapter.attempt(wanted)).rejects.toThrow()
     } finally {
       await Promise.all(others.map((server) => server.resume()))
       await allServe(servers)

@@ -47,8 +47,11 @@ export interface SessionOf {
   readonly sessionPassword: Buffer
 }
 
-export async function rawClient(servers: string, session?: SessionOf): Promise<RawClient> {
-  const client = createClient(servers, { sessionTimeout: 10_000, spinDelay: 50, ...session })
+export async function rawClient(
+  servers: string,
+  options: Partial<SessionOf> & { readonly retries?: number; readonly sessionTimeout?: number } = {},
+): Promise<RawClient> {
+  const client = createClient(servers, { sessionTimeout: 10_000, spinDelay: 50, ...options })
   client.connect()
   await until('a connection', 20_000, () => client.getState() === State.SYNC_CONNECTED)
   const call = <T>(send: (done: (error: Exception | null, value: T) => void) => void): Promise<T> =>

@@ -1,0 +1,86 @@
+import { State } from 'node-zookeeper-client'
+import { expect, test } from 'vitest'
+import { directory, lockName, testBed } from './bed.ts'
+import { ms, rawClient, until } from './support.ts'
+
+const bed = testBed()
+
+/** The library sends again a second after the connection broke; a test that it does not has to let that pass. */
+const copyMs = ms(2_500)
+
+/** The nodes of a lock over a while, without repetitions. */
+async function observe(
+  list: () => Promise<readonly string[] | undefined>,
+  { untilSeen = false } = {},
+): Promise<readonly string[]> {
+  const seen = new Set<string>()
+  const endsAt = performance.now() + copyMs
+  while (performance.now() < endsAt && !(untilSeen && seen.size > 0)) {
+    for (const node of (await list()) ?? []) seen.add(node)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  return [...seen]
+}
+
+test('a client that sends requests again by itself makes no second node for a try', async () => {
+  const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { retries: 5 })
+  const { adapter, request } = bed.adapter({ client: own.client })
+  const name = lockName()
+  await adapter.inspect(name)
+  const wanted = request(name)
+  const swallowed = proxy.swallowNextReply({ matching: (bytes) => bytes.includes('-lock-') })
+  await expect(adapter.attempt(wanted)).rejects.toThrow('connection')
+  await swallowed
+  const nodes = observe(() => raw.children(directory(name)))
+  expect(await adapter.attempt(wanted)).toHaveProperty('fence')
+  expect(await nodes).toHaveLength(1)
+})
+
+test('a node that is granted stays, whoever sent the request that made it', async () => {
+  const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { retries: 5, sessionTimeout: ms(6_000) })
+  const { adapter, request } = bed.adapter({ client: own.client })
+  const name = lockName()
+  await adapter.inspect(name)
+  const wanted = request(name)
+  proxy.blackhole('requests')
+  await expect(adapter.attempt(wanted)).rejects.toThrow('connection')
+  proxy.pass()
+  await observe(() => raw.children(directory(name)), { untilSeen: true })
+  const grant = await adapter.attempt(wanted)
+  if (!('fence' in grant)) throw new Error('not granted')
+  expect(await observe(() => raw.children(directory(name)))).toHaveLength(1)
+  expect(await adapter.renew([{ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 }])).toEqual(['renewed'])
+})
+
+test('what a lost lease left in a session that comes back is removed without being asked for', async () => {
+  const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout: ms(12_000) })
+  const { adapter, reports, request } = bed.adapter({ client: own.client })
+  const name = lockName()
+  expect(await adapter.attempt(request(name))).toHaveProperty('fence')
+  const session = own.client.getSessionId()
+  proxy.refuse()
+  await until('it is given up', 15_000, () => reports.includes('lost'))
+  expect(await raw.children(directory(name))).toHaveLength(1)
+  proxy.pass()
+  await until('the node is gone', 20_000, async () => !(await raw.children(directory(name)))?.length)
+  await until('a connection', 5_000, () => own.client.getState() === State.SYNC_CONNECTED)
+  expect(own.client.getSessionId()).toEqual(session)
+})
+
+test('what could not be removed before the end is removed after it', async () => {
+  const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout: 60_000 })
+  const { adapter, request } = bed.adapter({ client: own.client })
+  const name = lockName()
+  const grant = await adapter.attempt(request(name))
+  if (!('fence' in grant)) throw new Error('not granted')
+  proxy.refuse()
+  await expect(adapter.release(grant)).rejects.toThrow('connection')
+  await adapter.close()
+  expect(await raw.children(directory(name))).toHaveLength(1)
+  proxy.pass()
+  await until('the node is gone', 20_000, async () => !(await raw.children(directory(name)))?.length)
+})
