@@ -78,13 +78,14 @@ export class Session {
   }
 
   /**
-   * How long after a proof of life a hold may be relied on. The leader hears of a session through
-   * the server it is connected to, up to half a tick late; if that server is cut off just then, the
-   * leader counts from the proof before. Two thirds of the timeout, renewed every third of that,
-   * leave a ninth for the half tick: enough for timeouts of five ticks and more.
+   * How long after a proof of life a hold may be relied on. A proof shows that the leader knew the
+   * session, not since when it counts: it hears of signs of life through the server that the client
+   * is connected to, up to half a tick late, and never if that server is cut off just then. So it
+   * may count from the sign before, up to a third of the timeout earlier, when the library last
+   * pinged. Half of the timeout leaves a sixth for the half tick and a late ping.
    */
   get reliableMs(): number {
-    return Math.floor((this.#timeoutMs * 2) / 3)
+    return Math.floor(this.#timeoutMs / 2)
   }
 
   /** When the last request was sent that the leader is known to have seen. */
