@@ -1,12 +1,14 @@
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, RenewOutcome } from '@locks/core'
 import { capabilities } from './capabilities.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
 import { removeIfThere } from './chores.ts'
+import { diagnose } from './diagnose.ts'
 import { unavailable } from './errors.ts'
 import { readHolder } from './holder.ts'
 import { Janitor } from './janitor.ts'
 import { Keeper } from './keeper.ts'
-import { directoryOf, inOrder, prefixOf } from './paths.ts'
+import { breakHold, inspect, list } from './operate.ts'
+import { directoryOf, prefixOf } from './paths.ts'
 import { catchUp, childrenOf, Place, sweep } from './place.ts'
 import { allPresent } from './renewal.ts'
 import type { Session } from './session.ts'
@@ -14,7 +16,7 @@ import type { Settings } from './settings.ts'
 import { Turns } from './turns.ts'
 import { waitInPlace } from './waiting.ts'
 
-/** Who finds his own node gone this often, or the holder's, is not told by the store what is going on. */
+/** Who finds his own node gone this often is not told by the store what is going on. */
 const MAX_TRIES = 5
 
 export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter<ZookeeperCapabilities> {
@@ -28,7 +30,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       for (const [attemptId, place] of places) {
         if (place.session !== session) continue
         places.delete(attemptId)
-        left(place)
+        left(place.directory)
         sweepLater(attemptId, place)
       }
     },
@@ -39,7 +41,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
   })
   const janitor = new Janitor(clock, () => keeper.connected)
 
-  function left({ directory }: Place, sequence = 0): void {
+  function left(directory: string, sequence = 0): void {
     // A path that is shared with other programs is not ours to remove.
     if (!settings.rawPath) janitor.left(directory, sequence)
   }
@@ -86,7 +88,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     const { sequence } = place
     const had = await place.leave()
     if (places.get(attemptId) === place) places.delete(attemptId)
-    left(place, sequence)
+    left(place.directory, sequence)
     return had
   }
 
@@ -100,7 +102,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       } catch (error) {
         places.delete(attemptId)
         sweepLater(attemptId, place)
-        left(place)
+        left(place.directory)
         throw error
       }
     })
@@ -157,18 +159,18 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       return mine.length > 0 || children.length === 0 ? 'released' : 'not-held'
     },
 
-    async inspect(name): Promise<LockState> {
+    inspect: async (name) => inspect((await connected()).wire, settings, name),
+
+    list: async (limit) => list((await connected()).wire, settings, limit),
+
+    async break(name, holder) {
       const directory = directoryOf(name, settings)
-      const { wire } = await connected()
-      await catchUp(wire)
-      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-        const order = inOrder(await childrenOf(wire, directory))
-        if (order.length === 0) return { name, held: false, waiters: 0 }
-        const holder = await readHolder(wire, `${directory}/${order[0]}`)
-        if (holder !== undefined) return { name, held: true, holder, waiters: order.length - 1 }
-      }
-      throw unavailable('the lock changes hands faster than it can be looked at')
+      const outcome = await breakHold((await connected()).wire, directory, holder)
+      if (outcome === 'broken') left(directory)
+      return outcome
     },
+
+    diagnose: async () => diagnose(await connected(), settings, clock),
 
     async close() {
       // Not waited for: the end of the session is sent after it.

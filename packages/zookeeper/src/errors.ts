@@ -4,6 +4,7 @@ import { LockError } from '@locks/core'
 export const code = {
   connectionLoss: -4,
   noNode: -101,
+  noAuth: -102,
   nodeExists: -110,
   notEmpty: -111,
   sessionExpired: -112,
@@ -14,7 +15,7 @@ const reasons: ReadonlyMap<number, string> = new Map([
   [code.connectionLoss, 'the connection to ZooKeeper was lost'],
   [code.sessionExpired, 'the ZooKeeper session has expired'],
   [code.noNode, 'a node is missing; does the chroot exist?'],
-  [-102, 'ZooKeeper denies access (NO_AUTH); check auth and acl'],
+  [code.noAuth, 'ZooKeeper denies access (NO_AUTH); check auth and acl'],
   [-114, 'ZooKeeper refuses the ACL (INVALID_ACL); acl "creator" needs auth'],
   [-115, 'ZooKeeper refuses the credentials (AUTH_FAILED)'],
 ])

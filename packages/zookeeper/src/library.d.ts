@@ -38,6 +38,8 @@ declare module 'node-zookeeper-client' {
   export const CreateMode: { readonly PERSISTENT: number; readonly EPHEMERAL_SEQUENTIAL: number }
 
   export interface Transaction {
+    create(path: string, data: Buffer, acls: readonly ACL[], mode: number): Transaction
+    remove(path: string): Transaction
     check(path: string): Transaction
     commit(callback: (error: Exception | null, results?: readonly { readonly err?: number }[]) => void): void
   }

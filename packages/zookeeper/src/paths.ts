@@ -77,6 +77,17 @@ export function directoryOf(name: string, { basePath, rawPath }: Layout): string
   return name
 }
 
+/** The name of the lock at this segment of the base path; undefined when it is not of our making. */
+export function nameOf(segment: string, { basePath, rawPath }: Layout): string | undefined {
+  if (rawPath) return `${basePath}/${segment}`
+  try {
+    const name = decodeURIComponent(segment)
+    return encodeName(name) === segment ? name : undefined
+  } catch {
+    return undefined
+  }
+}
+
 export function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/'))
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '@locks/core'
 import { State } from 'node-zookeeper-client'
 import type { Client } from 'node-zookeeper-client'
+import type { Address } from './four-letter-words.ts'
 
 /** The library's word for a connection manager that is finished. */
 const CLOSED = -2
@@ -46,6 +47,12 @@ export function withoutRetries(client: Client): Client {
 export function isOver(client: Client): boolean {
   const state = client.getState()
   return state === State.EXPIRED || state === State.AUTH_FAILED || client.connectionManager.state === CLOSED
+}
+
+/** The server that a client is connected to. */
+export function addressOf({ connectionManager }: Client): Address | undefined {
+  const { remoteAddress: host, remotePort: port } = connectionManager.socket ?? {}
+  return host === undefined || port === undefined ? undefined : { host, port }
 }
 
 /** Ends the present connection, not the session. The library does not notice by itself that a server is silent. */

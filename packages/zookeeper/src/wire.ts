@@ -9,6 +9,11 @@ export interface NodeData {
   readonly stat: Stat
 }
 
+export interface Refusal {
+  readonly step: 'made' | 'removed'
+  readonly code: number
+}
+
 export interface WireListener {
   sent(): void
   /** A request was answered; `written` when the leader had to know of it. */
@@ -96,6 +101,26 @@ export class Wire {
         else done(error, undefined)
       })
     })
+  }
+
+  /**
+   * Asks the leader whether a node could be made and removed again. The last step of the transaction
+   * must fail, so that nothing is changed.
+   */
+  rehearse(path: string): Promise<Refusal | undefined> {
+    return this.#request(true, (done) =>
+      this.#client
+        .transaction()
+        .create(path, Buffer.alloc(0), this.#acl, CreateMode.PERSISTENT)
+        .remove(path)
+        .check(path)
+        .commit((error, results) => {
+          const index = results?.findIndex(({ err = 0 }) => err !== 0) ?? -1
+          if (!error || index < 0) done(error, undefined)
+          else
+            done(null, index > 1 ? undefined : { step: index === 0 ? 'made' : 'removed', code: error.code })
+        }),
+    )
   }
 
   /** Fails everything under way: the connection is gone. */

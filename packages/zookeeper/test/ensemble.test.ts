@@ -54,6 +54,12 @@ async function followerOf(servers: readonly Server[]): Promise<Server> {
   throw new Error('no follower')
 }
 
+test('diagnose counts the servers of an ensemble', async () => {
+  const found = await bed.open({ sessionTimeoutMs: 30_000 }).diagnose()
+  expect(found.filter(({ level }) => level !== 'ok')).toEqual([])
+  expect(found.find(({ check }) => check === 'ensemble')?.message).toBe('3 servers vote; 1 of them may fail')
+})
+
 test(
   'trap 10: the leader is killed in mid-run: the session and its lock survive, work goes on',
   { timeout },

@@ -1,0 +1,76 @@
+import type { Holder, LockState } from '@locks/core'
+import { removeIfThere } from './chores.ts'
+import { code, isRequestError, unavailable } from './errors.ts'
+import { readHolder } from './holder.ts'
+import { directoryOf, inOrder, nameOf, sequenceOf } from './paths.ts'
+import type { Layout } from './paths.ts'
+import { catchUp, childrenOf } from './place.ts'
+import type { Wire } from './wire.ts'
+
+/** Who finds the holder's node gone this often is not told by the store what is going on. */
+const MAX_TRIES = 5
+
+/** So many directories are looked at at a time. */
+const BATCH = 50
+
+export async function inspect(wire: Wire, layout: Layout, name: string): Promise<LockState> {
+  const directory = directoryOf(name, layout)
+  await catchUp(wire)
+  return look(wire, directory, name)
+}
+
+/** With `rawPath`, where a lock can be anywhere, those right below the base path. */
+export async function list(wire: Wire, layout: Layout, limit: number): Promise<readonly LockState[]> {
+  await catchUp(wire)
+  const segments = await childrenOf(wire, layout.basePath)
+  const names = segments.map((segment) => nameOf(segment, layout)).filter((name) => name !== undefined)
+  const held: LockState[] = []
+  for (let at = 0; at < names.length && held.length < limit; at += BATCH) {
+    const batch = names.slice(at, at + BATCH)
+    const states = await Promise.all(batch.map((name) => lookIfAllowed(wire, layout, name)))
+    for (const state of states) if (state?.held === true) held.push(state)
+  }
+  return held.slice(0, limit)
+}
+
+/** The next in line watches the node that is removed here, and its owner misses it when it renews. */
+export async function breakHold(
+  wire: Wire,
+  directory: string,
+  { fence }: Holder,
+): Promise<'broken' | 'not-held'> {
+  await catchUp(wire)
+  const [head] = inOrder(await childrenOf(wire, directory))
+  if (head === undefined || fence === undefined) return 'not-held'
+  const path = `${directory}/${head}`
+  const holder = await readHolder(wire, path)
+  if (holder?.fence !== fence) return 'not-held'
+  return (await removeIfThere(wire, path)) ? 'broken' : 'not-held'
+}
+
+async function look(wire: Wire, directory: string, name: string): Promise<LockState> {
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const order = inOrder(await childrenOf(wire, directory))
+    const [head] = order
+    if (head === undefined) return { name, held: false, waiters: 0 }
+    const holder = await readHolder(wire, `${directory}/${head}`)
+    if (holder !== undefined) return { name, held: true, holder, waiters: order.length - 1 }
+  }
+  throw unavailable('the lock changes hands faster than it can be looked at')
+}
+
+/** Undefined for what is no lock, or is closed to us. */
+async function lookIfAllowed(wire: Wire, layout: Layout, name: string): Promise<LockState | undefined> {
+  const directory = directoryOf(name, layout)
+  try {
+    if (
+      layout.rawPath &&
+      !(await childrenOf(wire, directory)).some((child) => sequenceOf(child) !== undefined)
+    )
+      return undefined
+    return await look(wire, directory, name)
+  } catch (error) {
+    if (isRequestError(error, code.noAuth)) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,109 @@
+import type { Finding } from '@locks/core'
+import { expect, test } from 'vitest'
+import { fourLetterWord, startService } from '../../../conformance/services/index.ts'
+import { directory, lockName, testBed } from './bed.ts'
+import { ms, until } from './support.ts'
+
+const bed = testBed()
+
+test('list decodes names, counts waiters, and passes over what is free or no lock', async () => {
+  const basePath = '/listed'
+  const [holder, waiter, operator] = [bed.open({ basePath }), bed.open({ basePath }), bed.open({ basePath })]
+  const raw = await bed.raw()
+  const names = ['a/b', '.', '\u{1f512}', '100%', 'plain']
+  const leases = await Promise.all(names.map((name) => holder.lock(name).acquire({ owner: `of ${name}` })))
+  await holder.with('free', () => undefined)
+  await raw.createDirectory(`${basePath}/%2`)
+  await raw.createDirectory(`${basePath}/%2/lock-0000000000`)
+  const gone = new AbortController()
+  const waiting = waiter.lock('plain').acquire({ signal: gone.signal, waitMs: ms(30_000) })
+  await until('it waits', 10_000, async () => (await operator.inspect('plain')).waiters === 1)
+  const listed = await operator.list()
+  expect(listed.map(({ name }) => name).toSorted()).toEqual(names.toSorted())
+  for (const { name, holder: described, waiters } of listed) {
+    expect(described?.owner).toBe(`of ${name}`)
+    expect(described?.fence).toBe(leases[names.indexOf(name)]?.fence)
+    expect(waiters).toBe(name === 'plain' ? 1 : 0)
+  }
+  expect(await operator.list({ limit: 2 })).toHaveLength(2)
+  gone.abort(new Error('enough'))
+  await expect(waiting).rejects.toThrow('enough')
+})
+
+test('list is empty where no lock was ever had; with rawPath it looks right below the base path', async () => {
+  expect(await bed.open({ basePath: '/never/used' }).list()).toEqual([])
+  const locks = bed.open({ rawPath: true, basePath: '/curator' })
+  const raw = await bed.raw()
+  await locks.with('/curator/idle', () => undefined)
+  await raw.createDirectory('/curator/no-lock')
+  await raw.createDirectory('/curator/no-lock/child')
+  await locks.with('/curator/held', async () => {
+    expect((await locks.list()).map(({ name }) => name)).toEqual(['/curator/held'])
+  })
+})
+
+test('a broken lock goes to the next in line; its holder is told at the next renewal', async () => {
+  const [holder, next] = [bed.open({ sessionTimeoutMs: 30_000 }), bed.open()]
+  const [operator, raw] = [bed.open(), await bed.raw()]
+  const name = lockName()
+  const lease = await holder.lock(name).acquire({ owner: 'stuck' })
+  const waiting = next.lock(name).acquire({ waitMs: ms(20_000) })
+  await until('it waits', 10_000, async () => (await operator.inspect(name)).waiters === 1)
+  const broken = await operator.lock(name).break()
+  expect(broken).toMatchObject({ owner: 'stuck', fence: lease.fence })
+  const successor = await waiting
+  expect(successor.fence).toBeGreaterThan(lease.fence)
+  await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  expect(await raw.children(directory(name))).toHaveLength(1)
+  successor.assertHeld()
+  await successor.release()
+})
+
+/** What was found, by its check. */
+async function findings(
+  locks: { diagnose(): Promise<readonly Finding[]> },
+  level: Finding['level'],
+): Promise<ReadonlyMap<string, string>> {
+  const all = await locks.diagnose()
+  return new Map(all.filter((one) => one.level === level).map(({ check, message }) => [check, message]))
+}
+
+test('diagnose looks at servers, timeouts and rights, and changes nothing', async () => {
+  const locks = bed.open({ sessionTimeoutMs: 30_000, basePath: '/not/there/yet' })
+  const nodes = async (): Promise<string | undefined> =>
+    /Node count: \d+/.exec(await fourLetterWord(bed.server, 'srvr'))?.[0]
+  await locks.inspect('any')
+  const before = await nodes()
+  expect([...(await findings(locks, 'ok')).keys()]).toEqual([
+    'round-trip',
+    'session-timeout',
+    'tick-time',
+    'permissions',
+  ])
+  expect(await findings(locks, 'warning')).toEqual(new Map([['ensemble', 'there is one server only']]))
+  expect(await nodes()).toBe(before)
+})
+
+test('diagnose tells of a session that is too short for the ticks, or not as asked for', async () => {
+  const short = bed.open({ sessionTimeoutMs: 100 })
+  expect((await findings(short, 'warning')).get('session-timeout')).toMatch(/^100 ms .* grant 400 ms$/)
+  expect((await findings(short, 'danger')).get('tick-time')).toContain('400 ms')
+})
+
+test('diagnose tells of rights that are missing', async () => {
+  const basePath = '/closed'
+  const auth = { scheme: 'digest', credentials: 'alice:wonderland' }
+  await bed.open({ auth, basePath }).with('a', () => undefined)
+  const stranger = bed.open({ basePath })
+  expect((await findings(stranger, 'warning')).get('permissions')).toContain('cannot be made')
+  expect((await findings(bed.open({ auth, basePath }), 'ok')).has('permissions')).toBe(true)
+})
+
+test('diagnose says so when the servers do not tell of themselves', async () => {
+  const settings = { '4lw.commands.whitelist': 'ruok,srvr' }
+  await using silent = await startService('zookeeper', { settings })
+  const locks = bed.open({ servers: silent.url.replace('zookeeper://', '') })
+  const unread = await findings(locks, 'warning')
+  expect(unread.get('tick-time')).toContain('cannot be read')
+  expect(unread.get('ensemble')).toBe('there is one server only')
+})
