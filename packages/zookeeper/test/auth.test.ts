@@ -11,8 +11,10 @@ const auth = { scheme: 'digest', credentials: 'alice:wonderland' }
 test('trap 12: with auth, nodes belong to the user: others are denied, which is no contention', async () => {
   const basePath = '/of-alice'
   const [alice, alsoAlice] = [bed.open({ auth, basePath }), bed.open({ auth, basePath })]
-  const stranger = bed.open({ basePath }, { storeTimeoutMs: ms(500) })
+  const stranger = bed.open({ basePath }, { storeTimeoutMs: ms(2_000) })
   const name = lockName()
+  // Connected before it has to be answered in time.
+  await stranger.inspect(name)
   const lease = await alice.lock(name).acquire()
   expect(await alsoAlice.lock(name).tryAcquire()).toBeNull()
   const denied = await stranger
@@ -25,7 +27,7 @@ test('trap 12: with auth, nodes belong to the user: others are denied, which is 
 })
 
 test('trap 12: requests made while a connection comes back do not run ahead of its credentials', async () => {
-  const { locks, proxy } = await bed.wired({ auth, basePath: '/of-alice-2', sessionTimeoutMs: 10_000 })
+  const { locks, proxy } = await bed.wired({ auth, basePath: '/of-alice-2', sessionTimeoutMs: 60_000 })
   const name = lockName()
   for (let round = 0; round < 20; round += 1) {
     proxy.reset()

@@ -7,7 +7,7 @@ import type { ZookeeperCapabilities, ZookeeperOptions } from '@locks/zookeeper'
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { startService } from '../../../conformance/services/index.ts'
-import type { Server, Service, ServiceKind } from '../../../conformance/services/index.ts'
+import type { Server, Service, ServiceKind, Settings } from '../../../conformance/services/index.ts'
 import { directoryOf } from '../src/paths.ts'
 import { rawClient } from './support.ts'
 import type { RawClient } from './support.ts'
@@ -46,7 +46,7 @@ export function directory(name: string): string {
   return directoryOf(name, { basePath: '/locks', rawPath: false })
 }
 
-export function testBed(kind: ServiceKind = 'zookeeper'): Bed {
+export function testBed(kind: ServiceKind = 'zookeeper', settings?: Settings): Bed {
   let running: Service | undefined
   const cleanups: (() => Promise<unknown>)[] = []
   const service = (): Service => {
@@ -54,7 +54,9 @@ export function testBed(kind: ServiceKind = 'zookeeper'): Bed {
     return running
   }
   const serversOf = (): string => service().url.replace('zookeeper://', '')
-  beforeAll(async () => void (running = await startService(kind, { needsControl: true })))
+  beforeAll(async () => {
+    running = await startService(kind, { needsControl: true, ...(settings && { settings }) })
+  })
   afterAll(() => running?.close())
   afterEach(async () => {
     for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()

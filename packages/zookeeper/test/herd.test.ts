@@ -4,7 +4,7 @@ import { fourLetterWord } from '../../../conformance/services/index.ts'
 import { directory, lockName, testBed } from './bed.ts'
 import { ms, until } from './support.ts'
 
-const bed = testBed()
+const bed = testBed('zookeeper', { maxSessionTimeout: 900_000 })
 
 /** Counters of the server by their own names. */
 async function counters(): Promise<ReadonlyMap<string, number>> {
@@ -26,7 +26,7 @@ test(
     const count = 200
     const name = lockName()
     // So long that nobody has to show signs of life while it is counted.
-    const options = { sessionTimeoutMs: 60_000 }
+    const options = { sessionTimeoutMs: 900_000 }
     const holder = bed.open(options)
     let lease: Lease = await holder.lock(name).acquire()
     const granted: Lease[] = []

@@ -77,7 +77,7 @@ test('an acquire that is given up while its creation is unanswered leaves no nod
 })
 
 test('a reply cut in the middle does not garble the next connection, and the session goes on', async () => {
-  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 10_000 })
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 })
   const name = lockName()
   const lease = await locks.lock(name).acquire()
   for (let round = 0; round < 20; round += 1) {

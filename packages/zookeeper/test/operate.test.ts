@@ -85,9 +85,11 @@ test('diagnose looks at servers, timeouts and rights, and changes nothing', asyn
 })
 
 test('diagnose tells of a session that is too short for the ticks, or not as asked for', async () => {
-  const short = bed.open({ sessionTimeoutMs: 100 })
-  expect((await findings(short, 'warning')).get('session-timeout')).toMatch(/^100 ms .* grant 400 ms$/)
-  expect((await findings(short, 'danger')).get('tick-time')).toContain('400 ms')
+  const settings = { tickTime: 10_000, minSessionTimeout: 20_000 }
+  await using slow = await startService('zookeeper', { settings })
+  const locks = bed.open({ servers: slow.url.replace('zookeeper://', ''), sessionTimeoutMs: 5_000 })
+  expect((await findings(locks, 'warning')).get('session-timeout')).toMatch(/^5000 ms .* grant 20000 ms$/)
+  expect((await findings(locks, 'danger')).get('tick-time')).toContain('10000 ms')
 })
 
 test('diagnose tells of rights that are missing', async () => {

@@ -98,7 +98,7 @@ test('the directory of a free lock is removed soon, that of a held one is not', 
 })
 
 test('a node removed by hand is a lost lock at the next renewal', async () => {
-  const [locks, raw] = [bed.open({ sessionTimeoutMs: 2_000 }), await bed.raw()]
+  const [locks, raw] = [bed.open({ sessionTimeoutMs: ms(6_000) }), await bed.raw()]
   const [broken, kept] = [lockName('broken'), lockName('kept')]
   const [lease, other] = [await locks.lock(broken).acquire(), await locks.lock(kept).acquire()]
   const children = await raw.children(directory(broken))

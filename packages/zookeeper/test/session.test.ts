@@ -3,9 +3,10 @@ import { zookeeper } from '@locks/zookeeper'
 import { createLocks } from '@locks/core'
 import { expect, test } from 'vitest'
 import { directory, lockName, testBed } from './bed.ts'
-import { ms, pass, rawClient, until } from './support.ts'
+import { expectLoss, ms, pass, rawClient, until } from './support.ts'
 
-const bed = testBed()
+// The end of a session is rounded up to a tick: a short one leaves a busy machine more of the promised half second.
+const bed = testBed('zookeeper', { tickTime: 50 })
 const sessionTimeoutMs = ms(2_000)
 
 function lossOf({ signal }: Pick<Lease, 'signal'>): Promise<number> {
@@ -33,7 +34,7 @@ test('trap 7: a holder that is cut off is in jeopardy, then lost, before a compe
   proxy.blackhole()
   const lostAt = await lost
   const { next, at } = await granted
-  expect(states).toEqual(['jeopardy', 'lost'])
+  expectLoss(states)
   expect(lostAt).toBeLessThan(at)
   expect(lostAt - cutAt).toBeLessThan(sessionTimeoutMs)
   expect(at - cutAt).toBeLessThan(sessionTimeoutMs + ms(500))
@@ -43,7 +44,7 @@ test('trap 7: a holder that is cut off is in jeopardy, then lost, before a compe
 })
 
 test('trap 7: a waiter whose connection is silent is back in its place when that heals', async () => {
-  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(3_000) }, { storeTimeoutMs: ms(20_000) })
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(9_000) }, { storeTimeoutMs: ms(20_000) })
   const [holder, behind] = [bed.open(), bed.open()]
   const name = lockName()
   const lease = await holder.lock(name).acquire()
@@ -129,15 +130,16 @@ test("the user's client is used as it is, and left open", async () => {
 })
 
 test('a short break of the connection costs no lock', async () => {
-  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(3_000) })
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(6_000) })
   const name = lockName()
   const states: string[] = []
   locks.on('jeopardy', () => states.push('jeopardy'))
   const lease = await locks.lock(name).acquire()
   proxy.reset()
-  await until('jeopardy', 2_000, () => states.length > 0)
-  await until('held again', 2_000, () => lease.state === 'held')
-  await pass(4_000)
+  await until('jeopardy', 10_000, () => states.length > 0)
+  await until('held again', 10_000, () => lease.state === 'held')
+  // Longer than a session that nobody kept alive.
+  await pass(7_000)
   lease.assertHeld()
   expect((await locks.inspect(name)).holder?.fence).toBe(lease.fence)
   await lease.release()

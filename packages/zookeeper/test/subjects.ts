@@ -7,7 +7,7 @@ import { directoryOf } from '../src/paths.ts'
 import { rawClient, until } from './support.ts'
 
 const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
-const timeoutMs = 1_500
+const timeoutMs = 2_000
 const sessionTimeoutMs = Math.ceil(timeoutMs * slow)
 /** The servers round the end of a session up to the next tick. */
 const tickMs = 200

@@ -1,5 +1,6 @@
 import { ACL, createClient, CreateMode, State } from 'node-zookeeper-client'
 import type { Client, Exception, Stat } from 'node-zookeeper-client'
+import { expect } from 'vitest'
 
 const noNode = -101
 
@@ -28,6 +29,11 @@ export async function until<T>(
     if (performance.now() > giveUpAt) throw new Error(`not within ${ms(withinMs)} ms: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
+}
+
+/** In doubt, maybe more than once if a connection came and went, and then lost for good. */
+export function expectLoss(states: readonly string[]): void {
+  expect(states.join(' ')).toMatch(/^(jeopardy )+lost$/)
 }
 
 /** The client library as it is, to look at nodes and to meddle with them. */
