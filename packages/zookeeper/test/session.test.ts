@@ -1,6 +1,7 @@
 import type { Lease } from '@locks/core'
 import { zookeeper } from '@locks/zookeeper'
 import { createLocks } from '@locks/core'
+import { startChild } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
 import { directory, lockName, testBed } from './bed.ts'
 import { expectLoss, ms, pass, rawClient, until } from './support.ts'
@@ -41,6 +42,25 @@ test('trap 7: a holder that is cut off is in jeopardy, then lost, before a compe
   expect(next.fence).toBeGreaterThan(lease.fence)
   // The library takes a silent socket for a good one; the adapter does not.
   expect(proxy.stats.connections).toBeGreaterThan(connections)
+})
+
+test('a holder that is killed blocks its lock for its session timeout, and half a second more at most', async () => {
+  const child = await startChild()
+  const name = lockName()
+  try {
+    const config = { adapter: '@locks/zookeeper', servers: bed.servers, sessionTimeoutMs }
+    await child.call('open', { config, options: {} })
+    await child.call('acquire', { lock: name })
+    const other = bed.open()
+    const waiting = other.lock(name).acquire({ waitMs: ms(30_000) })
+    await until('it waits', 10_000, async () => (await other.inspect(name)).waiters === 1)
+    const killedAt = performance.now()
+    await child.kill()
+    await waiting
+    expect(performance.now() - killedAt).toBeLessThan(sessionTimeoutMs + ms(500))
+  } finally {
+    await child.kill()
+  }
 })
 
 test('trap 7: a waiter whose connection is silent is back in its place when that heals', async () => {
