@@ -1,7 +1,7 @@
-import { createLocks, systemClock } from '@locks/core'
-import type { AcquireRequest, Adapter, Locks, LocksOptions } from '@locks/core'
-import { startFaultProxy } from '@locks/core/conformance'
-import type { FaultProxy } from '@locks/core/conformance'
+import { createLocks } from '@locks/core'
+import type { Locks, LocksOptions } from '@locks/core'
+import { openTestAdapter, startFaultProxy } from '@locks/core/conformance'
+import type { FaultProxy, TestAdapter } from '@locks/core/conformance'
 import { zookeeper } from '@locks/zookeeper'
 import type { ZookeeperCapabilities, ZookeeperOptions } from '@locks/zookeeper'
 import { randomUUID } from 'node:crypto'
@@ -32,10 +32,8 @@ export interface Bed {
   raw(): Promise<RawClient>
 }
 
-export interface BareAdapter {
-  readonly adapter: Adapter
-  readonly reports: string[]
-  readonly request: (name: string, options?: Partial<AcquireRequest>) => AcquireRequest
+export interface BareAdapter extends TestAdapter {
+  readonly reports: readonly string[]
 }
 
 export function lockName(hint = 'lock'): string {
@@ -89,23 +87,14 @@ export function testBed(kind: ServiceKind = 'zookeeper', settings?: Settings): B
     },
     adapter(options = {}, proxy) {
       const reports: string[] = []
-      const clientId = randomUUID()
       const servers = proxy === undefined ? serversOf() : `${proxy.host}:${proxy.port}`
-      const report = (state: string): void => void reports.push(state)
-      const adapter = zookeeper(options.client === undefined ? { servers, ...options } : options)({
-        clientId,
-        clock: systemClock,
-        report,
-      })
-      cleanups.push(() => adapter.close())
-      let attempts = 0
-      const request = (name: string, more: Partial<AcquireRequest> = {}): AcquireRequest => {
-        const attemptId = `${clientId}:${++attempts}`
-        const metadata = { host: 'test', pid: process.pid }
-        const lengths = { ttlMs: 30_000, lockDelayMs: 0, willWait: true }
-        return { name, attemptId, owner: attemptId, mode: 'exclusive', ...lengths, metadata, ...more }
-      }
-      return { adapter, reports, request }
+      const factory = zookeeper(options.client === undefined ? { servers, ...options } : options)
+      const opened = openTestAdapter(factory, { report: (state) => void reports.push(state) })
+      cleanups.push(() => opened.adapter.close())
+      // Enqueued at once, so that there is a node to look at.
+      const request: TestAdapter['request'] = (name, more) =>
+        opened.request(name, { willWait: true, ...more })
+      return { ...opened, request, reports }
     },
     async proxy() {
       const { host, port } = bed.server
