@@ -58,7 +58,10 @@ export class Session {
       },
     })
     this.watches = new Watches(this.wire)
-    chores.added = () => this.#arm()
+    chores.added = () => {
+      if (this.#connected) chores.run(this.wire)
+      this.#arm()
+    }
     client.on('state', this.#onState)
     this.#onState(client.getState())
     this.#arm()
@@ -175,8 +178,8 @@ export class Session {
     const late = now - this.#dueAt > this.#silenceMs / 2
     if (this.#connected) {
       const { oldest } = this.wire
+      this.chores.run(this.wire)
       if (oldest === undefined) {
-        this.chores.run(this.wire)
         if (this.#attended > 0 && now - this.#aliveAt >= this.#timeoutMs / 3) void this.#ask()
       } else if (now - oldest >= this.#silenceMs && !late) dropConnection(this.client)
     } else if (now >= this.#lostAt()) return this.end()

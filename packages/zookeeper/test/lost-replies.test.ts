@@ -37,7 +37,7 @@ test('trap 2: a node with the right uuid but of another session is not taken for
   await expect(adapter.attempt(wanted)).rejects.toThrow('connection')
   await swallowed
   const olderFence = (await raw.stat(older))?.czxid.readBigInt64BE()
-  const granted = await until('a grant', 5_000, async () => {
+  const granted = await until('a grant', 20_000, async () => {
     const answer = await adapter.attempt(wanted)
     return 'fence' in answer && answer
   })
