@@ -65,7 +65,9 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       turns.take(attemptId, async () => {
         const now = places.get(attemptId)
         // It sweeps by itself once it looks for its node.
-        if (now?.unsure !== true) await sweep(wire, place, now?.path)
+        if (now?.unsure === true) return
+        await sweep(wire, place, now?.path)
+        if (now === undefined) left(place.directory)
       }),
     )
   }

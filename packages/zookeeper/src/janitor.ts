@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '@locks/core'
-import { isRequestError } from './errors.ts'
+import { code, isRequestError } from './errors.ts'
 import type { Session } from './session.ts'
 
 /** A directory that was not used for this long is removed if it is empty. */
@@ -16,6 +16,7 @@ export class Janitor {
   /** In the order they fall due. */
   readonly #idle = new Map<string, { readonly dueAt: number; readonly sequence: number }>()
   #timer: Timer | undefined
+  #finished = false
 
   constructor(clock: Clock, session: () => Session | undefined) {
     this.#clock = clock
@@ -24,6 +25,7 @@ export class Janitor {
 
   /** Somebody here left `directory`, where he had this number. */
   left(directory: string, sequence: number): void {
+    if (this.#finished) return
     this.#idle.delete(directory)
     this.#idle.set(directory, { dueAt: this.#clock.now() + LINGER_MS, sequence })
     this.#arm()
@@ -36,8 +38,9 @@ export class Janitor {
     return idle?.sequence
   }
 
-  /** Removes what is left, due or not. */
+  /** Removes what is left, due or not, and then nothing any more. */
   finish(): void {
+    this.#finished = true
     this.#timer?.cancel()
     this.#timer = undefined
     const directories = [...this.#idle.keys()]
@@ -65,11 +68,13 @@ export class Janitor {
   }
 
   async #remove(directory: string): Promise<void> {
+    const session = this.#session()
     try {
-      await this.#session()?.wire.remove(directory)
+      if (session !== undefined) return await session.wire.remove(directory)
     } catch (error) {
       // Gone or in use is fine, and whoever leaves it next tries again.
-      if (!isRequestError(error)) throw error
+      if (!isRequestError(error, code.connectionLoss, code.sessionExpired)) return
     }
+    if (!this.#idle.has(directory)) this.left(directory, 0)
   }
 }

@@ -96,6 +96,22 @@ test('the directory of a free lock is removed soon, that of a held one is not', 
   expect(await raw.children(directory(held))).toBeUndefined()
 })
 
+test('the directory of a lock that was freed during an outage is removed after it', async () => {
+  const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(300) })
+  const raw = await bed.raw()
+  const [freed, released] = [lockName('freed'), lockName('released')]
+  const lease = await locks.lock(released).acquire()
+  await locks.with(freed, () => undefined)
+  proxy.refuse()
+  await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  // Longer than an idle directory stays.
+  await pass(1_500)
+  expect(await raw.children(directory(freed))).toEqual([])
+  proxy.pass()
+  for (const name of [freed, released])
+    await until('removed', 20_000, async () => (await raw.children(directory(name))) === undefined)
+})
+
 test('a node removed by hand is a lost lock at the next renewal', async () => {
   const [locks, raw] = [bed.open({ sessionTimeoutMs: ms(6_000) }), await bed.raw()]
   const [broken, kept] = [lockName('broken'), lockName('kept')]
