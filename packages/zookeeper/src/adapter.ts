@@ -64,10 +64,13 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     place.session.chores.add(attemptId, (wire) =>
       turns.take(attemptId, async () => {
         const now = places.get(attemptId)
+        const staying = now?.leaving === false ? now : undefined
         // It sweeps by itself once it looks for its node.
-        if (now?.unsure === true) return
-        await sweep(wire, place, now?.path)
-        if (now === undefined) left(place.directory)
+        if (staying?.unsure === true) return
+        await sweep(wire, place, staying?.path)
+        if (staying !== undefined) return
+        places.delete(attemptId)
+        left(place.directory)
       }),
     )
   }
@@ -99,12 +102,12 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     return turns.take(attemptId, async () => {
       const place = places.get(attemptId)
       if (place === undefined) return false
+      place.leaving = true
+      place.granted = false
       try {
         return await leave(attemptId, place)
       } catch (error) {
-        places.delete(attemptId)
         sweepLater(attemptId, place)
-        left(place.directory)
         throw error
       }
     })

@@ -15,6 +15,8 @@ export class Place {
   readonly directory: string
   /** Whether the try was told that it holds the lock. */
   granted = false
+  /** Whether the try has been given up, so that no node of it may stay. */
+  leaving = false
   /** What the names of its nodes begin with. */
   readonly prefix: string
   readonly #data: Buffer

@@ -65,6 +65,24 @@ test('trap 3: a release while disconnected is made up for, long before the sessi
   await again.release()
 })
 
+test('a withdrawal that failed and is repeated answers when nothing is left, not before', async () => {
+  const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+  const { adapter, request, take } = bed.adapter({ sessionTimeoutMs: 60_000 }, proxy)
+  const wanted = request(lockName())
+  await take(wanted)
+  proxy.refuse()
+  await expect(adapter.withdraw(wanted)).rejects.toThrow('connection')
+  await expect(adapter.withdraw(wanted)).rejects.toThrow('connection')
+  proxy.pass()
+  await until('an answer', 20_000, () =>
+    adapter.withdraw(wanted).then(
+      () => true,
+      () => false,
+    ),
+  )
+  expect(await raw.children(directory(wanted.name))).not.toHaveLength(1)
+})
+
 test('an acquire that is given up while its creation is unanswered leaves no node behind', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(300) })
   const raw = await bed.raw()
