@@ -137,6 +137,7 @@ export class Session {
     this.#id = id
     this.#timeoutMs = timeoutMs
     this.#connected = true
+    this.wire.connected()
     this.#aliveAt = Math.max(this.#aliveAt, this.#connectingSince)
     this.chores.run(this.wire)
     this.#listener.connection(true)

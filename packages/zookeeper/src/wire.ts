@@ -37,6 +37,7 @@ export class Wire {
   readonly #acl: readonly ACL[]
   readonly #pending = new Set<Pending>()
   readonly #listener: WireListener
+  #up = false
 
   constructor(client: Client, clock: Clock, acl: readonly ACL[], listener: WireListener) {
     this.#client = withoutRetries(client)
@@ -123,14 +124,21 @@ export class Wire {
     )
   }
 
+  /** There is a connection. Without one nothing is sent: the library would keep it for who knows when. */
+  connected(): void {
+    this.#up = true
+  }
+
   /** Fails everything under way: the connection is gone. */
   broke(failed: number = code.connectionLoss): void {
+    this.#up = false
     const pending = [...this.#pending]
     this.#pending.clear()
     for (const { fail } of pending) fail(new RequestError(failed))
   }
 
   #request<T>(written: boolean, send: (done: Settle<T>) => void, late?: () => void): Promise<T> {
+    if (!this.#up) return Promise.reject(new RequestError(code.connectionLoss))
     return new Promise((resolve, reject) => {
       const pending = { sentAt: this.#clock.now(), fail: reject }
       this.#pending.add(pending)
