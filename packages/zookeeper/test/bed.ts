@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll } from 'vitest'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Server, Service, ServiceKind, Settings } from '../../../conformance/services/index.ts'
 import { directoryOf } from '../src/paths.ts'
-import { rawClient } from './support.ts'
+import { ms, rawClient } from './support.ts'
 import type { RawClient } from './support.ts'
 
 /** A server for the tests of one file, and clients of it that are closed after each test. */
@@ -73,7 +73,9 @@ export function testBed(kind: ServiceKind = 'zookeeper', settings?: Settings): B
       return first
     },
     open(options = {}, core = {}) {
-      const locks = createLocks(zookeeper({ servers: serversOf(), ...options }), core)
+      // A busy machine may keep a server from answering for seconds, which is nobody's outage.
+      const patience = { storeTimeoutMs: ms(30_000) }
+      const locks = createLocks(zookeeper({ servers: serversOf(), ...options }), { ...patience, ...core })
       cleanups.push(() => locks.close())
       return locks
     },

@@ -93,7 +93,7 @@ test(
   async () => {
     const { servers } = bed.service
     const sessionTimeoutMs = ms(3_000)
-    const locks = bed.open({ sessionTimeoutMs })
+    const locks = bed.open({ sessionTimeoutMs }, { storeTimeoutMs: ms(3_000) })
     const name = lockName()
     const states: string[] = []
     locks.on('jeopardy', () => states.push('jeopardy'))
