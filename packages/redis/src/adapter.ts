@@ -1,6 +1,7 @@
 import { LockError } from '@locks/core'
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState } from '@locks/core'
 import { Connection } from './connection.ts'
+import { diagnose } from './diagnose.ts'
 import type { RedisSettings } from './options.ts'
 import { checkServer } from './server-check.ts'
 import type { Refusal } from './store.ts'
@@ -15,8 +16,8 @@ export const capabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
-  list: false,
-  break: false,
+  list: true,
+  break: true,
   modes: ['exclusive'],
   minTtlMs: 50,
   maxNameBytes: 1024,
@@ -36,7 +37,9 @@ const POLL_STEPS = 40
 
 export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapter<RedisCapabilities> {
   const connection = new Connection(settings)
-  const store = new Store(connection, settings.claimTtlMs)
+  // A replica that is down would keep renewals waiting behind WAIT.
+  const replicated = settings.waitForReplicas > 0 ? new Connection(settings, { own: true }) : connection
+  const store = new Store(connection, settings.claimTtlMs, replicated)
   const waiting = new Waiting(connection, store, host)
   const { waitForReplicas, waitForReplicasMs } = settings
   let checked = false
@@ -76,7 +79,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     return ask(request, enqueue).then((answer) =>
       typeof answer === 'bigint'
         ? granted(request, enqueue, answer)
-        : refused(request, sentAt, answer, mayListen && request.willWait && !enqueue),
+        : refused(request, enqueue, sentAt, answer, mayListen),
     )
   }
 
@@ -88,13 +91,17 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
   async function refused(
     request: AcquireRequest,
+    enqueue: boolean,
     sentAt: number,
     refusal: Refusal,
     mayListen: boolean,
   ): Promise<Grant | Busy> {
     waiting.exchanged(request, sentAt, refusal)
-    // Only who is known to listen may queue: a grant that nobody hears is for the dead.
-    if (mayListen && (await waiting.listen(request))) return attempt(request, false)
+    // Only who is known to listen may queue, here and at the server: a grant that nobody hears is for the dead.
+    if (mayListen && request.willWait && refusal.place < 0) {
+      if (enqueue) waiting.unheard(request)
+      if (await waiting.listen(request)) return attempt(request, false)
+    }
     return busy(refusal)
   }
 
@@ -102,6 +109,12 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     const soon = leftMs + 1 + Math.min(Math.max(place, 0), POLL_STEPS) * POLL_STEP_MS
     const retryInMs = Math.min(soon, place < 0 ? DEAF_POLL_MS : MAX_POLL_MS)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
+  }
+
+  async function inspect(name: string): Promise<LockState> {
+    const { holder, leftMs, waiters } = await store.look(name)
+    if (holder === undefined) return { name, held: false, waiters }
+    return { name, held: true, holder, remainingMs: leftMs, waiters }
   }
 
   return {
@@ -129,15 +142,26 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     adopt: (from, request) => store.adopt(from, request),
 
-    async inspect(name) {
-      const { holder, leftMs, waiters } = await store.look(name)
-      if (holder === undefined) return { name, held: false, waiters }
-      return { name, held: true, holder, remainingMs: leftMs, waiters }
+    inspect,
+
+    async list(limit) {
+      const held: LockState[] = []
+      await store.names(async (names) => {
+        const states = await Promise.all(names.map(inspect))
+        held.push(...states.filter((state) => state.held))
+        return held.length < limit
+      })
+      return held.slice(0, limit)
     },
+
+    break: (name, holder) => store.end(name, holder),
+
+    diagnose: () => diagnose(connection, waitForReplicas),
 
     async close() {
       waiting.close()
       connection.close()
+      replicated.close()
     },
   }
 }

@@ -9,6 +9,11 @@ export interface Layout {
   readonly grants: string
 }
 
+const TOKEN = 'redisson_lock_token'
+
+/** Matches the tokens of all locks, and what else may be called so. */
+export const TOKENS: string = `${TOKEN}:*`
+
 /** On a Cluster, what does not share a slot in Redisson's layout gets names of its own under this. */
 const ENCODED = 'locks:{'
 
@@ -25,10 +30,26 @@ export function layoutOf(name: string, cluster: boolean): Layout {
 export function layoutBeside(lock: string, cluster: boolean): Layout {
   return {
     lock,
-    token: beside('redisson_lock_token', lock),
+    token: beside(TOKEN, lock),
     queue: beside('locks_queue', lock),
     redisson: beside('redisson_lock__channel', lock),
     grants: cluster ? `${beside('locks_grants', lock)}:` : 'locks_grants:',
+  }
+}
+
+/** The names that a token may be of: Redisson's layout does not tell `{a}` from `a`. */
+export function namesOf(token: string, cluster: boolean): string[] {
+  const lock = token.slice(TOKEN.length + 1)
+  const encoded = lock.startsWith(ENCODED) ? decoded(lock.slice(ENCODED.length, -1)) : undefined
+  const names = [lock, lock.slice(1, -1), encoded].filter((name) => name !== undefined)
+  return names.filter((name) => name !== '' && layoutOf(name, cluster).token === token)
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
   }
 }
 

@@ -26,8 +26,8 @@ export class RedisNode {
     this.#check = () => checkServer(this.#connection, settings)
     this.#listener = new Listener(this.#connection, {
       message: (channel) => this.#watchers.get(channel)?.forEach((wake) => wake()),
-      gap: () => {
-        for (const watchers of this.#watchers.values()) watchers.forEach((wake) => wake())
+      gap: (channels) => {
+        for (const channel of channels) this.#watchers.get(channel)?.forEach((wake) => wake())
       },
     })
   }

@@ -3,12 +3,15 @@ import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } f
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
 import { aboutOf, holderOf } from './holder.ts'
-import { layoutBeside, layoutOf } from './layout.ts'
+import { layoutBeside, layoutOf, namesOf, TOKENS } from './layout.ts'
 import type { Layout } from './layout.ts'
 import * as scripts from './scripts.ts'
 
 /** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
 const RENEW_BATCH = 500
+
+/** Keys that one step of a search through all of them passes. */
+const SCAN_PAGE = 1_000
 
 /** Names whose keys are remembered, for programs that use a few again and again. */
 const LAYOUTS = 1_000
@@ -40,12 +43,15 @@ export interface Look {
 /** How one Redis keeps locks: each method is one atomic step there. */
 export class Store {
   readonly #connection: Connection
+  /** Where WAIT is asked, which keeps a connection from everything else until it is answered. */
+  readonly #waiting: Connection
   readonly #claimTtlMs: number
   readonly #scripts: scripts.Scripts
   readonly #layouts = new Map<string, Layout>()
 
-  constructor(connection: Connection, claimTtlMs: number) {
+  constructor(connection: Connection, claimTtlMs: number, waiting: Connection = connection) {
     this.#connection = connection
+    this.#waiting = waiting
     this.#claimTtlMs = claimTtlMs
     this.#scripts = scripts.scriptsOf(connection.cluster)
   }
@@ -72,14 +78,8 @@ export class Store {
     timeoutMs: number,
   ): Promise<{ readonly answer: bigint | Refusal; readonly replicas: number | undefined }> {
     const [keys, args] = this.#attemptCall(request, enqueue)
-    const connection = this.#connection
-    const { reply, replicas } = await connection.runAndWait(
-      this.#scripts.acquire,
-      keys,
-      args,
-      wanted,
-      timeoutMs,
-    )
+    const { acquire } = this.#scripts
+    const { reply, replicas } = await this.#waiting.runAndWait(acquire, keys, args, wanted, timeoutMs)
     return { answer: answerOf(reply), replicas }
   }
 
@@ -116,9 +116,11 @@ export class Store {
   async adopt(from: Handover, request: AcquireRequest): Promise<Grant | 'lost'> {
     const { name, attemptId, ttlMs, lockDelayMs } = request
     const { lock } = this.layout(name)
-    const args = [from.attemptId, attemptId, ttlMs + lockDelayMs, lockDelayMs, aboutOf(request)]
+    const { fence } = from
+    const life = [ttlMs + lockDelayMs, lockDelayMs]
+    const args = [from.attemptId, attemptId, String(fence), ...life, aboutOf(request)]
     const reply = await this.#connection.run(scripts.adopt, [lock], args)
-    return typeof reply === 'string' ? { name, attemptId, fence: BigInt(reply), ttlMs } : 'lost'
+    return isOne(reply) ? { name, attemptId, fence, ttlMs } : 'lost'
   }
 
   async look(name: string): Promise<Look> {
@@ -126,13 +128,39 @@ export class Store {
     const reply = await this.#connection.run(scripts.inspect, [lock, queue], [])
     const [leftMs, waiters, ...fields] = listOf(reply)
     const { attempt, holder } = holderOf(fields)
-    return { attempt, holder, leftMs: Math.max(0, Number(leftMs)), waiters: Number(waiters ?? 0) }
+    return { attempt, holder, leftMs: leftOf(leftMs), waiters: Number(waiters ?? 0) }
+  }
+
+  /** Ends the hold that `look` described. */
+  async end(name: string, { fence, owner }: Holder): Promise<'broken' | 'not-held'> {
+    const { lock, token, queue, redisson } = this.layout(name)
+    const args = [fence === undefined ? '' : String(fence), owner, redisson]
+    const reply = await this.#connection.run(this.#scripts.end, [lock, token, queue], args)
+    return isOne(reply) ? 'not-held' : 'broken'
+  }
+
+  /** Calls `found` with names that ever had a fence, a page at a time, until it answers false. */
+  async names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
+    const { prefix, cluster } = this.#connection
+    const seen = new Set<string>()
+    for (const { ask } of await this.#connection.primaries()) {
+      let cursor = '0'
+      do {
+        const [next, tokens] = listOf(await ask('scan', cursor, 'MATCH', TOKENS, 'COUNT', SCAN_PAGE))
+        cursor = String(next)
+        const names = listOf(tokens)
+          .flatMap((token) => namesOf(String(token), cluster))
+          .filter((name) => name.startsWith(prefix) && name !== prefix && !seen.has(name))
+        names.forEach((name) => seen.add(name))
+        if (names.length > 0 && !(await found(names.map((name) => name.slice(prefix.length))))) return
+      } while (cursor !== '0')
+    }
   }
 
   /** Whether `attemptId` still holds the name; if so, `fence` is its own from now on, and later ones are higher. */
   async raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
-    return (await this.#connection.run(scripts.raise, [lock, token], [attemptId, String(fence)])) === 1
+    return isOne(await this.#connection.run(scripts.raise, [lock, token], [attemptId, String(fence)]))
   }
 
   #free(layout: Layout, attemptId: string, member: string): Promise<'released' | 'not-held'> {
@@ -141,7 +169,7 @@ export class Store {
     const { breaks } = connection
     const keys = [lock, token, queue]
     return connection.run(this.#scripts.free, keys, [attemptId, member, redisson]).then((reply) => {
-      if (reply !== 1) return 'released'
+      if (!isOne(reply)) return 'released'
       // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
       if (connection.breaks !== breaks)
         throw new LockError('LOCK_UNAVAILABLE', 'the connection broke in between')
@@ -192,16 +220,27 @@ function answerOf(reply: unknown): bigint | Refusal {
     attempt,
     holder,
     foreign,
-    leftMs: Math.max(0, Number(leftMs)),
+    leftMs: leftOf(leftMs),
     place: Number(place),
     serverTime: Number(serverTime),
   }
+}
+
+/** What PTTL said: a key without a ttl, which no lock has, stays for ever. */
+function leftOf(reply: unknown): number {
+  const leftMs = Number(reply)
+  return leftMs === -1 ? Number.MAX_SAFE_INTEGER : Math.max(0, leftMs)
 }
 
 function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : []
 }
 
+/** A client of the user's may be set to answer numbers as texts. */
+function isOne(reply: unknown): boolean {
+  return Number(reply) === 1
+}
+
 function outcomeOf(reply: unknown): RenewOutcome {
-  return reply === 1 ? 'renewed' : reply === 0 ? 'lost' : 'unknown'
+  return isOne(reply) ? 'renewed' : Number(reply) === 0 ? 'lost' : 'unknown'
 }

@@ -32,8 +32,9 @@ export class Waiting {
     this.#host = host
     this.#listener = new Listener(connection, {
       message: (channel, text) => this.#heard(channel, text),
-      gap: () => {
-        for (const waiter of this.#waiters.values()) waiter.doubt()
+      gap: (channels) => {
+        for (const waiter of this.#waiters.values())
+          if (this.#channelsOf(waiter).some((channel) => channels.has(channel))) waiter.doubt()
       },
     })
   }
@@ -57,6 +58,11 @@ export class Waiting {
     this.#register(request)
     this.#listener.trim(IDLE_CHANNELS, (channel) => !this.#wanted(channel))
     return true
+  }
+
+  /** The server does not know of the subscription, whatever this side believes. */
+  unheard({ name }: AcquireRequest): void {
+    this.#listener.distrust(this.#channelOf(name))
   }
 
   exchanged({ name, attemptId }: AcquireRequest, sentAt: number, refusal: Refusal): void {
@@ -96,6 +102,10 @@ export class Waiting {
 
   #channelOf(name: string): string {
     return this.#store.layout(name).grants + this.#host.clientId
+  }
+
+  #channelsOf({ request: { name } }: Waiter): string[] {
+    return [this.#channelOf(name), this.#store.layout(name).redisson]
   }
 
   #register(request: AcquireRequest): void {
