@@ -56,10 +56,6 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     }
   }
 
-  function ask(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
-    return waitForReplicas === 0 ? store.attempt(request, enqueue) : askReplicas(request, enqueue)
-  }
-
   async function askReplicas(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
     const { name, attemptId } = request
     const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
@@ -73,14 +69,16 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     )
   }
 
-  function attempt(request: AcquireRequest, mayListen = true): Promise<Grant | Busy> {
+  function attempt(request: AcquireRequest): Promise<Grant | Busy> {
     const enqueue = request.willWait && waiting.expect(request)
     const sentAt = host.clock.now()
-    return ask(request, enqueue).then((answer) =>
+    const read = (answer: bigint | Refusal): Grant | Busy =>
       typeof answer === 'bigint'
         ? granted(request, enqueue, answer)
-        : refused(request, enqueue, sentAt, answer, mayListen),
-    )
+        : refused(request, enqueue, sentAt, answer)
+    return waitForReplicas > 0
+      ? askReplicas(request, enqueue).then(read)
+      : store.attempt(request, enqueue, read)
   }
 
   function granted(request: AcquireRequest, enqueued: boolean, fence: bigint): Grant {
@@ -89,23 +87,10 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     return { name, attemptId, fence, ttlMs }
   }
 
-  async function refused(
-    request: AcquireRequest,
-    enqueue: boolean,
-    sentAt: number,
-    refusal: Refusal,
-    mayListen: boolean,
-  ): Promise<Grant | Busy> {
+  function refused(request: AcquireRequest, enqueued: boolean, sentAt: number, refusal: Refusal): Busy {
+    const { holder, leftMs, place } = refusal
     waiting.exchanged(request, sentAt, refusal)
-    // Only who is known to listen may queue, here and at the server: a grant that nobody hears is for the dead.
-    if (mayListen && request.willWait && refusal.place < 0) {
-      if (enqueue) waiting.unheard(request)
-      if (await waiting.listen(request)) return attempt(request, false)
-    }
-    return busy(refusal)
-  }
-
-  function busy({ holder, leftMs, place }: Refusal): Busy {
+    if (enqueued && place < 0) waiting.unheard(request)
     const soon = leftMs + 1 + Math.min(Math.max(place, 0), POLL_STEPS) * POLL_STEP_MS
     const retryInMs = Math.min(soon, place < 0 ? DEAF_POLL_MS : MAX_POLL_MS)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }

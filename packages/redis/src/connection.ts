@@ -1,7 +1,12 @@
+import type { LockError } from '@locks/core'
 import { Cluster, Command, Redis } from 'ioredis'
+import { batchOf } from './batch.ts'
+import type { Batch } from './batch.ts'
 import { codeOf, redactor, unavailable } from './errors.ts'
 import type { Redact } from './errors.ts'
 import type { RedisSettings } from './options.ts'
+import { asTexts, ScriptCall } from './script-call.ts'
+import type { Argument, Keys } from './script-call.ts'
 import type { Script } from './scripts.ts'
 
 /** For connections of our own: found broken within seconds, and tried again soon. */
@@ -21,8 +26,6 @@ const SILENCE_MS = 3_000
 /** How a client and a Cluster tell of a lost connection. */
 const BREAKS = ['close', '-node'] as const
 
-type Argument = string | number
-
 /** One of the servers that may be written to. */
 export interface Primary {
   readonly at: string
@@ -36,8 +39,8 @@ export class Connection {
   readonly redact: Redact
   readonly #owned: boolean
   readonly #silenceMs: number
-  /** Writes of one turn of the event loop leave together. */
-  #corked = false
+  /** Of the one connection of an own client; a Cluster has many, and the user's may be written to by others. */
+  readonly #batch: Batch | undefined
   #lastError: unknown
   #breaks = 0
   #watchdog: NodeJS.Timeout | undefined
@@ -51,6 +54,7 @@ export class Connection {
     this.#owned = client === undefined || own
     this.#silenceMs = SILENCE_MS + (own ? settings.waitForReplicasMs : 0)
     this.client = client === undefined ? open(settings) : own ? copyOf(client) : client
+    this.#batch = this.#owned && !isCluster(this.client) ? batchOf(this.client) : undefined
     const { options } = this.client
     this.prefix = `${options.keyPrefix ?? ''}${settings.prefix}`
     const node = 'redisOptions' in options ? (options.redisOptions ?? {}) : options
@@ -71,8 +75,13 @@ export class Connection {
   }
 
   /** Calls a script by its hash, or by its text where the server does not know it (any more). */
-  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
-    return this.#runOn(this.client, script, keys, args)
+  run<T>(
+    script: Script,
+    keys: Keys,
+    args: readonly Argument[],
+    read: (reply: unknown) => T | Promise<T>,
+  ): Promise<T> {
+    return this.#runOn(this.client, script, keys, args, read)
   }
 
   /**
@@ -81,22 +90,20 @@ export class Connection {
    */
   async runAndWait(
     script: Script,
-    keys: readonly string[],
+    keys: Keys,
     args: readonly Argument[],
     replicas: number,
     timeoutMs: number,
   ): Promise<{ readonly reply: unknown; readonly replicas: number | undefined }> {
-    const node = await this.#nodeFor(keys[0] ?? '')
+    const node = await this.#nodeFor(keys.names[0] ?? '')
     let broken = false
     const onClose = (): void => void (broken = true)
     node.on('close', onClose)
     try {
       // One after the other: a NOSCRIPT would let WAIT overtake the script.
-      const reply = await this.#runOn(node, script, keys, args)
-      const count = Number(await this.#send(node, 'wait', [replicas, timeoutMs]))
+      const reply = await this.#runOn(node, script, keys, args, (value) => value)
+      const count = Number(await this.#ask(node, 'wait', [replicas, timeoutMs]))
       return { reply, replicas: broken ? undefined : count }
-    } catch (error) {
-      throw unavailable(error, this.redact, this.#lastError)
     } finally {
       node.off('close', onClose)
     }
@@ -141,36 +148,44 @@ export class Connection {
     if (this.#owned) this.client.disconnect()
   }
 
-  // No async functions on the way of every command: each would be another promise or two.
-  #runOn(
+  // One promise behind that of each command, and no async function: at thousands of commands a second they count.
+  #runOn<T>(
     client: Redis | Cluster,
-    { sha, text }: Script,
-    keys: readonly string[],
+    script: Script,
+    keys: Keys,
     args: readonly Argument[],
-  ): Promise<unknown> {
-    return this.#send(client, 'evalsha', [sha, keys.length, ...keys, ...args]).then(
-      undefined,
-      (error: unknown) => {
-        if (codeOf(error) !== 'NOSCRIPT') throw unavailable(error, this.redact, this.#lastError)
-        return this.#send(client, 'eval', [text, keys.length, ...keys, ...args]).catch((again: unknown) => {
-          throw unavailable(again, this.redact, this.#lastError)
-        })
-      },
-    )
+    read: (reply: unknown) => T | Promise<T>,
+  ): Promise<T> {
+    const { names } = keys
+    const called =
+      this.#batch === undefined || isCluster(client)
+        ? this.#send(client, 'evalsha', [script.sha, names.length, ...names, ...args])
+        : this.#sendCall(client, new ScriptCall(script, keys, args))
+    return called.then(read, (error: unknown) => {
+      if (codeOf(error) !== 'NOSCRIPT') throw this.#failed(error)
+      return this.#ask(client, 'eval', [script.text, names.length, ...names, ...args]).then(read)
+    })
   }
 
   #ask(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
     return this.#send(client, name, args).catch((error: unknown) => {
-      throw unavailable(error, this.redact, this.#lastError)
+      throw this.#failed(error)
     })
+  }
+
+  #failed(error: unknown): LockError {
+    return unavailable(error, this.redact, this.#lastError)
   }
 
   /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */
   #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
-    const command = new Command(name, args, { replyEncoding: 'utf8' })
+    return this.#sendCall(client, new Command(name, args, asTexts))
+  }
+
+  #sendCall(client: Redis | Cluster, command: Command): Promise<unknown> {
     if (this.#owned && this.#watchdog === undefined) this.#watch()
-    this.#cork(client)
-    client.sendCommand(command)
+    if (this.#batch === undefined || isCluster(client)) client.sendCommand(command)
+    else client.sendCommand(command, this.#batch)
     return command.promise
   }
 
@@ -191,19 +206,6 @@ export class Connection {
       }
     }
     this.#watchdog = setInterval(look, this.#silenceMs).unref()
-  }
-
-  #cork(client: Redis | Cluster): void {
-    // The first of them goes at once: who sends one command after the other loses nothing.
-    if (this.#corked || !this.#owned || isCluster(client) || client.commandQueue.length === 0) return
-    const { stream } = client
-    if (stream === undefined || client.status !== 'ready') return
-    this.#corked = true
-    stream.cork()
-    process.nextTick(() => {
-      this.#corked = false
-      stream.uncork()
-    })
   }
 }
 

@@ -90,7 +90,7 @@ async function settingsOf({ ask }: Primary): Promise<ReadonlyMap<string, string>
   for (const name of SETTINGS) {
     const reply = await ask('config', 'get', name)
     const value: unknown = Array.isArray(reply) ? reply[1] : isRecord(reply) ? reply[name] : undefined
-    if (value !== undefined) settings.set(name, String(value))
+    if (typeof value === 'string') settings.set(name, value)
   }
   return settings
 }

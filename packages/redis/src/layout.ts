@@ -1,8 +1,13 @@
+import { keysOf } from './script-call.ts'
+import type { Keys } from './script-call.ts'
+
 /** Names of what Redis keeps for one lock: Redisson's, and a queue and channels of ours beside them. */
 export interface Layout {
   readonly lock: string
   readonly token: string
   readonly queue: string
+  /** The three of them. */
+  readonly keys: Keys
   /** Where Redisson tells its waiters of a release. */
   readonly redisson: string
   /** Where grants are told, with the client's id behind it. */
@@ -28,10 +33,13 @@ export function layoutOf(name: string, cluster: boolean): Layout {
 
 /** The names that go with the key of a lock. */
 export function layoutBeside(lock: string, cluster: boolean): Layout {
+  const token = beside(TOKEN, lock)
+  const queue = beside('locks_queue', lock)
   return {
     lock,
-    token: beside(TOKEN, lock),
-    queue: beside('locks_queue', lock),
+    token,
+    queue,
+    keys: keysOf([lock, token, queue]),
     redisson: beside('redisson_lock__channel', lock),
     grants: cluster ? `${beside('locks_grants', lock)}:` : 'locks_grants:',
   }

@@ -34,7 +34,7 @@ export class RedisNode {
 
   async attempt(request: AcquireRequest): Promise<bigint | Refusal> {
     await this.#ready()
-    return this.#store.attempt(request, false)
+    return this.#store.attempt(request, false, (answer) => answer)
   }
 
   free(name: string, attemptId: string): Promise<'released' | 'not-held'> {

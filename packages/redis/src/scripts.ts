@@ -4,20 +4,21 @@ import { createHash } from 'node:crypto'
 export interface Script {
   readonly text: string
   readonly sha: string
+  /** How a call by that hash begins on the wire. */
+  readonly wire: string
 }
 
 function script(text: string): Script {
-  return { text, sha: createHash('sha1').update(text).digest('hex') }
+  const sha = createHash('sha1').update(text).digest('hex')
+  return { text, sha, wire: `$7\r\nevalsha\r\n$${sha.length}\r\n${sha}\r\n` }
 }
 
 /**
- * In the hash of the lock, beside Redisson's field of the holder: `fence;since in µs`. Not together with
- * what is said about the holder: Redis keeps a hash compact while no value is longer than 64 bytes.
+ * In the hash of the lock, beside Redisson's field of the holder: `fence;since;about`. Since when is in µs, and left out
+ * when the fence is that time; about the holder there is as little as will do: Redis keeps a hash compact
+ * while no value is longer than 64 bytes.
  */
-export const FENCE_FIELD = 'fence'
-
-/** JSON about the holder. */
-export const ABOUT_FIELD = 'about'
+export const HOLD_FIELD = 'hold'
 
 /** In the hash of a lock of ours while somebody may be in its queue, so that a release need not look. */
 export const QUEUE_FIELD = 'queue'
@@ -61,6 +62,8 @@ if last and (#last > #now or (#last == #now and last >= now)) then
 end
 `
 
+const hold = `fence .. (fence == now and ';;' or ';' .. now .. ';') .. about`
+
 /**
  * A free lock goes to the first waiter whose client still listens here; the others are dead. That is asked
  * before anything is told: what nobody receives here still reaches whoever listens to a replica, as after a failover,
@@ -74,7 +77,7 @@ local function mint()
   return fence
 end
 local function give(attempt, about, lifeMs, fence)
-  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  redis.call('HSET', lock, attempt, 1, '${HOLD_FIELD}', ${hold})
   if redis.call('EXISTS', queue) == 1 then redis.call('HSET', lock, '${QUEUE_FIELD}', 1) end
   redis.call('PEXPIRE', lock, lifeMs)
 end
@@ -112,7 +115,7 @@ local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], AR
 ${clock}
 if redis.call('EXISTS', lock, queue) == 0 then
   ${mint}
-  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  redis.call('HSET', lock, attempt, 1, '${HOLD_FIELD}', ${hold})
   redis.call('PEXPIRE', lock, lifeMs)
   return fence
 end
@@ -132,7 +135,7 @@ local mine, fence, queued
 for i = 1, #fields, 2 do
   if fields[i] == attempt then mine = true end
   if fields[i] == '${QUEUE_FIELD}' then queued = true end
-  if fields[i] == '${FENCE_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
+  if fields[i] == '${HOLD_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
 end
 local leftMs = redis.call('PTTL', lock)
 if mine and leftMs > tonumber(delayMs) then
@@ -160,6 +163,7 @@ return { leftMs, place, now, unpack(fields) }
  */
 const letGo = (dialect: Dialect, mayBeQueued: string): string => `
 redis.call('DEL', lock)
+local theirs = 'redisson_lock__channel' .. string.sub(token, ${'redisson_lock_token'.length + 1})
 if ${mayBeQueued} and redis.call('EXISTS', queue) == 1 then
   ${clock}
   ${handOver(dialect)}
@@ -181,12 +185,12 @@ return 0
 
 /** A release of Redisson's wakes only the first in the queue: whoever comes first when one leaves is told to look. */
 const free = (dialect: Dialect): string => `
-local lock, token, queue, attempt, member, theirs = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
-local left = member ~= '' and redis.call('ZREM', queue, member) == 1
+local lock, token, queue, attempt, member = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local left = member and redis.call('ZREM', queue, member) == 1
 local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
 if not held[1] then
   local taken = redis.call('EXISTS', lock)
-  if left and taken == 1 and redis.call('HEXISTS', lock, '${FENCE_FIELD}') == 0 then
+  if left and taken == 1 and redis.call('HEXISTS', lock, '${HOLD_FIELD}') == 0 then
     ${handOver(dialect)}
     tellHeirs(' 1')
   end
@@ -196,8 +200,8 @@ ${letGo(dialect, 'held[2]')}
 `
 
 const end = (dialect: Dialect): string => `
-local lock, token, queue, fence, owner, theirs = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
-local held = redis.call('HMGET', lock, '${FENCE_FIELD}', owner)
+local lock, token, queue, fence, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local held = redis.call('HMGET', lock, '${HOLD_FIELD}', owner)
 if fence ~= string.match(held[1] or '', '^%d*') or (fence == '' and not held[2]) then return 1 end
 ${letGo(dialect, 'true')}
 `
@@ -211,12 +215,12 @@ export interface Scripts {
    */
   readonly acquire: Script
   /**
-   * KEYS lock, token, queue. ARGV attempt, member to take out of the queue or '', Redisson's channel.
+   * KEYS lock, token, queue. ARGV attempt, and the member to take out of the queue if there is one.
    * Answers 0 when the lock is no longer the attempt's, 1 when somebody else holds it.
    */
   readonly free: Script
   /**
-   * KEYS lock, token, queue. ARGV fence of the hold to end or '', which of Redisson's fields has it otherwise, Redisson's channel.
+   * KEYS lock, token, queue. ARGV fence of the hold to end or '', and else which of Redisson's fields has it.
    * Answers 0 when it was ended, 1 when it is over.
    */
   readonly end: Script
@@ -259,12 +263,13 @@ return outcomes
  */
 export const adopt: Script = script(`
 local lock, from, to, fence, lifeMs, delayMs = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local held = redis.call('HMGET', lock, from, to, '${FENCE_FIELD}')
-if not (held[1] or held[2]) or string.match(held[3] or '', '^%d+') ~= fence then return 0 end
+local held = redis.call('HMGET', lock, from, to, '${HOLD_FIELD}')
+local minted, since = string.match(held[3] or '', '^(%d+)(;%d*;)')
+if not (held[1] or held[2]) or minted ~= fence then return 0 end
 local leftMs = redis.call('PTTL', lock)
 if leftMs <= tonumber(delayMs) then return 0 end
 redis.call('HDEL', lock, from)
-redis.call('HSET', lock, to, 1, '${ABOUT_FIELD}', ARGV[6])
+redis.call('HSET', lock, to, 1, '${HOLD_FIELD}', fence .. since .. ARGV[6])
 if leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
 return 1
 `)
@@ -283,8 +288,9 @@ local lock, token, fence = KEYS[1], KEYS[2], ARGV[2]
 if redis.call('HEXISTS', lock, ARGV[1]) == 0 then return 0 end
 local last = redis.call('GET', token)
 if not last or tonumber(last) < tonumber(fence) then redis.call('SET', token, fence) end
-local own, since = string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^(%d+)(.*)$')
-if tonumber(own) < tonumber(fence) then redis.call('HSET', lock, '${FENCE_FIELD}', fence .. since) end
+local own, since, about = string.match(redis.call('HGET', lock, '${HOLD_FIELD}'), '^(%d+);(%d*)(;.*)$')
+if since == '' then since = own end
+if tonumber(own) < tonumber(fence) then redis.call('HSET', lock, '${HOLD_FIELD}', fence .. ';' .. since .. about) end
 return 1
 `)
 

@@ -5,6 +5,8 @@ import { slotOf } from './connection.ts'
 import { aboutOf, holderOf } from './holder.ts'
 import { layoutBeside, layoutOf, namesOf, TOKENS } from './layout.ts'
 import type { Layout } from './layout.ts'
+import { keysOf } from './script-call.ts'
+import type { Argument, Keys } from './script-call.ts'
 import * as scripts from './scripts.ts'
 
 /** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
@@ -65,9 +67,14 @@ export class Store {
     return layout
   }
 
-  attempt(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+  /** Answers what `read` makes of the fence or the refusal. */
+  attempt<T>(
+    request: AcquireRequest,
+    enqueue: boolean,
+    read: (answer: bigint | Refusal) => T | Promise<T>,
+  ): Promise<T> {
     const [keys, args] = this.#attemptCall(request, enqueue)
-    return this.#connection.run(this.#scripts.acquire, keys, args).then(answerOf)
+    return this.#connection.run(this.#scripts.acquire, keys, args, (reply) => read(answerOf(reply)))
   }
 
   /** As `attempt`, and how many replicas have what it wrote; undefined when that cannot be known. */
@@ -85,26 +92,25 @@ export class Store {
 
   /** Takes `attemptId` out of the lock and, with the request, out of its queue. */
   free(name: string, attemptId: string, request?: AcquireRequest): Promise<'released' | 'not-held'> {
-    const member = request?.willWait === true ? this.#memberOf(request) : ''
+    const member = request?.willWait === true ? this.#memberOf(request) : undefined
     return this.#free(this.layout(name), attemptId, member)
   }
 
   /** As `free`, by the key that a grant was told with. */
   async giveBack(lock: string, attemptId: string): Promise<void> {
-    await this.#free(layoutBeside(lock, this.#connection.cluster), attemptId, '')
+    await this.#free(layoutBeside(lock, this.#connection.cluster), attemptId)
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
     const outcomes: RenewOutcome[] = Array.from(renewals, () => 'unknown')
     const calls = this.#batches(renewals).map(async (batch) => {
-      const keys = batch.map(({ key }) => key)
+      const keys = keysOf(batch.map(({ key }) => key))
       const args = batch.flatMap(({ renewal: { grant, ttlMs, lockDelayMs } }) => [
         grant.attemptId,
         ttlMs + lockDelayMs,
         lockDelayMs,
       ])
-      const reply = await this.#connection.run(scripts.renew, keys, args)
-      if (!Array.isArray(reply)) return
+      const reply = await this.#connection.run(scripts.renew, keys, args, listOf)
       batch.forEach(({ index }, n) => (outcomes[index] = outcomeOf(reply[n])))
     })
     const failures = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected')
@@ -119,24 +125,23 @@ export class Store {
     const { fence } = from
     const life = [ttlMs + lockDelayMs, lockDelayMs]
     const args = [from.attemptId, attemptId, String(fence), ...life, aboutOf(request)]
-    const reply = await this.#connection.run(scripts.adopt, [lock], args)
-    return isOne(reply) ? { name, attemptId, fence, ttlMs } : 'lost'
+    const adopted = await this.#connection.run(scripts.adopt, keysOf([lock]), args, isOne)
+    return adopted ? { name, attemptId, fence, ttlMs } : 'lost'
   }
 
   async look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
-    const reply = await this.#connection.run(scripts.inspect, [lock, queue], [])
-    const [leftMs, waiters, ...fields] = listOf(reply)
+    const reply = await this.#connection.run(scripts.inspect, keysOf([lock, queue]), [], listOf)
+    const [leftMs, waiters, ...fields] = reply
     const { attempt, holder } = holderOf(fields)
     return { attempt, holder, leftMs: leftOf(leftMs), waiters: Number(waiters ?? 0) }
   }
 
   /** Ends the hold that `look` described. */
   async end(name: string, { fence, owner }: Holder): Promise<'broken' | 'not-held'> {
-    const { lock, token, queue, redisson } = this.layout(name)
-    const args = [fence === undefined ? '' : String(fence), owner, redisson]
-    const reply = await this.#connection.run(this.#scripts.end, [lock, token, queue], args)
-    return isOne(reply) ? 'not-held' : 'broken'
+    const args = [fence === undefined ? '' : String(fence), owner]
+    const over = await this.#connection.run(this.#scripts.end, this.layout(name).keys, args, isOne)
+    return over ? 'not-held' : 'broken'
   }
 
   /** Calls `found` with names that ever had a fence, a page at a time, until it answers false. */
@@ -160,15 +165,14 @@ export class Store {
   /** Whether `attemptId` still holds the name; if so, `fence` is its own from now on, and later ones are higher. */
   async raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
-    return isOne(await this.#connection.run(scripts.raise, [lock, token], [attemptId, String(fence)]))
+    return this.#connection.run(scripts.raise, keysOf([lock, token]), [attemptId, String(fence)], isOne)
   }
 
-  #free(layout: Layout, attemptId: string, member: string): Promise<'released' | 'not-held'> {
-    const { lock, token, queue, redisson } = layout
+  #free(layout: Layout, attemptId: string, member?: string): Promise<'released' | 'not-held'> {
     const connection = this.#connection
     const { breaks } = connection
-    const keys = [lock, token, queue]
-    return connection.run(this.#scripts.free, keys, [attemptId, member, redisson]).then((reply) => {
+    const args = member === undefined ? [attemptId] : [attemptId, member]
+    return connection.run(this.#scripts.free, layout.keys, args, (reply) => {
       if (!isOne(reply)) return 'released'
       // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
       if (connection.breaks !== breaks)
@@ -177,13 +181,12 @@ export class Store {
     })
   }
 
-  #attemptCall(request: AcquireRequest, enqueue: boolean): [string[], (string | number)[]] {
+  #attemptCall(request: AcquireRequest, enqueue: boolean): [Keys, Argument[]] {
     const { name, attemptId, ttlMs, lockDelayMs } = request
-    const { lock, token, queue } = this.layout(name)
     const args = [attemptId, ttlMs + lockDelayMs, aboutOf(request)]
     if (enqueue) args.push(lockDelayMs, this.#claimOf(request))
     else if (lockDelayMs > 0) args.push(lockDelayMs)
-    return [[lock, token, queue], args]
+    return [this.layout(name).keys, args]
   }
 
   #claimOf({ ttlMs }: AcquireRequest): number {
