@@ -42,6 +42,8 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   const store = new Store(connection, settings.claimTtlMs, replicated)
   const waiting = new Waiting(connection, store, host)
   const { waitForReplicas, waitForReplicasMs } = settings
+  /** Answers still to come, by attempt id. One that failed stays until it is withdrawn or tried again. */
+  const underWay = new Map<string, Promise<unknown>>()
   let checked = false
   let checking: Promise<void> | undefined
 
@@ -81,7 +83,13 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
       : store.attempt(request, enqueue, read)
   }
 
+  function tracked<T>(attemptId: string, answer: Promise<T>): Promise<T> {
+    underWay.set(attemptId, answer)
+    return answer
+  }
+
   function granted(request: AcquireRequest, enqueued: boolean, fence: bigint): Grant {
+    underWay.delete(request.attemptId)
     if (enqueued) waiting.granted(request)
     const { name, attemptId, ttlMs } = request
     return { name, attemptId, fence, ttlMs }
@@ -89,6 +97,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
   function refused(request: AcquireRequest, enqueued: boolean, sentAt: number, refusal: Refusal): Busy {
     const { holder, leftMs, place } = refusal
+    underWay.delete(request.attemptId)
     waiting.exchanged(request, sentAt, refusal)
     if (enqueued && place < 0) waiting.unheard(request)
     const soon = leftMs + 1 + Math.min(Math.max(place, 0), POLL_STEPS) * POLL_STEP_MS
@@ -105,7 +114,9 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   return {
     capabilities,
 
-    attempt: (request) => (checked ? attempt(request) : check().then(() => attempt(request))),
+    attempt(request) {
+      return tracked(request.attemptId, checked ? attempt(request) : check().then(() => attempt(request)))
+    },
 
     async wait(request, maxMs, signal) {
       const pushed = await waiting.wait(request, maxMs, signal)
@@ -114,8 +125,13 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     },
 
     async withdraw(request) {
+      const { name, attemptId } = request
+      // It must not overtake the attempt, which may be held up by a first look at the server, a script to be
+      // loaded, or a slot that moved: what is granted then would stay.
+      await underWay.get(attemptId)?.catch(() => undefined)
+      underWay.delete(attemptId)
       waiting.forget(request)
-      await store.free(request.name, request.attemptId, request)
+      await store.free(name, attemptId, request)
     },
 
     renew: (renewals) => store.renew(renewals),
@@ -125,7 +141,11 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
       return store.free(name, attemptId)
     },
 
-    adopt: (from, request) => store.adopt(from, request),
+    async adopt(from, request) {
+      const adopted = await tracked(request.attemptId, store.adopt(from, request))
+      underWay.delete(request.attemptId)
+      return adopted
+    },
 
     inspect,
 

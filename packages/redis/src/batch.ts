@@ -8,7 +8,7 @@ export interface Batch {
 }
 
 /** So many commands leave at once, so that the server begins while this side goes on. */
-const MAX_COMMANDS = 32
+const MAX_COMMANDS = 16
 
 /**
  * Commands of one turn of the event loop leave together. Only for a client that nobody else writes

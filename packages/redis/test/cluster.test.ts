@@ -2,7 +2,7 @@ import { Command } from 'ioredis'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
-import { commandCounts, connect, uniqueName, until } from './support/bed.ts'
+import { bare, commandCounts, connect, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-cluster')
 afterAll(() => service.close())
@@ -101,6 +101,15 @@ test('trap 10: all that a lock needs is in its slot, whatever its name, and hand
     expect(next.fence).toBeGreaterThan(lease.fence)
     await next.release()
   }
+})
+
+test('trap 5: a withdrawal does not overtake its attempt on the way to another node', async () => {
+  const { adapter, request } = bare(options)
+  const wanted = request(nameOnFirst())
+  const attempt = adapter.attempt(wanted)
+  await adapter.withdraw(wanted)
+  expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
+  expect(await redisCommand(one, 'EXISTS', wanted.name)).toBe(0)
 })
 
 test('a contended cycle is about two commands on a Cluster too', async () => {
