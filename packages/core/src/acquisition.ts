@@ -52,6 +52,7 @@ export class Acquisition implements Alarm {
   #resumeAt = Infinity
   #resume: (() => void) | undefined
   #waiting: AbortController | undefined
+  #onAbort: (() => void) | undefined
 
   constructor(
     client: Client,
@@ -88,7 +89,10 @@ export class Acquisition implements Alarm {
 
   start(): void {
     const { signal } = this.#settings
-    if (signal !== undefined) this.#client.aborts.add(signal, this.#onAbort)
+    if (signal !== undefined) {
+      this.#onAbort = () => this.abandon(signal.reason)
+      this.#client.aborts.add(signal, this.#onAbort)
+    }
     // A try may stand in line behind a silent store; the store owes its answer from now on.
     if (this.once) this.#silentSince = this.#calledAt
     this.#arm()
@@ -179,8 +183,6 @@ export class Acquisition implements Alarm {
   get #spent(): boolean {
     return this.once || this.#attempts >= this.#settings.attempts
   }
-
-  readonly #onAbort = (): void => this.abandon(this.#settings.signal?.reason)
 
   async #afterBusy(busy: Busy): Promise<void> {
     this.#heard()
@@ -292,7 +294,7 @@ export class Acquisition implements Alarm {
     this.#pending = false
     this.#client.alarms.cancel(this)
     const { signal } = this.#settings
-    if (signal !== undefined) this.#client.aborts.remove(signal, this.#onAbort)
+    if (signal !== undefined && this.#onAbort !== undefined) this.#client.aborts.remove(signal, this.#onAbort)
     return true
   }
 

@@ -9,10 +9,13 @@ import type { Hold } from './hold.ts'
 import type { Settings } from './options.ts'
 import { Renewer } from './renewer.ts'
 import { Slot } from './slot.ts'
-import type { AcquireRequest, Adapter, AdapterFactory } from './spi.ts'
+import type { AcquireRequest, Adapter, AdapterFactory, HolderMetadata } from './spi.ts'
 import { callStore } from './store-call.ts'
 
 const host = hostname()
+
+/** What most requests say about their holder. */
+const plainMetadata: HolderMetadata = { host, pid: process.pid }
 
 /** What the parts of one client share. Private to core; programs see `Locks`. */
 export class Client {
@@ -53,7 +56,7 @@ export class Client {
       ttlMs: settings.ttlMs,
       lockDelayMs: settings.lockDelayMs,
       willWait: settings.waitMs > 0,
-      metadata: label === undefined ? { host, pid: process.pid } : { host, pid: process.pid, label },
+      metadata: label === undefined ? plainMetadata : { ...plainMetadata, label },
     }
   }
 

@@ -158,25 +158,16 @@ export class Hold implements Alarm {
   }
 
   /** Frees the name at the store. From this call on, nobody may believe in the hold. */
-  async release(): Promise<void> {
+  release(): Promise<void> {
     this.#finish('released')
     const freed = this.#free({ again: false })
-    void this.#client.inBackground(freed)
-    this.#slot.vacate(this, freed)
-    let failure: unknown
-    try {
-      await freed
-    } catch (error) {
-      failure = error
-      throw error
-    } finally {
-      this.#emitRelease(failure)
-    }
+    this.#slot.vacate(this, this.#client.inBackground(freed))
+    return freed
   }
 
   /** Tries once more what an earlier release did not get confirmed. */
-  async releaseAgain(): Promise<void> {
-    await this.#free({ again: true })
+  releaseAgain(): Promise<void> {
+    return this.#free({ again: true })
   }
 
   /** The lease goes on in another process: forget it here, leave it at the store. */
@@ -199,13 +190,20 @@ export class Hold implements Alarm {
     const { adapter } = this.#client
     const { name } = this.grant
     const call = (): Promise<'released' | 'not-held'> => adapter.release(this.grant)
-    const { answer, tries } = await callStore(this.#client, name, call, { retry: true })
-    // After a failed try, "not held" is what an executed release with a lost reply looks like.
-    if (answer === 'not-held' && tries === 1 && !again) {
+    let failure: unknown
+    try {
+      const { answer, tries } = await callStore(this.#client, name, call, { retry: true })
+      // After a failed try, "not held" is what an executed release with a lost reply looks like.
+      if (answer === 'released' || tries > 1 || again) return
       this.#ended = this.#lossError('the store no longer knew this holder at its release')
       this.#state = 'lost'
       this.#abortSignal()
       throw this.#ended
+    } catch (error) {
+      failure = error
+      throw error
+    } finally {
+      if (!again) this.#emitRelease(failure)
     }
   }
 

@@ -150,7 +150,20 @@ export class LeaseHandle implements Lease {
   }
 
   release(): Promise<void> {
-    return (this.#releasing ??= this.#release().finally(() => (this.#releasing = undefined)))
+    if (this.#releasing !== undefined) return this.#releasing
+    const hold = this.#hold
+    if (!this.#over && !this.#unconfirmed) {
+      if (hold.check() === 'lost' || hold.ended !== undefined) this.#over = true
+      else {
+        hold.leases -= 1
+        this.#left = true
+        if (hold.leases === 0) return (this.#releasing = this.#free())
+        this.#over = true
+        return Promise.resolve()
+      }
+    }
+    if (this.#over) return Promise.reject(hold.ended ?? this.#notOwned())
+    return (this.#releasing = this.#free())
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -172,29 +185,17 @@ export class LeaseHandle implements Lease {
     return writeHandover({ ...this.#hold.request, fence: this.fence, ttlMs: this.#hold.ttlMs })
   }
 
-  async #release(): Promise<void> {
-    const hold = this.#hold
-    if (this.#over) throw hold.ended ?? this.#notOwned()
-    if (this.#unconfirmed) await hold.releaseAgain()
-    else {
-      if (hold.check() === 'lost' || hold.ended !== undefined) {
-        this.#over = true
-        throw hold.ended ?? this.#notOwned()
-      }
-      hold.leases -= 1
-      this.#left = true
-      if (hold.leases === 0) await this.#free()
-    }
-    this.#over = true
-  }
-
+  /** The store is asked before this comes to its end, so `#releasing` is set by then. */
   async #free(): Promise<void> {
     try {
-      await this.#hold.release()
+      await (this.#unconfirmed ? this.#hold.releaseAgain() : this.#hold.release())
+      this.#over = true
     } catch (error) {
       if (isLockError(error, 'LOCK_LOST')) this.#over = true
       else this.#unconfirmed = true
       throw error
+    } finally {
+      this.#releasing = undefined
     }
   }
 

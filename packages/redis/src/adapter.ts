@@ -1,6 +1,7 @@
 import { LockError } from '@locks/core'
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState } from '@locks/core'
 import { Connection } from './connection.ts'
+import { diagnose } from './diagnose.ts'
 import type { RedisSettings } from './options.ts'
 import { checkServer } from './server-check.ts'
 import type { Refusal } from './store.ts'
@@ -15,8 +16,8 @@ export const capabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
-  list: false,
-  break: false,
+  list: true,
+  break: true,
   modes: ['exclusive'],
   minTtlMs: 50,
   maxNameBytes: 1024,
@@ -36,9 +37,13 @@ const POLL_STEPS = 40
 
 export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapter<RedisCapabilities> {
   const connection = new Connection(settings)
-  const store = new Store(connection, settings.claimTtlMs)
+  // A replica that is down would keep renewals waiting behind WAIT.
+  const replicated = settings.waitForReplicas > 0 ? new Connection(settings, { own: true }) : connection
+  const store = new Store(connection, settings.claimTtlMs, replicated)
   const waiting = new Waiting(connection, store, host)
   const { waitForReplicas, waitForReplicasMs } = settings
+  /** Answers still to come, by attempt id. One that failed stays until it is withdrawn or tried again. */
+  const underWay = new Map<string, Promise<unknown>>()
   let checked = false
   let checking: Promise<void> | undefined
 
@@ -51,10 +56,6 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     } finally {
       checking = undefined
     }
-  }
-
-  function ask(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
-    return waitForReplicas === 0 ? store.attempt(request, enqueue) : askReplicas(request, enqueue)
   }
 
   async function askReplicas(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
@@ -70,44 +71,52 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     )
   }
 
-  function attempt(request: AcquireRequest, mayListen = true): Promise<Grant | Busy> {
+  function attempt(request: AcquireRequest): Promise<Grant | Busy> {
     const enqueue = request.willWait && waiting.expect(request)
     const sentAt = host.clock.now()
-    return ask(request, enqueue).then((answer) =>
+    const read = (answer: bigint | Refusal): Grant | Busy =>
       typeof answer === 'bigint'
         ? granted(request, enqueue, answer)
-        : refused(request, sentAt, answer, mayListen && request.willWait && !enqueue),
-    )
+        : refused(request, enqueue, sentAt, answer)
+    return waitForReplicas > 0
+      ? askReplicas(request, enqueue).then(read)
+      : store.attempt(request, enqueue, read)
+  }
+
+  function tracked<T>(attemptId: string, answer: Promise<T>): Promise<T> {
+    underWay.set(attemptId, answer)
+    return answer
   }
 
   function granted(request: AcquireRequest, enqueued: boolean, fence: bigint): Grant {
+    underWay.delete(request.attemptId)
     if (enqueued) waiting.granted(request)
     const { name, attemptId, ttlMs } = request
     return { name, attemptId, fence, ttlMs }
   }
 
-  async function refused(
-    request: AcquireRequest,
-    sentAt: number,
-    refusal: Refusal,
-    mayListen: boolean,
-  ): Promise<Grant | Busy> {
+  function refused(request: AcquireRequest, enqueued: boolean, sentAt: number, refusal: Refusal): Busy {
+    const { holder, leftMs, place } = refusal
+    underWay.delete(request.attemptId)
     waiting.exchanged(request, sentAt, refusal)
-    // Only who is known to listen may queue: a grant that nobody hears is for the dead.
-    if (mayListen && (await waiting.listen(request))) return attempt(request, false)
-    return busy(refusal)
-  }
-
-  function busy({ holder, leftMs, place }: Refusal): Busy {
+    if (enqueued && place < 0) waiting.unheard(request)
     const soon = leftMs + 1 + Math.min(Math.max(place, 0), POLL_STEPS) * POLL_STEP_MS
     const retryInMs = Math.min(soon, place < 0 ? DEAF_POLL_MS : MAX_POLL_MS)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 
+  async function inspect(name: string): Promise<LockState> {
+    const { holder, leftMs, waiters } = await store.look(name)
+    if (holder === undefined) return { name, held: false, waiters }
+    return { name, held: true, holder, remainingMs: leftMs, waiters }
+  }
+
   return {
     capabilities,
 
-    attempt: (request) => (checked ? attempt(request) : check().then(() => attempt(request))),
+    attempt(request) {
+      return tracked(request.attemptId, checked ? attempt(request) : check().then(() => attempt(request)))
+    },
 
     async wait(request, maxMs, signal) {
       const pushed = await waiting.wait(request, maxMs, signal)
@@ -116,8 +125,13 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     },
 
     async withdraw(request) {
+      const { name, attemptId } = request
+      // It must not overtake the attempt, which may be held up by a first look at the server, a script to be
+      // loaded, or a slot that moved: what is granted then would stay.
+      await underWay.get(attemptId)?.catch(() => undefined)
+      underWay.delete(attemptId)
       waiting.forget(request)
-      await store.free(request.name, request.attemptId, request)
+      await store.free(name, attemptId, request)
     },
 
     renew: (renewals) => store.renew(renewals),
@@ -127,17 +141,32 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
       return store.free(name, attemptId)
     },
 
-    adopt: (from, request) => store.adopt(from, request),
-
-    async inspect(name) {
-      const { holder, leftMs, waiters } = await store.look(name)
-      if (holder === undefined) return { name, held: false, waiters }
-      return { name, held: true, holder, remainingMs: leftMs, waiters }
+    async adopt(from, request) {
+      const adopted = await tracked(request.attemptId, store.adopt(from, request))
+      underWay.delete(request.attemptId)
+      return adopted
     },
+
+    inspect,
+
+    async list(limit) {
+      const held: LockState[] = []
+      await store.names(async (names) => {
+        const states = await Promise.all(names.map(inspect))
+        held.push(...states.filter((state) => state.held))
+        return held.length < limit
+      })
+      return held.slice(0, limit)
+    },
+
+    break: (name, holder) => store.end(name, holder),
+
+    diagnose: () => diagnose(connection, waitForReplicas),
 
     async close() {
       waiting.close()
       connection.close()
+      replicated.close()
     },
   }
 }

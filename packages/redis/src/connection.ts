@@ -1,7 +1,12 @@
+import type { LockError } from '@locks/core'
 import { Cluster, Command, Redis } from 'ioredis'
+import { batchOf } from './batch.ts'
+import type { Batch } from './batch.ts'
 import { codeOf, redactor, unavailable } from './errors.ts'
 import type { Redact } from './errors.ts'
 import type { RedisSettings } from './options.ts'
+import { asTexts, ScriptCall } from './script-call.ts'
+import type { Argument, Keys } from './script-call.ts'
 import type { Script } from './scripts.ts'
 
 /** For connections of our own: found broken within seconds, and tried again soon. */
@@ -15,13 +20,17 @@ export const ownOptions = {
   reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
 } as const
 
-/** How often silent connections are looked for. */
+/** How often silent connections are looked for. A server may take as long to answer. */
 const SILENCE_MS = 3_000
 
 /** How a client and a Cluster tell of a lost connection. */
 const BREAKS = ['close', '-node'] as const
 
-type Argument = string | number
+/** One of the servers that may be written to. */
+export interface Primary {
+  readonly at: string
+  readonly ask: (name: string, ...args: Argument[]) => Promise<unknown>
+}
 
 /** The commands of one client: how scripts get to the server that keeps a lock, and back. */
 export class Connection {
@@ -29,8 +38,9 @@ export class Connection {
   readonly prefix: string
   readonly redact: Redact
   readonly #owned: boolean
-  /** Writes of one turn of the event loop leave together. */
-  #corked = false
+  readonly #silenceMs: number
+  /** Of the one connection of an own client; a Cluster has many, and the user's may be written to by others. */
+  readonly #batch: Batch | undefined
   #lastError: unknown
   #breaks = 0
   #watchdog: NodeJS.Timeout | undefined
@@ -38,10 +48,13 @@ export class Connection {
   readonly #awaited = new WeakMap<Redis, unknown>()
   readonly #onBreak = (): void => void (this.#breaks += 1)
 
-  constructor(settings: RedisSettings) {
+  /** The user's client where there is one, or an own one; with `own`, always an own one. */
+  constructor(settings: RedisSettings, { own = false }: { readonly own?: boolean } = {}) {
     const { client } = settings
-    this.#owned = client === undefined || settings.waitForReplicas > 0
-    this.client = client === undefined ? open(settings) : this.#owned ? copyOf(client) : client
+    this.#owned = client === undefined || own
+    this.#silenceMs = SILENCE_MS + (own ? settings.waitForReplicasMs : 0)
+    this.client = client === undefined ? open(settings) : own ? copyOf(client) : client
+    this.#batch = this.#owned && !isCluster(this.client) ? batchOf(this.client) : undefined
     const { options } = this.client
     this.prefix = `${options.keyPrefix ?? ''}${settings.prefix}`
     const node = 'redisOptions' in options ? (options.redisOptions ?? {}) : options
@@ -58,12 +71,17 @@ export class Connection {
   }
 
   get cluster(): boolean {
-    return this.client instanceof Cluster || this.client.isCluster
+    return this.client.isCluster
   }
 
   /** Calls a script by its hash, or by its text where the server does not know it (any more). */
-  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
-    return this.#runOn(this.client, script, keys, args)
+  run<T>(
+    script: Script,
+    keys: Keys,
+    args: readonly Argument[],
+    read: (reply: unknown) => T | Promise<T>,
+  ): Promise<T> {
+    return this.#runOn(this.client, script, keys, args, read)
   }
 
   /**
@@ -72,47 +90,54 @@ export class Connection {
    */
   async runAndWait(
     script: Script,
-    keys: readonly string[],
+    keys: Keys,
     args: readonly Argument[],
     replicas: number,
     timeoutMs: number,
   ): Promise<{ readonly reply: unknown; readonly replicas: number | undefined }> {
-    const node = this.nodeOf(keys[0] ?? '') ?? this.client
+    const node = await this.#nodeFor(keys.names[0] ?? '')
     let broken = false
     const onClose = (): void => void (broken = true)
     node.on('close', onClose)
     try {
-      const replied = this.#runOn(node, script, keys, args)
-      // A NOSCRIPT would let WAIT overtake the script.
-      const reply = await replied
-      const count = await this.#send(node, 'wait', [replicas, timeoutMs])
-      return { reply, replicas: broken || typeof count !== 'number' ? undefined : count }
-    } catch (error) {
-      throw unavailable(error, this.redact, this.#lastError)
+      // One after the other: a NOSCRIPT would let WAIT overtake the script.
+      const reply = await this.#runOn(node, script, keys, args, (value) => value)
+      const count = Number(await this.#ask(node, 'wait', [replicas, timeoutMs]))
+      return { reply, replicas: broken ? undefined : count }
     } finally {
       node.off('close', onClose)
     }
   }
 
-  /** `INFO` of every primary in reach. */
-  async info(): Promise<readonly string[]> {
+  /**
+   * The connection that a key's commands go through. A Cluster finds out where that is by asking, and only
+   * so learns that a slot has moved: WAIT has no key, and would go anywhere.
+   */
+  async #nodeFor(key: string): Promise<Redis> {
     const { client } = this
-    try {
-      // A Cluster knows its nodes once it has answered something.
-      const first = String(await this.#send(client, 'info', []))
-      if (!(client instanceof Cluster)) return [first]
-      return await Promise.all(
-        client.nodes('master').map(async (node) => String(await this.#send(node, 'info', []))),
-      )
-    } catch (error) {
-      throw unavailable(error, this.redact, this.#lastError)
-    }
+    if (!isCluster(client)) return client
+    await this.#ask(client, 'exists', [key])
+    const node = this.nodeOf(key)
+    if (node === undefined) throw unavailable(new Error('no connection to that slot'), this.redact)
+    return node
+  }
+
+  /** Every primary in reach: where it is, and how to ask that one. */
+  async primaries(): Promise<readonly Primary[]> {
+    const { client } = this
+    // A Cluster knows its nodes once it has answered something.
+    if (isCluster(client)) await this.#ask(client, 'ping', [])
+    const nodes = isCluster(client) ? client.nodes('master') : [client]
+    return nodes.map((node) => ({
+      at: `${node.options.host}:${node.options.port}`,
+      ask: (name, ...args) => this.#ask(node, name, args),
+    }))
   }
 
   /** On a Cluster, the connection to the primary that has the key at present. */
   nodeOf(key: string): Redis | undefined {
     const { client } = this
-    if (!(client instanceof Cluster)) return undefined
+    if (!isCluster(client)) return undefined
     const owner = client.slots[slotOf(key)]?.[0]
     return client.nodes('master').find(({ options }) => `${options.host}:${options.port}` === owner)
   }
@@ -123,30 +148,44 @@ export class Connection {
     if (this.#owned) this.client.disconnect()
   }
 
-  // No async functions on the way of every command: each would be another promise or two.
-  #runOn(
+  // One promise behind that of each command, and no async function: at thousands of commands a second they count.
+  #runOn<T>(
     client: Redis | Cluster,
-    { sha, text }: Script,
-    keys: readonly string[],
+    script: Script,
+    keys: Keys,
     args: readonly Argument[],
-  ): Promise<unknown> {
-    return this.#send(client, 'evalsha', [sha, keys.length, ...keys, ...args]).then(
-      undefined,
-      (error: unknown) => {
-        if (codeOf(error) !== 'NOSCRIPT') throw unavailable(error, this.redact, this.#lastError)
-        return this.#send(client, 'eval', [text, keys.length, ...keys, ...args]).catch((again: unknown) => {
-          throw unavailable(again, this.redact, this.#lastError)
-        })
-      },
-    )
+    read: (reply: unknown) => T | Promise<T>,
+  ): Promise<T> {
+    const { names } = keys
+    const called =
+      this.#batch === undefined || isCluster(client)
+        ? this.#send(client, 'evalsha', [script.sha, names.length, ...names, ...args])
+        : this.#sendCall(client, new ScriptCall(script, keys, args))
+    return called.then(read, (error: unknown) => {
+      if (codeOf(error) !== 'NOSCRIPT') throw this.#failed(error)
+      return this.#ask(client, 'eval', [script.text, names.length, ...names, ...args]).then(read)
+    })
+  }
+
+  #ask(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
+    return this.#send(client, name, args).catch((error: unknown) => {
+      throw this.#failed(error)
+    })
+  }
+
+  #failed(error: unknown): LockError {
+    return unavailable(error, this.redact, this.#lastError)
   }
 
   /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */
   #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
-    const command = new Command(name, args, { replyEncoding: 'utf8' })
+    return this.#sendCall(client, new Command(name, args, asTexts))
+  }
+
+  #sendCall(client: Redis | Cluster, command: Command): Promise<unknown> {
     if (this.#owned && this.#watchdog === undefined) this.#watch()
-    this.#cork(client)
-    client.sendCommand(command)
+    if (this.#batch === undefined || isCluster(client)) client.sendCommand(command)
+    else client.sendCommand(command, this.#batch)
     return command.promise
   }
 
@@ -155,34 +194,44 @@ export class Connection {
    * half-open one would stay for a quarter of an hour. No command pays for it.
    */
   #watch(): void {
-    this.#watchdog = setInterval(() => {
-      const { client } = this
-      for (const one of client instanceof Cluster ? client.nodes('all') : [client]) {
-        const first = one.status === 'ready' ? one.commandQueue.peekFront() : undefined
-        if (first !== undefined && this.#awaited.get(one) === first) one.disconnect(true)
+    const look = (): void => {
+      for (const one of isCluster(this.client) ? this.client.nodes('all') : [this.client]) {
+        const first = frontOf(one)
+        // The answer may be here, unread, when this process was paused: let it be read first.
+        if (first !== undefined && this.#awaited.get(one) === first)
+          setImmediate(() => {
+            if (frontOf(one) === first) one.disconnect(true)
+          })
         this.#awaited.set(one, first)
       }
-    }, SILENCE_MS).unref()
-  }
-
-  #cork(client: Redis | Cluster): void {
-    // The first of them goes at once: who sends one command after the other loses nothing.
-    if (this.#corked || !this.#owned || !(client instanceof Redis) || client.commandQueue.length === 0) return
-    const { stream } = client
-    if (stream === undefined || client.status !== 'ready') return
-    this.#corked = true
-    stream.cork()
-    process.nextTick(() => {
-      this.#corked = false
-      stream.uncork()
-    })
+    }
+    this.#watchdog = setInterval(look, this.#silenceMs).unref()
   }
 }
 
-/** Lets the process end although the connection is open: core keeps it alive while somebody waits. */
+/** Lets the process end although the connection is open, or not to be had: core keeps it alive while somebody waits. */
 export function loosen(client: Redis | Cluster): void {
-  if (client instanceof Cluster) client.on('+node', loosen)
+  if (isCluster(client)) client.on('+node', loosen)
   else client.on('connect', () => void client.stream.unref())
+  client.on('reconnecting', () => {
+    // ioredis has no word for it.
+    const timer: unknown = Reflect.get(client, 'reconnectTimeout')
+    if (isTimer(timer)) timer.unref()
+  })
+}
+
+function isTimer(value: unknown): value is NodeJS.Timeout {
+  return typeof value === 'object' && value !== null && 'unref' in value
+}
+
+/** By its own word: a program may have several copies of ioredis. */
+export function isCluster(client: Redis | Cluster): client is Cluster {
+  return client.isCluster
+}
+
+/** What a connection has been owed for longest. */
+function frontOf(client: Redis): unknown {
+  return client.status === 'ready' ? client.commandQueue.peekFront() : undefined
 }
 
 export function slotOf(key: string): number {
@@ -200,5 +249,5 @@ function open({ connection, cluster }: RedisSettings): Redis | Cluster {
 }
 
 function copyOf(client: Redis | Cluster): Redis | Cluster {
-  return client instanceof Cluster ? client.duplicate() : client.duplicate({ lazyConnect: true })
+  return isCluster(client) ? client.duplicate() : client.duplicate({ lazyConnect: true })
 }

@@ -39,6 +39,12 @@ export function unavailable(error: unknown, redact: Redact, lastConnectionError?
   return new LockError('LOCK_UNAVAILABLE', `Redis failed (${cause.code}): ${message}`, { cause })
 }
 
+/** Whether Redis itself answered with one of these codes. */
+export function repliedWith(error: unknown, ...codes: readonly string[]): boolean {
+  const cause = error instanceof Error ? error.cause : undefined
+  return cause instanceof RedisFailure && codes.includes(cause.code)
+}
+
 export function invalid(message: string): LockError {
   return new LockError('LOCK_INVALID_ARGUMENT', `@locks/redis: ${message}`)
 }

@@ -1,6 +1,6 @@
 import { LockError } from '@locks/core'
-import { Cluster, Command } from 'ioredis'
-import type { Redis } from 'ioredis'
+import { Command } from 'ioredis'
+import type { Cluster, Redis } from 'ioredis'
 import { codeOf, invalid, redactor, unavailable } from './errors.ts'
 import { guarded } from './scripts.ts'
 
@@ -9,14 +9,10 @@ export interface RedisGuard {
   /** Shuts out every lower fence. `LOCK_LOST` if a higher one was seen. */
   register(fence: bigint): Promise<void>
   /**
-   * Runs one command, in the same atomic step that compares the fence. `keys` are those among its
-   * arguments that are keys: its first argument, unless told. On a Cluster they share a slot with the guard.
+   * Runs one command, in the same atomic step that compares the fence. The client's key prefix goes in front
+   * of its keys, as in every command. On a Cluster they share a slot with the guard.
    */
-  call(
-    fence: bigint,
-    command: readonly [name: string, ...args: string[]],
-    keys?: readonly string[],
-  ): Promise<unknown>
+  call(fence: bigint, command: readonly [name: string, ...args: string[]]): Promise<unknown>
 }
 
 /**
@@ -25,7 +21,7 @@ export interface RedisGuard {
  */
 export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
   const prefix = client.options.keyPrefix ?? ''
-  const redact = redactor(client instanceof Cluster ? [] : [client.options.password])
+  const redact = redactor('password' in client.options ? [client.options.password] : [])
 
   async function send(name: string, args: (string | number)[]): Promise<unknown> {
     const command = new Command(name, args, { replyEncoding: 'utf8' })
@@ -54,8 +50,9 @@ export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
     async register(fence) {
       await run(fence, [], [])
     },
-    call(fence, command, keys = command.slice(1, 2)) {
-      return run(fence, command, keys)
+    call(fence, [name, ...args]) {
+      const command = new Command(name, args, prefix === '' ? {} : { keyPrefix: prefix })
+      return run(fence, [name, ...command.args.map(String)], command.getKeys().map(String))
     },
   }
 }

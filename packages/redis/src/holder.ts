@@ -1,17 +1,17 @@
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
 import { isRecord } from './options.ts'
-import { ABOUT_FIELD, FENCE_FIELD, QUEUE_FIELD } from './scripts.ts'
+import { HOLD_FIELD, QUEUE_FIELD } from './scripts.ts'
 
 /** What a request says about its holder, as it is kept beside the lock. */
 export function aboutOf({ attemptId, owner, metadata }: AcquireRequest): string {
   const { host, pid, label } = metadata
   if (owner !== attemptId || label !== undefined || pid !== process.pid)
     return JSON.stringify(owner === attemptId ? metadata : { owner, ...metadata })
-  if (host !== usual.host) usual = { host, text: JSON.stringify({ host, pid }) }
+  if (host !== usual.host) usual = { host, text: `${pid}@${host}` }
   return usual.text
 }
 
-/** Nearly every request of a process says this. */
+/** Nearly every request of a process says this: short, and written once. */
 let usual = { host: '', text: '' }
 
 /** The holder by the fields of its lock: ours says more than Redisson's, whose field is all there is. */
@@ -20,22 +20,25 @@ export function holderOf(fields: readonly unknown[]): {
   readonly holder: Holder | undefined
   readonly foreign: boolean
 } {
-  let [attempt, fence, about]: (string | undefined)[] = []
+  let [attempt, hold]: (string | undefined)[] = []
   for (let n = 0; n < fields.length; n += 2) {
     const value = String(fields[n + 1])
-    if (fields[n] === FENCE_FIELD) fence = value
-    else if (fields[n] === ABOUT_FIELD) about = value
+    if (fields[n] === HOLD_FIELD) hold = value
     else if (fields[n] !== QUEUE_FIELD) attempt = String(fields[n])
   }
   if (attempt === undefined) return { holder: undefined, foreign: false }
-  if (fence === undefined) return { attempt, holder: { owner: attempt }, foreign: true }
-  const [minted = '0', since] = fence.split(';')
-  const { owner, metadata } = readAbout(about ?? '')
-  const holder = { owner: owner ?? attempt, fence: BigInt(minted), since: Math.floor(Number(since) / 1_000) }
+  const parts = /^(\d+);(\d*);(.*)$/s.exec(hold ?? '')
+  if (parts === null) return { attempt, holder: { owner: attempt }, foreign: true }
+  const [, fence = '0', since = '', about = ''] = parts
+  const { owner, metadata } = readAbout(about)
+  const sinceMs = Math.floor(Number(since === '' ? fence : since) / 1_000)
+  const holder = { owner: owner ?? attempt, fence: BigInt(fence), since: sinceMs }
   return { attempt, holder: metadata === undefined ? holder : { ...holder, metadata }, foreign: false }
 }
 
 function readAbout(json: string): { owner?: string; metadata?: HolderMetadata } {
+  const short = /^(\d+)@(.*)$/s.exec(json)
+  if (short !== null) return { metadata: { host: short[2] ?? '', pid: Number(short[1]) } }
   let about: unknown
   try {
     about = JSON.parse(json)

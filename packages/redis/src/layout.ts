@@ -1,13 +1,23 @@
+import { keysOf } from './script-call.ts'
+import type { Keys } from './script-call.ts'
+
 /** Names of what Redis keeps for one lock: Redisson's, and a queue and channels of ours beside them. */
 export interface Layout {
   readonly lock: string
   readonly token: string
   readonly queue: string
+  /** The three of them. */
+  readonly keys: Keys
   /** Where Redisson tells its waiters of a release. */
   readonly redisson: string
   /** Where grants are told, with the client's id behind it. */
   readonly grants: string
 }
+
+const TOKEN = 'redisson_lock_token'
+
+/** Matches the tokens of all locks, and what else may be called so. */
+export const TOKENS: string = `${TOKEN}:*`
 
 /** On a Cluster, what does not share a slot in Redisson's layout gets names of its own under this. */
 const ENCODED = 'locks:{'
@@ -23,12 +33,31 @@ export function layoutOf(name: string, cluster: boolean): Layout {
 
 /** The names that go with the key of a lock. */
 export function layoutBeside(lock: string, cluster: boolean): Layout {
+  const token = beside(TOKEN, lock)
+  const queue = beside('locks_queue', lock)
   return {
     lock,
-    token: beside('redisson_lock_token', lock),
-    queue: beside('locks_queue', lock),
+    token,
+    queue,
+    keys: keysOf([lock, token, queue]),
     redisson: beside('redisson_lock__channel', lock),
     grants: cluster ? `${beside('locks_grants', lock)}:` : 'locks_grants:',
+  }
+}
+
+/** The names that a token may be of: Redisson's layout does not tell `{a}` from `a`. */
+export function namesOf(token: string, cluster: boolean): string[] {
+  const lock = token.slice(TOKEN.length + 1)
+  const encoded = lock.startsWith(ENCODED) ? decoded(lock.slice(ENCODED.length, -1)) : undefined
+  const names = [lock, lock.slice(1, -1), encoded].filter((name) => name !== undefined)
+  return names.filter((name) => name !== '' && layoutOf(name, cluster).token === token)
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
   }
 }
 

@@ -1,12 +1,11 @@
-import { Cluster } from 'ioredis'
 import type { Redis } from 'ioredis'
 import type { Connection } from './connection.ts'
-import { loosen, ownOptions } from './connection.ts'
+import { isCluster, loosen, ownOptions } from './connection.ts'
 
 export interface Heard {
   message(channel: string, text: string): void
-  /** Messages may have been missed. */
-  gap(): void
+  /** Messages on these channels may have been missed. */
+  gap(channels: ReadonlySet<string>): void
 }
 
 interface Channel {
@@ -60,6 +59,14 @@ export class Listener {
     return entry.opened
   }
 
+  /** The server says that nobody listens to `channel`: its connection leads elsewhere by now. */
+  distrust(channel: string): void {
+    const found = this.#channels.get(channel)
+    if (found?.live !== true) return
+    this.#channels.delete(channel)
+    found.ear.reconnect()
+  }
+
   /** Stops listening; a channel that is wanted again and again should better stay. */
   ignore(channel: string): void {
     const found = this.#channels.get(channel)
@@ -85,7 +92,7 @@ export class Listener {
   /** Sharded channels are heard on the server of their slot only. */
   #earFor(channel: string): string {
     const { client } = this.#connection
-    if (!(client instanceof Cluster)) return ''
+    if (!isCluster(client)) return ''
     const node = this.#connection.nodeOf(channel)
     return node === undefined ? '' : `${node.options.host}:${node.options.port}`
   }
@@ -95,33 +102,52 @@ export class Listener {
     const found = this.#ears.get(key)
     if (found !== undefined) return found
     const { client } = this.#connection
-    const like = client instanceof Cluster ? this.#connection.nodeOf(channel) : client
+    const like = isCluster(client) ? this.#connection.nodeOf(channel) : client
     if (like === undefined) return undefined
-    const ear: Ear = new Ear(like, client instanceof Cluster, {
+    const ear: Ear = new Ear(like, isCluster(client), {
       message: (name, text) => this.#heard.message(name, text),
       lost: () => this.#lost(key, ear),
+      moved: () => this.#moved(ear),
     })
     this.#ears.set(key, ear)
     return ear
   }
 
-  /** The subscriptions wait for the next connection, there or wherever their slot has moved. */
+  /**
+   * The subscriptions wait for the next connection, there or wherever their slot has moved. If that
+   * fails, whoever waits must look all the same, and finds out by that where to listen.
+   */
   #lost(key: string, ear: Ear): void {
-    const lost = [...this.#channels].filter(([, entry]) => entry.ear === ear).map(([channel]) => channel)
+    const lost = this.#channelsOn(ear).filter((channel) => {
+      // Asked for and not answered: that is sent again by itself, unless it has to go elsewhere.
+      return this.#channels.get(channel)?.live === true || this.#earFor(channel) !== key
+    })
     for (const channel of lost) this.#channels.delete(channel)
-    for (const channel of lost)
-      void this.listen(channel).then((live) => {
-        if (live) this.#heard.gap()
-      })
-    if (key === '' || this.#closed || [...this.#channels.values()].some((entry) => entry.ear === ear)) return
+    if (this.#closed) return
+    if (lost.length > 0)
+      void Promise.all(lost.map((channel) => this.listen(channel))).then(() => this.#heard.gap(new Set(lost)))
+    if (key === '' || this.#channelsOn(ear).length > 0) return
     this.#ears.delete(key)
     ear.close()
+  }
+
+  /** A slot has left that server, and it does not say which. Whoever waits finds out where to listen by looking. */
+  #moved(ear: Ear): void {
+    const doubtful = this.#channelsOn(ear).filter((channel) => this.#channels.get(channel)?.live === true)
+    for (const channel of doubtful) this.#channels.delete(channel)
+    this.#heard.gap(new Set(doubtful))
+  }
+
+  #channelsOn(ear: Ear): string[] {
+    return [...this.#channels].filter(([, entry]) => entry.ear === ear).map(([channel]) => channel)
   }
 }
 
 interface EarHeard extends Pick<Heard, 'message'> {
   /** The connection ended, and its subscriptions with it. */
   lost(): void
+  /** Some subscription ended, because its slot went to another server. */
+  moved(): void
 }
 
 /** One connection in subscriber mode. */
@@ -152,6 +178,7 @@ class Ear {
     // What an error means is decided at 'close', which follows it.
     this.#client.on('error', () => undefined)
     this.#client.on('close', () => heard.lost())
+    this.#client.on('moved', () => heard.moved())
   }
 
   /** Whether it worked: a server may refuse, or send on to another. */
@@ -169,6 +196,10 @@ class Ear {
     const gone = this.#sharded ? this.#client.sunsubscribe(channel) : this.#client.unsubscribe(channel)
     // A lost connection has no subscriptions either.
     gone.catch(() => undefined)
+  }
+
+  reconnect(): void {
+    this.#client.disconnect(true)
   }
 
   close(): void {

@@ -26,15 +26,15 @@ export class RedisNode {
     this.#check = () => checkServer(this.#connection, settings)
     this.#listener = new Listener(this.#connection, {
       message: (channel) => this.#watchers.get(channel)?.forEach((wake) => wake()),
-      gap: () => {
-        for (const watchers of this.#watchers.values()) watchers.forEach((wake) => wake())
+      gap: (channels) => {
+        for (const channel of channels) this.#watchers.get(channel)?.forEach((wake) => wake())
       },
     })
   }
 
   async attempt(request: AcquireRequest): Promise<bigint | Refusal> {
     await this.#ready()
-    return this.#store.attempt(request, false)
+    return this.#store.attempt(request, false, (answer) => answer)
   }
 
   free(name: string, attemptId: string): Promise<'released' | 'not-held'> {

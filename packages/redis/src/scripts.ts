@@ -4,20 +4,21 @@ import { createHash } from 'node:crypto'
 export interface Script {
   readonly text: string
   readonly sha: string
+  /** How a call by that hash begins on the wire. */
+  readonly wire: string
 }
 
 function script(text: string): Script {
-  return { text, sha: createHash('sha1').update(text).digest('hex') }
+  const sha = createHash('sha1').update(text).digest('hex')
+  return { text, sha, wire: `$7\r\nevalsha\r\n$${sha.length}\r\n${sha}\r\n` }
 }
 
 /**
- * In the hash of the lock, beside Redisson's field of the holder: `fence;since in µs`. Not together with
- * what is said about the holder: Redis keeps a hash compact while no value is longer than 64 bytes.
+ * In the hash of the lock, beside Redisson's field of the holder: `fence;since;about`. Since when is in µs, and left out
+ * when the fence is that time; about the holder there is as little as will do: Redis keeps a hash compact
+ * while no value is longer than 64 bytes.
  */
-export const FENCE_FIELD = 'fence'
-
-/** JSON about the holder. */
-export const ABOUT_FIELD = 'about'
+export const HOLD_FIELD = 'hold'
 
 /** In the hash of a lock of ours while somebody may be in its queue, so that a release need not look. */
 export const QUEUE_FIELD = 'queue'
@@ -61,38 +62,47 @@ if last and (#last > #now or (#last == #now and last >= now)) then
 end
 `
 
+const hold = `fence .. (fence == now and ';;' or ';' .. now .. ';') .. about`
+
 /**
- * A free lock goes to the first waiter whose client still listens: a message that nobody receives
- * was for a dead one. Stops when it comes to `own`, which is the caller. A fence that no holder has
- * seen is used for the next. Those who come after it are told when the claim ends: should it be left
- * unused, by a paused process, they look then.
+ * A free lock goes to the first waiter whose client still listens here; the others are dead. That is asked
+ * before anything is told: what nobody receives here still reaches whoever listens to a replica, as after a failover,
+ * and must not be taken for a grant. Stops when it comes to `own`, which is the caller. Those who come after
+ * the new holder are told when its claim ends: should it be left unused, by a paused process, they look then.
  */
-const handOver = ({ publish, grants }: Dialect): string => `
+const handOver = ({ publish, countSubscribers, grants }: Dialect): string => `
 local grants = ${grants}
 local function mint()
   ${mint}
   return fence
 end
 local function give(attempt, about, lifeMs, fence)
-  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  redis.call('HSET', lock, attempt, 1, '${HOLD_FIELD}', ${hold})
   if redis.call('EXISTS', queue) == 1 then redis.call('HSET', lock, '${QUEUE_FIELD}', 1) end
   redis.call('PEXPIRE', lock, lifeMs)
 end
+local function channelOf(member)
+  return grants .. string.match(member, '^[^: ]*')
+end
+local function listens(member)
+  return redis.call('PUBSUB', '${countSubscribers}', channelOf(member))[2] > 0
+end
 local function tell(member, what)
-  return redis.call('${publish}', grants .. string.match(member, '^[^: ]*'), string.match(member, '^%S+') .. what)
+  redis.call('${publish}', channelOf(member), string.match(member, '^%S+') .. what)
+end
+local function tellHeirs(what)
+  for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do tell(heir, what) end
 end
 local function handOver(own)
-  local fence
   while true do
     local member = redis.call('ZPOPMIN', queue)[1]
-    if not member or member == own then return nil, fence end
-    local attempt, claimMs, delayMs, about = string.match(member, '^(%S+) (%d+) (%d+) (.*)$')
-    fence = fence or mint()
-    if tell(member, ' ' .. fence .. ' ' .. now .. ' ' .. claimMs .. ' ' .. lock) > 0 then
+    if not member or member == own then return nil end
+    if listens(member) then
+      local attempt, claimMs, delayMs, about = string.match(member, '^(%S+) (%d+) (%d+) (.*)$')
+      local fence = mint()
       give(attempt, about, claimMs + delayMs, fence)
-      for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do
-        tell(heir, ' ' .. claimMs + delayMs)
-      end
+      tell(member, ' ' .. fence .. ' ' .. now .. ' ' .. claimMs .. ' ' .. lock)
+      tellHeirs(' ' .. claimMs + delayMs)
       return member
     end
   end
@@ -105,7 +115,7 @@ local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], AR
 ${clock}
 if redis.call('EXISTS', lock, queue) == 0 then
   ${mint}
-  redis.call('HSET', lock, attempt, 1, '${FENCE_FIELD}', fence .. ';' .. now, '${ABOUT_FIELD}', about)
+  redis.call('HSET', lock, attempt, 1, '${HOLD_FIELD}', ${hold})
   redis.call('PEXPIRE', lock, lifeMs)
   return fence
 end
@@ -114,9 +124,8 @@ local delayMs, claimMs, own = ARGV[4] or '0', ARGV[5], nil
 if claimMs then own = attempt .. ' ' .. claimMs .. ' ' .. delayMs .. ' ' .. about end
 local fields = redis.call('HGETALL', lock)
 if #fields == 0 then
-  local taker, fence = handOver(own)
-  if not taker then
-    fence = fence or mint()
+  if not handOver(own) then
+    local fence = mint()
     give(attempt, about, lifeMs, fence)
     return fence
   end
@@ -126,15 +135,15 @@ local mine, fence, queued
 for i = 1, #fields, 2 do
   if fields[i] == attempt then mine = true end
   if fields[i] == '${QUEUE_FIELD}' then queued = true end
-  if fields[i] == '${FENCE_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
+  if fields[i] == '${HOLD_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
 end
 local leftMs = redis.call('PTTL', lock)
 if mine and leftMs > tonumber(delayMs) then
-  redis.call('PEXPIRE', lock, lifeMs)
+  if leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
   return fence
 end
 local place = -1
-if own then
+if own and listens(own) then
   if not redis.call('ZSCORE', queue, own) then
     local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
     local score = now
@@ -148,29 +157,53 @@ end
 return { leftMs, place, now, unpack(fields) }
 `
 
-/** Redisson's waiters know no queue. Where some listen, about every other release leaves the lock free for them. */
-const free = (dialect: Dialect): string => `
-local lock, token, queue, attempt, member, theirs = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
-if member ~= '' then redis.call('ZREM', queue, member) end
-local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
-if not held[1] then return redis.call('EXISTS', lock) end
+/**
+ * The lock goes on from its holder, whom it is known to be. Redisson's waiters know no queue: where some listen, about
+ * every other time it is left free for them.
+ */
+const letGo = (dialect: Dialect, mayBeQueued: string): string => `
 redis.call('DEL', lock)
-if held[2] and redis.call('EXISTS', queue) == 1 then
+local theirs = 'redisson_lock__channel' .. string.sub(token, ${'redisson_lock_token'.length + 1})
+if ${mayBeQueued} and redis.call('EXISTS', queue) == 1 then
   ${clock}
   ${handOver(dialect)}
   if t[2] % 2 == 0 and redis.call('PUBSUB', '${dialect.countSubscribers}', theirs)[2] > 0 then
     redis.call('${dialect.publish}', theirs, '0')
     local head = redis.call('ZRANGE', queue, 0, 0)[1]
-    while head and tell(head, '') == 0 do
+    while head and not listens(head) do
       redis.call('ZREM', queue, head)
       head = redis.call('ZRANGE', queue, 0, 0)[1]
     end
+    if head then tell(head, '') end
     return 0
   end
   if handOver() then return 0 end
 end
 redis.call('${dialect.publish}', theirs, '0')
 return 0
+`
+
+/** A release of Redisson's wakes only the first in the queue: whoever comes first when one leaves is told to look. */
+const free = (dialect: Dialect): string => `
+local lock, token, queue, attempt, member = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local left = member and redis.call('ZREM', queue, member) == 1
+local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
+if not held[1] then
+  local taken = redis.call('EXISTS', lock)
+  if left and taken == 1 and redis.call('HEXISTS', lock, '${HOLD_FIELD}') == 0 then
+    ${handOver(dialect)}
+    tellHeirs(' 1')
+  end
+  return taken
+end
+${letGo(dialect, 'held[2]')}
+`
+
+const end = (dialect: Dialect): string => `
+local lock, token, queue, fence, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local held = redis.call('HMGET', lock, '${HOLD_FIELD}', owner)
+if fence ~= string.match(held[1] or '', '^%d*') or (fence == '' and not held[2]) then return 1 end
+${letGo(dialect, 'true')}
 `
 
 /** The scripts that hand locks over. */
@@ -182,16 +215,27 @@ export interface Scripts {
    */
   readonly acquire: Script
   /**
-   * KEYS lock, token, queue. ARGV attempt, member to take out of the queue or '', Redisson's channel.
+   * KEYS lock, token, queue. ARGV attempt, and the member to take out of the queue if there is one.
    * Answers 0 when the lock is no longer the attempt's, 1 when somebody else holds it.
    */
   readonly free: Script
+  /**
+   * KEYS lock, token, queue. ARGV fence of the hold to end or '', and else which of Redisson's fields has it.
+   * Answers 0 when it was ended, 1 when it is over.
+   */
+  readonly end: Script
 }
 
 export const scriptsOf = (cluster: boolean): Scripts => (cluster ? onCluster : onServer)
 
-const onServer: Scripts = { acquire: script(acquire(single)), free: script(free(single)) }
-const onCluster: Scripts = { acquire: script(acquire(sharded)), free: script(free(sharded)) }
+const speak = (dialect: Dialect): Scripts => ({
+  acquire: script(acquire(dialect)),
+  free: script(free(dialect)),
+  end: script(end(dialect)),
+})
+
+const onServer: Scripts = speak(single)
+const onCluster: Scripts = speak(sharded)
 
 /**
  * KEYS one lock each. ARGV for each: attempt, life in ms, lock-delay in ms.
@@ -204,25 +248,30 @@ for i, lock in ipairs(KEYS) do
   local held = redis.pcall('HEXISTS', lock, attempt)
   if type(held) == 'table' then
     outcomes[i] = -1
-  elseif held == 1 and (delayMs == '0' or redis.call('PTTL', lock) > tonumber(delayMs)) then
-    redis.call('PEXPIRE', lock, lifeMs)
-    outcomes[i] = 1
   else
-    outcomes[i] = 0
+    local leftMs = held == 1 and redis.call('PTTL', lock) or 0
+    outcomes[i] = leftMs > tonumber(delayMs) and 1 or 0
+    if outcomes[i] == 1 and leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
   end
 end
 return outcomes
 `)
 
-/** KEYS lock. ARGV from, to, life in ms, lock-delay in ms, about. Answers the fence, or 0 when neither holds it. */
+/**
+ * KEYS lock. ARGV from, to, fence, life in ms, lock-delay in ms, about.
+ * Answers 1, or 0 when neither holds it under that fence.
+ */
 export const adopt: Script = script(`
-local lock, from, to = KEYS[1], ARGV[1], ARGV[2]
-local held = redis.call('HEXISTS', lock, from) + redis.call('HEXISTS', lock, to)
-if held == 0 or redis.call('PTTL', lock) <= tonumber(ARGV[4]) then return 0 end
+local lock, from, to, fence, lifeMs, delayMs = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local held = redis.call('HMGET', lock, from, to, '${HOLD_FIELD}')
+local minted, since = string.match(held[3] or '', '^(%d+)(;%d*;)')
+if not (held[1] or held[2]) or minted ~= fence then return 0 end
+local leftMs = redis.call('PTTL', lock)
+if leftMs <= tonumber(delayMs) then return 0 end
 redis.call('HDEL', lock, from)
-redis.call('HSET', lock, to, 1, '${ABOUT_FIELD}', ARGV[5])
-redis.call('PEXPIRE', lock, ARGV[3])
-return string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^%d+')
+redis.call('HSET', lock, to, 1, '${HOLD_FIELD}', fence .. since .. ARGV[6])
+if leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
+return 1
 `)
 
 /** KEYS lock, queue. Answers [remaining ms, waiters, fields of the lock …]. Changes nothing. */
@@ -239,8 +288,9 @@ local lock, token, fence = KEYS[1], KEYS[2], ARGV[2]
 if redis.call('HEXISTS', lock, ARGV[1]) == 0 then return 0 end
 local last = redis.call('GET', token)
 if not last or tonumber(last) < tonumber(fence) then redis.call('SET', token, fence) end
-local own, since = string.match(redis.call('HGET', lock, '${FENCE_FIELD}'), '^(%d+)(.*)$')
-if tonumber(own) < tonumber(fence) then redis.call('HSET', lock, '${FENCE_FIELD}', fence .. since) end
+local own, since, about = string.match(redis.call('HGET', lock, '${HOLD_FIELD}'), '^(%d+);(%d*)(;.*)$')
+if since == '' then since = own end
+if tonumber(own) < tonumber(fence) then redis.call('HSET', lock, '${HOLD_FIELD}', fence .. ';' .. since .. about) end
 return 1
 `)
 

@@ -1,9 +1,8 @@
 import { LockError } from '@locks/core'
 import type { Connection } from './connection.ts'
+import { repliedWith } from './errors.ts'
+import { evictionFinding, versionFinding } from './findings.ts'
 import type { RedisSettings } from './options.ts'
-
-/** `SET … GET` came with 6.2, sharded channels with 7.0. */
-const MIN_VERSION = { single: [6, 2], cluster: [7, 0] } as const
 
 /** Looks once for settings that break locks: a version that cannot, a policy that evicts them. */
 export async function checkServer(
@@ -13,34 +12,25 @@ export async function checkServer(
   if (serverSettings === 'ignore') return
   let infos: readonly string[]
   try {
-    infos = await connection.info()
+    const primaries = await connection.primaries()
+    infos = await Promise.all(primaries.map(async ({ ask }) => String(await ask('info'))))
   } catch (error) {
-    if (!mayNot(error)) throw error
+    if (!repliedWith(error, 'NOPERM')) throw error
     onWarning({
       code: 'LOCKS_REDIS_UNCHECKED',
       message: 'Redis does not let this user read its settings (INFO)',
     })
     return
   }
-  const [major, minor] = connection.cluster ? MIN_VERSION.cluster : MIN_VERSION.single
+  const evictions = new Set<string>()
   for (const info of infos) {
-    const version = fieldOf(info, 'redis_version') ?? ''
-    const [itsMajor = 0, itsMinor = 0] = version.split('.').map(Number)
-    if (itsMajor < major || (itsMajor === major && itsMinor < minor))
-      throw new LockError('LOCK_UNSUPPORTED', `Redis ${version} is too old: locks need ${major}.${minor}`)
-    const policy = fieldOf(info, 'maxmemory_policy') ?? 'noeviction'
-    if (policy === 'noeviction') continue
-    const message = `Redis may evict locks and fences: maxmemory-policy is ${policy}, and should be noeviction`
+    const version = versionFinding(info, connection.cluster)
+    if (version.level === 'danger') throw new LockError('LOCK_UNSUPPORTED', version.message)
+    const { level, message, advice } = evictionFinding(info)
+    if (level === 'danger') evictions.add(`${message}; ${advice}`)
+  }
+  for (const message of evictions) {
     if (serverSettings === 'refuse') throw new LockError('LOCK_UNSUPPORTED', message)
     onWarning({ code: 'LOCKS_REDIS_EVICTION', message })
   }
-}
-
-function fieldOf(info: string, name: string): string | undefined {
-  return new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
-}
-
-function mayNot(error: unknown): boolean {
-  const cause = error instanceof Error ? error.cause : undefined
-  return cause instanceof Error && 'code' in cause && cause.code === 'NOPERM'
 }

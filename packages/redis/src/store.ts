@@ -3,12 +3,17 @@ import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } f
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
 import { aboutOf, holderOf } from './holder.ts'
-import { layoutBeside, layoutOf } from './layout.ts'
+import { layoutBeside, layoutOf, namesOf, TOKENS } from './layout.ts'
 import type { Layout } from './layout.ts'
+import { keysOf } from './script-call.ts'
+import type { Argument, Keys } from './script-call.ts'
 import * as scripts from './scripts.ts'
 
 /** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
 const RENEW_BATCH = 500
+
+/** Keys that one step of a search through all of them passes. */
+const SCAN_PAGE = 1_000
 
 /** Names whose keys are remembered, for programs that use a few again and again. */
 const LAYOUTS = 1_000
@@ -40,12 +45,15 @@ export interface Look {
 /** How one Redis keeps locks: each method is one atomic step there. */
 export class Store {
   readonly #connection: Connection
+  /** Where WAIT is asked, which keeps a connection from everything else until it is answered. */
+  readonly #waiting: Connection
   readonly #claimTtlMs: number
   readonly #scripts: scripts.Scripts
   readonly #layouts = new Map<string, Layout>()
 
-  constructor(connection: Connection, claimTtlMs: number) {
+  constructor(connection: Connection, claimTtlMs: number, waiting: Connection = connection) {
     this.#connection = connection
+    this.#waiting = waiting
     this.#claimTtlMs = claimTtlMs
     this.#scripts = scripts.scriptsOf(connection.cluster)
   }
@@ -59,9 +67,14 @@ export class Store {
     return layout
   }
 
-  attempt(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+  /** Answers what `read` makes of the fence or the refusal. */
+  attempt<T>(
+    request: AcquireRequest,
+    enqueue: boolean,
+    read: (answer: bigint | Refusal) => T | Promise<T>,
+  ): Promise<T> {
     const [keys, args] = this.#attemptCall(request, enqueue)
-    return this.#connection.run(this.#scripts.acquire, keys, args).then(answerOf)
+    return this.#connection.run(this.#scripts.acquire, keys, args, (reply) => read(answerOf(reply)))
   }
 
   /** As `attempt`, and how many replicas have what it wrote; undefined when that cannot be known. */
@@ -72,39 +85,32 @@ export class Store {
     timeoutMs: number,
   ): Promise<{ readonly answer: bigint | Refusal; readonly replicas: number | undefined }> {
     const [keys, args] = this.#attemptCall(request, enqueue)
-    const connection = this.#connection
-    const { reply, replicas } = await connection.runAndWait(
-      this.#scripts.acquire,
-      keys,
-      args,
-      wanted,
-      timeoutMs,
-    )
+    const { acquire } = this.#scripts
+    const { reply, replicas } = await this.#waiting.runAndWait(acquire, keys, args, wanted, timeoutMs)
     return { answer: answerOf(reply), replicas }
   }
 
   /** Takes `attemptId` out of the lock and, with the request, out of its queue. */
   free(name: string, attemptId: string, request?: AcquireRequest): Promise<'released' | 'not-held'> {
-    const member = request?.willWait === true ? this.#memberOf(request) : ''
+    const member = request?.willWait === true ? this.#memberOf(request) : undefined
     return this.#free(this.layout(name), attemptId, member)
   }
 
   /** As `free`, by the key that a grant was told with. */
   async giveBack(lock: string, attemptId: string): Promise<void> {
-    await this.#free(layoutBeside(lock, this.#connection.cluster), attemptId, '')
+    await this.#free(layoutBeside(lock, this.#connection.cluster), attemptId)
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
     const outcomes: RenewOutcome[] = Array.from(renewals, () => 'unknown')
     const calls = this.#batches(renewals).map(async (batch) => {
-      const keys = batch.map(({ key }) => key)
+      const keys = keysOf(batch.map(({ key }) => key))
       const args = batch.flatMap(({ renewal: { grant, ttlMs, lockDelayMs } }) => [
         grant.attemptId,
         ttlMs + lockDelayMs,
         lockDelayMs,
       ])
-      const reply = await this.#connection.run(scripts.renew, keys, args)
-      if (!Array.isArray(reply)) return
+      const reply = await this.#connection.run(scripts.renew, keys, args, listOf)
       batch.forEach(({ index }, n) => (outcomes[index] = outcomeOf(reply[n])))
     })
     const failures = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected')
@@ -116,32 +122,58 @@ export class Store {
   async adopt(from: Handover, request: AcquireRequest): Promise<Grant | 'lost'> {
     const { name, attemptId, ttlMs, lockDelayMs } = request
     const { lock } = this.layout(name)
-    const args = [from.attemptId, attemptId, ttlMs + lockDelayMs, lockDelayMs, aboutOf(request)]
-    const reply = await this.#connection.run(scripts.adopt, [lock], args)
-    return typeof reply === 'string' ? { name, attemptId, fence: BigInt(reply), ttlMs } : 'lost'
+    const { fence } = from
+    const life = [ttlMs + lockDelayMs, lockDelayMs]
+    const args = [from.attemptId, attemptId, String(fence), ...life, aboutOf(request)]
+    const adopted = await this.#connection.run(scripts.adopt, keysOf([lock]), args, isOne)
+    return adopted ? { name, attemptId, fence, ttlMs } : 'lost'
   }
 
   async look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
-    const reply = await this.#connection.run(scripts.inspect, [lock, queue], [])
-    const [leftMs, waiters, ...fields] = listOf(reply)
+    const reply = await this.#connection.run(scripts.inspect, keysOf([lock, queue]), [], listOf)
+    const [leftMs, waiters, ...fields] = reply
     const { attempt, holder } = holderOf(fields)
-    return { attempt, holder, leftMs: Math.max(0, Number(leftMs)), waiters: Number(waiters ?? 0) }
+    return { attempt, holder, leftMs: leftOf(leftMs), waiters: Number(waiters ?? 0) }
+  }
+
+  /** Ends the hold that `look` described. */
+  async end(name: string, { fence, owner }: Holder): Promise<'broken' | 'not-held'> {
+    const args = [fence === undefined ? '' : String(fence), owner]
+    const over = await this.#connection.run(this.#scripts.end, this.layout(name).keys, args, isOne)
+    return over ? 'not-held' : 'broken'
+  }
+
+  /** Calls `found` with names that ever had a fence, a page at a time, until it answers false. */
+  async names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
+    const { prefix, cluster } = this.#connection
+    const seen = new Set<string>()
+    for (const { ask } of await this.#connection.primaries()) {
+      let cursor = '0'
+      do {
+        const [next, tokens] = listOf(await ask('scan', cursor, 'MATCH', TOKENS, 'COUNT', SCAN_PAGE))
+        cursor = String(next)
+        const names = listOf(tokens)
+          .flatMap((token) => namesOf(String(token), cluster))
+          .filter((name) => name.startsWith(prefix) && name !== prefix && !seen.has(name))
+        names.forEach((name) => seen.add(name))
+        if (names.length > 0 && !(await found(names.map((name) => name.slice(prefix.length))))) return
+      } while (cursor !== '0')
+    }
   }
 
   /** Whether `attemptId` still holds the name; if so, `fence` is its own from now on, and later ones are higher. */
   async raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
-    return (await this.#connection.run(scripts.raise, [lock, token], [attemptId, String(fence)])) === 1
+    return this.#connection.run(scripts.raise, keysOf([lock, token]), [attemptId, String(fence)], isOne)
   }
 
-  #free(layout: Layout, attemptId: string, member: string): Promise<'released' | 'not-held'> {
-    const { lock, token, queue, redisson } = layout
+  #free(layout: Layout, attemptId: string, member?: string): Promise<'released' | 'not-held'> {
     const connection = this.#connection
     const { breaks } = connection
-    const keys = [lock, token, queue]
-    return connection.run(this.#scripts.free, keys, [attemptId, member, redisson]).then((reply) => {
-      if (reply !== 1) return 'released'
+    const args = member === undefined ? [attemptId] : [attemptId, member]
+    return connection.run(this.#scripts.free, layout.keys, args, (reply) => {
+      if (!isOne(reply)) return 'released'
       // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
       if (connection.breaks !== breaks)
         throw new LockError('LOCK_UNAVAILABLE', 'the connection broke in between')
@@ -149,13 +181,12 @@ export class Store {
     })
   }
 
-  #attemptCall(request: AcquireRequest, enqueue: boolean): [string[], (string | number)[]] {
+  #attemptCall(request: AcquireRequest, enqueue: boolean): [Keys, Argument[]] {
     const { name, attemptId, ttlMs, lockDelayMs } = request
-    const { lock, token, queue } = this.layout(name)
     const args = [attemptId, ttlMs + lockDelayMs, aboutOf(request)]
     if (enqueue) args.push(lockDelayMs, this.#claimOf(request))
     else if (lockDelayMs > 0) args.push(lockDelayMs)
-    return [[lock, token, queue], args]
+    return [this.layout(name).keys, args]
   }
 
   #claimOf({ ttlMs }: AcquireRequest): number {
@@ -192,16 +223,27 @@ function answerOf(reply: unknown): bigint | Refusal {
     attempt,
     holder,
     foreign,
-    leftMs: Math.max(0, Number(leftMs)),
+    leftMs: leftOf(leftMs),
     place: Number(place),
     serverTime: Number(serverTime),
   }
+}
+
+/** What PTTL said: a key without a ttl, which no lock has, stays for ever. */
+function leftOf(reply: unknown): number {
+  const leftMs = Number(reply)
+  return leftMs === -1 ? Number.MAX_SAFE_INTEGER : Math.max(0, leftMs)
 }
 
 function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : []
 }
 
+/** A client of the user's may be set to answer numbers as texts. */
+function isOne(reply: unknown): boolean {
+  return Number(reply) === 1
+}
+
 function outcomeOf(reply: unknown): RenewOutcome {
-  return reply === 1 ? 'renewed' : reply === 0 ? 'lost' : 'unknown'
+  return isOne(reply) ? 'renewed' : Number(reply) === 0 ? 'lost' : 'unknown'
 }

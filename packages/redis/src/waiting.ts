@@ -4,9 +4,6 @@ import { Listener } from './listener.ts'
 import type { Refusal, Store } from './store.ts'
 import { readMessage, Waiter } from './waiters.ts'
 
-/** How long an attempt waits for its subscription before it goes on without. */
-const LISTEN_MS = 2_000
-
 /** What Redisson's waiters get as a head start on their turn. */
 const NUDGE_MS = 30
 
@@ -32,8 +29,9 @@ export class Waiting {
     this.#host = host
     this.#listener = new Listener(connection, {
       message: (channel, text) => this.#heard(channel, text),
-      gap: () => {
-        for (const waiter of this.#waiters.values()) waiter.doubt()
+      gap: (channels) => {
+        for (const waiter of this.#waiters.values())
+          if (this.#channelsOf(waiter).some((channel) => channels.has(channel))) waiter.doubt()
       },
     })
   }
@@ -45,18 +43,9 @@ export class Waiting {
     return true
   }
 
-  /** Begins to listen for grants of that name. Resolves with whether it worked. */
-  async listen(request: AcquireRequest): Promise<boolean> {
-    const listening = this.#listener.listen(this.#channelOf(request.name))
-    const { clock } = this.#host
-    const late = new Promise<false>((resolve) => {
-      const timer = clock.timer(LISTEN_MS, () => resolve(false))
-      void listening.finally(() => timer.cancel())
-    })
-    if (!(await Promise.race([listening, late]))) return false
-    this.#register(request)
-    this.#listener.trim(IDLE_CHANNELS, (channel) => !this.#wanted(channel))
-    return true
+  /** The server does not know of the subscription, whatever this side believes. */
+  unheard({ name }: AcquireRequest): void {
+    this.#listener.distrust(this.#channelOf(name))
   }
 
   exchanged({ name, attemptId }: AcquireRequest, sentAt: number, refusal: Refusal): void {
@@ -67,8 +56,18 @@ export class Waiting {
     if (refusal.foreign && refusal.place <= 1) this.#watchRedisson(name, waiter)
   }
 
+  /**
+   * Only who listens may queue: a grant that nobody hears is for the dead. So the first thing to wait for is that,
+   * and then it is worth trying again.
+   */
   async wait(request: AcquireRequest, maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined> {
     const waiter = this.#waiters.get(request.attemptId) ?? new Waiter(request, this.#host.clock)
+    const channel = this.#channelOf(request.name)
+    if (!this.#listener.hears(channel))
+      void this.#listener.listen(channel).then((live) => {
+        if (live) waiter.wake()
+        this.#listener.trim(IDLE_CHANNELS, (other) => !this.#wanted(other))
+      })
     const pushed = await waiter.wait(maxMs, signal)
     if (pushed !== undefined) this.granted(request)
     return pushed
@@ -96,6 +95,10 @@ export class Waiting {
 
   #channelOf(name: string): string {
     return this.#store.layout(name).grants + this.#host.clientId
+  }
+
+  #channelsOf({ request: { name } }: Waiter): string[] {
+    return [this.#channelOf(name), this.#store.layout(name).redisson]
   }
 
   #register(request: AcquireRequest): void {

@@ -2,7 +2,7 @@ import { Command } from 'ioredis'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
-import { commandCounts, connect, uniqueName, until } from './support/bed.ts'
+import { bare, commandCounts, connect, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-cluster')
 afterAll(() => service.close())
@@ -72,16 +72,20 @@ test('trap 10: while its slot moves a new lock is unavailable, not "held"; whoev
   await (await turn).release()
 })
 
-test('trap 10: a waiter whose slot moves away gets the lock all the same', async () => {
-  const [locks, others] = [connect(options, { ttlMs: 5_000 }), connect(options)]
+test('trap 10: a waiter whose slot moves away listens there, and is handed the lock long before a ttl ends', async () => {
+  const [locks, others] = [connect(options, { ttlMs: 120_000 }), connect(options)]
   const lock = nameOnFirst()
   const lease = await locks.lock(lock).acquire()
-  const turn = others.lock(lock).acquire({ waitMs: 25_000 })
+  const turn = others.lock(lock).acquire({ waitMs: 60_000 })
   await until(async () => (await locks.inspect(lock)).waiters === 1)
   await begin(slotOf(lock))
   await finish(slotOf(lock))
+  await until(async () => String(await redisCommand(two, 'PUBSUB', 'SHARDCHANNELS')).includes(lock))
+  const start = performance.now()
   await lease.release()
   const next = await turn
+  // Half a round trip, and not the ttl of two minutes nor a look every 30 s.
+  expect(performance.now() - start).toBeLessThan(15_000)
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
@@ -97,6 +101,15 @@ test('trap 10: all that a lock needs is in its slot, whatever its name, and hand
     expect(next.fence).toBeGreaterThan(lease.fence)
     await next.release()
   }
+})
+
+test('trap 5: a withdrawal does not overtake its attempt on the way to another node', async () => {
+  const { adapter, request } = bare(options)
+  const wanted = request(nameOnFirst())
+  const attempt = adapter.attempt(wanted)
+  await adapter.withdraw(wanted)
+  expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
+  expect(await redisCommand(one, 'EXISTS', wanted.name)).toBe(0)
 })
 
 test('a contended cycle is about two commands on a Cluster too', async () => {
@@ -119,10 +132,12 @@ test('a contended cycle is about two commands on a Cluster too', async () => {
 })
 
 test('a thousand leases over all slots are renewed together', async () => {
-  const locks = connect(options, { ttlMs: 2_000 })
+  const ttlMs = 12_000
+  const locks = connect(options, { ttlMs })
   const leases = await Promise.all(Array.from({ length: 1_000 }, () => locks.lock(uniqueName()).acquire()))
-  const start = performance.now()
-  await until(() => performance.now() - start > 4_000)
+  const shortest = (): number => Math.min(...leases.map(({ remainingMs }) => remainingMs))
+  await until(() => shortest() < ttlMs * 0.75)
+  await until(() => shortest() > ttlMs * 0.8)
   for (const lease of leases) lease.assertHeld()
   await Promise.all(leases.map((lease) => lease.release()))
 })

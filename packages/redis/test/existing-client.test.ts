@@ -1,3 +1,4 @@
+import { redisGuard } from '@locks/redis'
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
@@ -44,6 +45,16 @@ test('trap 16: a client with a db and a key prefix: locks are there, in the layo
   expect(await redisCommand(server, 'DBSIZE')).toBe(0)
 })
 
+test('trap 16: a guard puts the key prefix of its client in front of keys, its own and those of commands', async () => {
+  const client = new Redis({ host: server.host, port: server.port, keyPrefix: 'app:' })
+  onTestFinished(() => client.disconnect())
+  const guard = redisGuard(client, 'guard')
+  await guard.call(7n, ['MSET', 'one', 'one', 'two', 'one'])
+  expect(await client.mget('one', 'two')).toEqual(['one', 'one'])
+  await expect(guard.call(6n, ['DEL', 'one'])).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  expect(await redisCommand(server, 'MGET', 'app:guard', 'app:one')).toEqual(['7', 'one'])
+})
+
 test('trap 16: nothing is ever selected on the connection of the user', async () => {
   const client = new Redis({ host: server.host, port: server.port, db: 5 })
   onTestFinished(() => client.disconnect())
@@ -58,6 +69,17 @@ test('trap 16: a client with timeouts, RESP2 and automatic pipelining', async ()
   const client = new Redis({ ...address, protocol: 2, enableAutoPipelining: true, commandTimeout: 5_000 })
   onTestFinished(() => client.disconnect())
   await useBoth(client)
+})
+
+test('trap 16: a client that answers numbers as texts', async () => {
+  const client = new Redis({ host: server.host, port: server.port, stringNumbers: true })
+  onTestFinished(() => client.disconnect())
+  await useBoth(client)
+  const [holder, operator] = [connect({ client }), connect({ client })]
+  const lease = await holder.lock(uniqueName()).acquire()
+  await lease.extend()
+  expect(await operator.lock(lease.name).break()).toMatchObject({ fence: lease.fence })
+  await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
 })
 
 test('trap 16: a client that was closed is an outage', async () => {

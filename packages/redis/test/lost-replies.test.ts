@@ -105,6 +105,16 @@ test('trap 5: an aborted acquire that the server grants leaves nothing behind', 
   await until(async () => !(await exists(server, lock)))
 })
 
+test('trap 5: a withdrawal never overtakes its own attempt, not even the first of a client', async () => {
+  await redisCommand(server, 'SCRIPT', 'FLUSH')
+  const { adapter, request } = bare(at(server))
+  const wanted = request(uniqueName())
+  const attempt = adapter.attempt(wanted)
+  await adapter.withdraw(wanted)
+  expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
+  expect(await exists(server, wanted.name)).toBe(false)
+})
+
 test('a grant for an attempt that was given up is handed back by the client that hears it', async () => {
   const [holder, other] = [bare(at(server)), bare(at(server))]
   const lock = uniqueName()

@@ -70,6 +70,9 @@ test('a pushed grant is dated by when it was made, not by when it was read', asy
   const lock = uniqueName()
   const held = await holder.take(holder.request(lock))
   const request = waiter.request(lock, { willWait: true })
+  await waiter.adapter.attempt(request)
+  // Until it listens.
+  await waiter.adapter.wait?.(request, 20_000, new AbortController().signal)
   const asked = performance.now()
   await waiter.adapter.attempt(request)
   const roundTripMs = performance.now() - asked

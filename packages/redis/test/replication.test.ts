@@ -103,6 +103,24 @@ test('trap 12: a grant that too few replicas have is undone', async () => {
   await plain.with(lock, () => undefined)
 })
 
+test('trap 12: what a missing replica keeps waiting are grants, and never renewals', async () => {
+  const locks = connect({ ...at(primary), waitForReplicas: 1, waitForReplicasMs: 4_000 })
+  const lease = await locks.lock(uniqueName()).acquire()
+  await cutReplication(service)
+  onTestFinished(() => healReplication(service))
+  const order: string[] = []
+  const grant = locks
+    .lock(uniqueName())
+    .tryAcquire()
+    .catch(() => order.push('grant'))
+  const blocked = /cmd=wait/
+  await until(async () => blocked.test(String(await redisCommand(primary, 'CLIENT', 'LIST'))))
+  await lease.extend()
+  order.push('renewal')
+  await grant
+  expect(order).toEqual(['renewal', 'grant'])
+})
+
 test('trap 12: a lock handed over also waits for its replicas', async () => {
   const options = { ...at(primary), waitForReplicas: 1 }
   const [holder, other] = [connect(options), connect(options)]

@@ -92,9 +92,8 @@ test('trap 9: a lock held before the memory was full can be renewed, handed over
   const [holder, other] = [connect(at(server)), connect(at(server))]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
-  const waits = contended(other, lock)
   const turn = other.lock(lock).acquire()
-  await waits
+  await until(async () => (await holder.inspect(lock)).waiters === 1)
   await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 1)
   onTestFinished(async () => void (await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 0)))
   await lease.extend()

@@ -16,6 +16,14 @@ function contended({ locks }: TestClient, lock: string): Promise<void> {
   })
 }
 
+/** To be told that a name is taken is not yet to be in its queue: a client may have to begin to listen first. */
+async function inLine(h: Harness, { locks }: TestClient, lock: string, count: number): Promise<void> {
+  await h.eventually(`${count} wait at the store`, h.ms(20_000), async () => {
+    const { waiters } = await locks.inspect(lock)
+    return waiters === undefined || waiters >= count
+  })
+}
+
 /** Clients that wait for `lock` in the order of the result; each is known to wait before the next one starts. */
 async function queueUp(
   h: Harness,
@@ -28,6 +36,7 @@ async function queueUp(
     const waits = contended(client, lock)
     const turn = client.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
     await waits
+    if (h.capabilities.wait === 'handoff') await inLine(h, client, lock, n + 1)
     waiters.push({ ...client, turn })
   }
   return waiters

@@ -1,0 +1,125 @@
+import { Redis } from 'ioredis'
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { scriptsOf } from '../src/scripts.ts'
+import { at, bare, connect, exists, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis', { needsControl: true })
+afterAll(() => service.close())
+const server = service.server('redis')
+
+test('whoever listens to a replica only is dead to the primary, and hears of no grant', async () => {
+  await using sentinels = await startService('redis-sentinel')
+  const [primary, replica] = [sentinels.server('primary'), sentinels.server('replica')]
+  const [holder, waiter] = [connect(at(primary)), connect(at(primary))]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire()
+  const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
+  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  // As after a failover that left its subscription behind on what was the primary.
+  const stranded = randomUUID()
+  const channel = `locks_grants:${stranded}`
+  const ears = new Redis({ host: replica.host, port: replica.port })
+  onTestFinished(() => ears.disconnect())
+  const heard: string[] = []
+  ears.on('message', (_channel, text) => heard.push(text))
+  await ears.subscribe(channel)
+  await redisCommand(primary, 'ZADD', `locks_queue:{${lock}}`, 1, `${stranded}:1 20000 0 {}`)
+  await lease.release()
+  const next = await turn
+  expect((await holder.inspect(lock)).holder?.fence).toBe(next.fence)
+  // Replicated behind whatever the release told.
+  await redisCommand(primary, 'PUBLISH', channel, 'marker')
+  await until(() => heard.includes('marker'))
+  expect(heard).toEqual(['marker'])
+})
+
+test('nobody gets a place in the queue whom the server does not hear', async () => {
+  const { request, take } = bare(at(server))
+  const lock = uniqueName()
+  await take(request(lock))
+  const keys = [lock, `redisson_lock_token:{${lock}}`, `locks_queue:{${lock}}`]
+  const late = `${randomUUID()}:1`
+  const call = [scriptsOf(false).acquire.text, keys.length, ...keys, late, 20_000, '{}', 0, 2_000]
+  const reply = await redisCommand(server, 'EVAL', ...call)
+  expect(Array.isArray(reply) && reply[1]).toBe(-1)
+  expect(await exists(server, `locks_queue:{${lock}}`)).toBe(false)
+})
+
+test('when those give up who heard of the releases of Redisson, the next in the queue hears of them', async () => {
+  const lock = uniqueName()
+  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'PEXPIRE', lock, 600_000)
+  const observer = connect(at(server))
+  const channel = `redisson_lock__channel:{${lock}}`
+  const listeners = async (): Promise<number> =>
+    Number(String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).split(',')[1])
+  const waiters = Array.from({ length: 3 }, () => ({
+    client: connect(at(server)),
+    leave: new AbortController(),
+  }))
+  const turns: Promise<unknown>[] = []
+  for (const [n, { client, leave }] of waiters.entries()) {
+    const turn = client.lock(lock).acquire({ waitMs: 60_000, signal: leave.signal })
+    turns.push(turn.catch(() => 'left'))
+    await until(async () => (await observer.inspect(lock)).waiters === n + 1)
+  }
+  await until(async () => (await listeners()) === 2)
+  for (const { leave } of waiters.slice(0, 2)) leave.abort()
+  await until(async () => (await observer.inspect(lock)).waiters === 1 && (await listeners()) === 1)
+  await redisCommand(server, 'DEL', lock)
+  await redisCommand(server, 'PUBLISH', channel, '0')
+  expect(await turns[2]).not.toBe('left')
+})
+
+test('a renewal that comes late, an adoption or a repeated attempt never bring the end forward', async () => {
+  const { adapter, request, take } = bare(at(server))
+  const wanted = request(uniqueName(), { ttlMs: 20_000 })
+  const grant = await take(wanted)
+  await adapter.renew([{ grant, ttlMs: 600_000, lockDelayMs: 0 }])
+  await adapter.renew([{ grant, ttlMs: 1_000, lockDelayMs: 0 }])
+  await take(wanted)
+  const heir = request(wanted.name, { ttlMs: 1_000 })
+  expect(await adapter.adopt?.({ ...grant, fence: grant.fence - 1n }, heir)).toBe('lost')
+  expect(await adapter.adopt?.(grant, heir)).toMatchObject({ fence: grant.fence })
+  expect(await adapter.adopt?.(grant, heir)).toMatchObject({ fence: grant.fence })
+  expect(await redisCommand(server, 'PTTL', wanted.name)).toBeGreaterThan(300_000)
+  expect(await adapter.renew([{ grant, ttlMs: 1_000, lockDelayMs: 0 }])).toEqual(['lost'])
+})
+
+test('a key without a ttl, which is no lock, is not asked for again and again', async () => {
+  const { adapter, request } = bare(at(server))
+  const lock = uniqueName()
+  await redisCommand(server, 'HSET', lock, 'somebody', 1)
+  const wanted = request(lock, { willWait: true })
+  const first = await adapter.attempt(wanted)
+  expect('busy' in first && first.retryInMs).toBeGreaterThanOrEqual(500)
+})
+
+test('a program that is done ends although its server is gone', async () => {
+  await using own = await startService('redis', { needsControl: true })
+  const { host, port } = own.server('redis')
+  const program = `
+    import { createLocks } from '@locks/core'
+    import { redis } from '@locks/redis'
+    const locks = createLocks(redis({ connection: { host: '${host}', port: ${port} } }))
+    const lease = await locks.lock('a').acquire({ renew: false, ttlMs: 60_000 })
+    void locks.lock('a').acquire({ waitMs: 1 }).catch(() => undefined)
+    process.stdout.write('held')
+    await new Promise((resolve) => process.stdin.once('data', resolve))
+    process.stdin.unref()
+  `
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    cwd: import.meta.dirname,
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const exited = once(child, 'exit')
+  await once(child.stdout, 'data')
+  await own.server('redis').kill()
+  child.stdin.write('go on\n')
+  expect(await exited).toEqual([0, null])
+})

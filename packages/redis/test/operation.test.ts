@@ -1,0 +1,123 @@
+import { Redis } from 'ioredis'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { at, bare, connect, exists, uniqueName, until } from './support/bed.ts'
+
+const service = await startService('redis')
+afterAll(() => service.close())
+const server = service.server('redis')
+
+async function levels(options: Parameters<typeof connect>[0]): Promise<Map<string, string>> {
+  const findings = await connect(options).diagnose()
+  return new Map(findings.map(({ check, level }) => [check, level]))
+}
+
+test('list names what is held under its own prefix, odd names too, and no more than asked for', async () => {
+  const prefix = `${uniqueName('prefix')}:`
+  const [locks, others] = [connect({ ...at(server), prefix }), connect(at(server))]
+  const names = ['plain', '{braced}', 'a{b}c', 'a{', '}', '*?[x]', 'ünïcode 名']
+  for (const name of names) await locks.lock(name).acquire()
+  await (await locks.lock('freed').acquire()).release()
+  const elsewhere = await others.lock(uniqueName()).acquire()
+  const held = await locks.list({ limit: 100 })
+  expect(held.map(({ name }) => name).toSorted()).toEqual(names.toSorted())
+  expect(held.every(({ holder }) => holder?.metadata?.pid === process.pid)).toBe(true)
+  expect(await locks.list({ limit: 3 })).toHaveLength(3)
+  const all = (await others.list({ limit: 10_000 })).map(({ name }) => name)
+  expect(all).toContain(elsewhere.name)
+  expect(all).toContain(`${prefix}plain`)
+})
+
+test('on a Cluster, list asks every primary, and finds names that are encoded there', async () => {
+  await using cluster = await startService('redis-cluster')
+  const nodes = cluster.servers.map(({ host, port }) => ({ host, port }))
+  const [locks, operator] = [connect({ cluster: { nodes } }), connect({ cluster: { nodes } })]
+  const names = ['{', 'a}b', 'locks:{x}', '{x}{y}', ...Array.from({ length: 20 }, () => uniqueName())]
+  for (const name of names) await locks.lock(name).acquire()
+  const held = await operator.list({ limit: 100 })
+  expect(held.map(({ name }) => name).toSorted()).toEqual(names.toSorted())
+  expect((await operator.diagnose()).map(({ check }) => check)).toContain('persistence')
+})
+
+test('a hold of Redisson is told by its field: it is broken only while it is that one, and Java waiters are told', async () => {
+  const { adapter } = bare(at(server))
+  const lock = uniqueName()
+  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'PEXPIRE', lock, 60_000)
+  const java = new Redis({ host: server.host, port: server.port })
+  onTestFinished(() => java.disconnect())
+  const told = new Promise((resolve) => java.on('message', (_channel, text) => resolve(text)))
+  await java.subscribe(`redisson_lock__channel:{${lock}}`)
+  const { holder } = await adapter.inspect(lock)
+  expect(holder).toEqual({ owner: 'a-java-client:1' })
+  expect(await adapter.break?.(lock, { owner: 'a-java-client:2' })).toBe('not-held')
+  expect(await adapter.break?.(lock, { owner: 'a-java-client:1', fence: 1n })).toBe('not-held')
+  expect(await adapter.break?.(lock, { owner: 'a-java-client:1' })).toBe('broken')
+  expect(await told).toBe('0')
+  expect(await exists(server, lock)).toBe(false)
+  expect(await adapter.break?.(lock, { owner: 'a-java-client:1' })).toBe('not-held')
+})
+
+test('a hold of ours cannot be broken without its fence', async () => {
+  const { adapter, request, take } = bare(at(server))
+  const lock = uniqueName()
+  const { attemptId, fence } = await take(request(lock))
+  expect(await adapter.break?.(lock, { owner: attemptId })).toBe('not-held')
+  expect(await adapter.break?.(lock, { owner: 'whoever', fence })).toBe('broken')
+})
+
+test('a broken hold of Redisson goes to whoever waits here, at once', async () => {
+  const [waiter, operator] = [connect(at(server)), connect(at(server))]
+  const lock = uniqueName()
+  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'PEXPIRE', lock, 600_000)
+  const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
+  await until(async () => (await operator.inspect(lock)).waiters === 1)
+  await operator.lock(lock).break()
+  expect((await turn).fence).toBeGreaterThan(0n)
+})
+
+test('diagnose tells what a server without persistence and with eviction means for locks', async () => {
+  await redisCommand(server, 'CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru')
+  onTestFinished(async () => {
+    await redisCommand(server, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+  })
+  const found = await levels({ ...at(server), serverSettings: 'ignore' })
+  expect(found.get('eviction-policy')).toBe('danger')
+  expect(found.get('persistence')).toBe('danger')
+  expect(found.get('replication')).toBe('ok')
+  expect(found.get('version')).toBe('ok')
+  expect(found.get('clock')).toBe('ok')
+  expect(found.has('round-trip')).toBe(true)
+  const alone = await levels({ ...at(server), serverSettings: 'ignore', waitForReplicas: 1 })
+  expect(alone.get('replication')).toBe('warning')
+})
+
+test('diagnose finds nothing wrong with persistence where every grant is on disk', async () => {
+  const settings = { appendonly: 'yes', appendfsync: 'always' }
+  await using durable = await startService('redis', { settings })
+  expect((await levels(at(durable.server('redis')))).get('persistence')).toBe('ok')
+})
+
+test('diagnose tells of replicas that a grant does not wait for', async () => {
+  await using sentinels = await startService('redis-sentinel')
+  const primary = sentinels.server('primary')
+  expect((await levels(at(primary))).get('replication')).toBe('danger')
+  expect((await levels({ ...at(primary), waitForReplicas: 1 })).get('replication')).toBe('ok')
+  await redisCommand(primary, 'CONFIG', 'SET', 'min-replicas-to-write', 1)
+  expect((await levels(at(primary))).get('replication')).toBe('warning')
+})
+
+test('settings that a user may not read are findings; an outage is not', async () => {
+  const settings = { user: 'locks on >secret ~* &* +@all -config -info' }
+  await using guarded = await startService('redis', { settings })
+  const { host, port } = guarded.server('redis')
+  const login = { username: 'locks', password: 'secret' }
+  const found = await levels({ connection: { host, port, ...login }, serverSettings: 'ignore' })
+  expect(found.get('config')).toBe('warning')
+  expect(found.get('info')).toBe('warning')
+  expect(found.has('persistence')).toBe(false)
+  await guarded.close()
+  const gone = connect({ connection: { host, port } })
+  await expect(gone.diagnose()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+})
