@@ -1,3 +1,4 @@
+import { LockError } from '@locks/core'
 import type {
   AcquireRequest,
   Adapter,
@@ -8,9 +9,10 @@ import type {
   RenewOutcome,
 } from '@locks/core'
 import { attemptAll, validMs } from './attempt.ts'
+import { breakHold } from './break.ts'
 import type { Nodes } from './nodes.ts'
-import { count, valuesOf } from './nodes.ts'
-import { stateOf } from './state.ts'
+import { count, saidOf, valuesOf } from './nodes.ts'
+import { holdOf, stateOf } from './state.ts'
 import { Waits } from './waits.ts'
 
 export interface RedlockCapabilities extends Capabilities {
@@ -21,6 +23,7 @@ export interface RedlockCapabilities extends Capabilities {
   readonly fairness: 'none'
   readonly handover: false
   readonly lockDelay: true
+  readonly break: true
 }
 
 /** So often a split vote is repeated before it is called busy. */
@@ -36,7 +39,7 @@ function capabilitiesOf(fencing: boolean): RedlockCapabilities {
     handover: false,
     lockDelay: true,
     list: false,
-    break: false,
+    break: true,
     modes: ['exclusive'],
     minTtlMs: 100,
     maxNameBytes: 1024,
@@ -53,6 +56,8 @@ export function redlockAdapter(
   /** Fences of holds made here: a repeated attempt must get its own again, and a late node may know another. */
   const fences = new Map<string, bigint>()
   const underWay = new Map<string, Promise<Grant | Busy>>()
+  /** Attempts under way that nobody wants any more. */
+  const withdrawn = new Set<string>()
   const { quorum, all } = nodes
   const minority = all.length - quorum
 
@@ -63,11 +68,11 @@ export function redlockAdapter(
       const grant = { name, attemptId, fence, ttlMs }
       const [outcome] = await renew([{ grant, ttlMs, lockDelayMs }])
       if (outcome === 'renewed') return grant
-      if (outcome !== 'lost') throw nodes.outage('the hold could not be confirmed', [])
-      fences.delete(attemptId)
+      if (outcome !== 'lost') throw new LockError('LOCK_UNAVAILABLE', 'the hold could not be confirmed')
     }
     for (let round = 0; ; round += 1) {
       const sentAt = clock.now()
+      waits.trying(attemptId)
       const outcome = await attemptAll(nodes, request, {
         fencing,
         // Too late to be worth anything: then it is no grant.
@@ -79,7 +84,8 @@ export function redlockAdapter(
         return { name, attemptId, fence: outcome.fence, ttlMs }
       }
       // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
-      if (outcome.settled || round === SPLIT_ROUNDS) return waits.busy(request, outcome)
+      if (outcome.settled || round === SPLIT_ROUNDS || withdrawn.has(attemptId))
+        return waits.busy(request, outcome)
       await new Promise<void>((resolve) => clock.timer(clock.random() * 10 * 2 ** round, resolve))
     }
   }
@@ -89,28 +95,34 @@ export function redlockAdapter(
       const of = (wanted: RenewOutcome): number => outcomes.filter((one) => one[index] === wanted).length
       return of('renewed') >= quorum ? 'renewed' : of('lost') > minority ? 'lost' : 'unknown'
     }
-    const answers = await nodes.ask(
-      (node) => node.renew(renewals),
-      (soFar) => renewals.every((_, index) => verdict(valuesOf(soFar), index) !== 'unknown'),
-    )
+    const answers = await nodes.ask((node) => node.renew(renewals), {
+      enough: (soFar) => renewals.every((_, index) => verdict(valuesOf(soFar), index) !== 'unknown'),
+    })
     const outcomes = valuesOf(answers)
     if (outcomes.length === 0) throw nodes.outage('no renewal', answers)
     const verdicts = renewals.map((_, index) => verdict(outcomes, index))
     renewals.forEach(({ grant }, index) => {
-      if (verdicts[index] === 'lost') fences.delete(grant.attemptId)
+      if (verdicts[index] === 'lost') giveUp(grant, (node) => saidOf(answers[node])?.[index] === 'lost')
     })
     return verdicts
+  }
+
+  /** A minority that was just renewed would keep others from a majority for another ttl. */
+  function giveUp({ name, attemptId }: Grant, hasLost: (node: number) => boolean): void {
+    fences.delete(attemptId)
+    all.forEach((node, index) => {
+      if (!hasLost(index)) nodes.track(node.free(name, attemptId))
+    })
   }
 
   /** Everywhere; whoever does not answer gets it when it reads on, in order behind what it was asked before. */
   async function free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
     fences.delete(attemptId)
-    const answers = await nodes.ask(
-      (node) => node.free(name, attemptId),
-      (soFar) =>
+    const answers = await nodes.ask((node) => node.free(name, attemptId), {
+      enough: (soFar) =>
         count(soFar, (one) => one === 'released') >= quorum ||
         count(soFar, (one) => one === 'not-held') > minority,
-    )
+    })
     if (count(answers, (one) => one === 'released') >= quorum) return 'released'
     if (count(answers, (one) => one === 'not-held') > minority) return 'not-held'
     throw nodes.outage('no release', answers)
@@ -134,9 +146,11 @@ export function redlockAdapter(
     },
 
     async withdraw({ name, attemptId }) {
-      waits.over(attemptId)
       // Whatever a vote under way comes to, it must not come to it afterwards.
+      if (underWay.has(attemptId)) withdrawn.add(attemptId)
       await underWay.get(attemptId)?.catch(() => undefined)
+      withdrawn.delete(attemptId)
+      waits.over(attemptId)
       await free(name, attemptId)
     },
 
@@ -144,7 +158,9 @@ export function redlockAdapter(
 
     release: ({ name, attemptId }) => free(name, attemptId),
 
-    inspect: (name) => stateOf(nodes, name, fencing),
+    break: (name, holder) => breakHold(nodes, name, holder, fencing),
+
+    inspect: async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum),
 
     async close() {
       waits.close()

@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { Clock } from '@locks/core'
+import { isLockError, LockError } from '@locks/core'
+import type { Clock, Timer } from '@locks/core'
 import type { RedlockNode } from './node.ts'
 import { OrderedNode } from './ordered-node.ts'
 
@@ -11,6 +11,17 @@ export type Answers<T> = readonly (Answer<T> | undefined)[]
 
 /** How long an orderly end may take. */
 const DRAIN_MS = 300
+
+/** Once a majority has answered, the others have as long again, and this. */
+const GRACE_MS = 20
+
+export interface AskOptions<T> {
+  readonly enough: (answers: Answers<T>) => boolean
+  /** Gets the answers that come afterwards. */
+  readonly late?: (value: T, index: number) => void
+  /** Not to wait for a node that hangs once a majority has answered, although that was not enough. */
+  readonly hurry?: boolean
+}
 
 /** Nodes asked in parallel, none of which is waited for longer than it deserves. */
 export class Nodes {
@@ -30,20 +41,22 @@ export class Nodes {
 
   /**
    * Asks every node, and resolves as soon as `enough` says so, all have answered, or the time is over:
-   * whoever is silent then has failed. `late` gets the answers that come afterwards.
+   * whoever is silent then has failed.
    */
   ask<T>(
     call: (node: RedlockNode, index: number) => Promise<T>,
-    enough: (answers: Answers<T>) => boolean,
-    late: (value: T, index: number) => void = () => undefined,
+    { enough, late, hurry = false }: AskOptions<T>,
   ): Promise<Answers<T>> {
     return new Promise((resolve) => {
       const answers: (Answer<T> | undefined)[] = this.all.map(() => undefined)
+      const askedAt = this.#clock.now()
       let open = this.all.length
       let over = false
+      let grace: Timer | undefined
       const settle = (): void => {
         over = true
         timer.cancel()
+        grace?.cancel()
         resolve([...answers])
       }
       const timer = this.#clock.timer(this.#timeoutMs, () => {
@@ -52,10 +65,12 @@ export class Nodes {
         settle()
       })
       const heard = (index: number, answer: Answer<T>): void => {
-        if (over) return 'value' in answer ? late(answer.value, index) : undefined
+        if (over) return 'value' in answer ? late?.(answer.value, index) : undefined
         answers[index] = answer
         open -= 1
-        if (open === 0 || enough(answers)) settle()
+        if (open === 0 || enough(answers)) return settle()
+        if (hurry && valuesOf(answers).length >= this.quorum)
+          grace ??= this.#clock.timer(this.#clock.now() - askedAt + GRACE_MS, settle)
       }
       this.all.forEach((node, index) => {
         const answered = call(node, index).then(
@@ -84,18 +99,29 @@ export class Nodes {
 
   /** Fewer than a majority could be had: says what became of each. */
   outage<T>(what: string, answers: Answers<T>): LockError {
+    const failures = answers.map((answer) =>
+      answer !== undefined && 'failure' in answer ? answer.failure : undefined,
+    )
     const errors = answers.map((answer, index) => {
-      const why = answer === undefined ? 'no answer' : 'failure' in answer ? messageOf(answer.failure) : 'ok'
+      const why =
+        answer === undefined ? 'not waited for' : 'failure' in answer ? messageOf(answer.failure) : 'ok'
       return new Error(`node ${index + 1}: ${why}`)
     })
-    const failed = errors.filter(({ message }) => !message.endsWith(': ok'))
+    const failed = errors.filter((_, index) => failures[index] !== undefined)
+    const unfit = failures.filter((failure) => isLockError(failure) && failure.code === 'LOCK_UNSUPPORTED')
     const summary = failed.map(({ message }) => message).join('; ')
     return new LockError(
-      'LOCK_UNAVAILABLE',
+      // What the servers are set to will not pass by itself.
+      unfit.length > this.all.length - this.quorum ? 'LOCK_UNSUPPORTED' : 'LOCK_UNAVAILABLE',
       `${what}: ${failed.length} of ${this.all.length} nodes failed, ${this.quorum} are needed (${summary})`,
       { cause: new AggregateError(errors, 'what became of each node') },
     )
   }
+}
+
+/** What a node has answered, if it has. */
+export function saidOf<T>(answer: Answer<T> | undefined): T | undefined {
+  return answer !== undefined && 'value' in answer ? answer.value : undefined
 }
 
 export function valuesOf<T>(answers: Answers<T>): T[] {
