@@ -1,6 +1,7 @@
 // For adapters that keep locks on several servers, each in this package's layout. Not covered by semver.
-import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
 import { Connection } from './connection.ts'
+import { diagnose } from './diagnose.ts'
 import { Listener } from './listener.ts'
 import { settle } from './options.ts'
 import type { RedisOptions } from './options.ts'
@@ -51,6 +52,15 @@ export class RedisNode {
 
   raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
     return this.#store.raise(name, attemptId, fence)
+  }
+
+  /** Calls `found` with names that ever had a fence here, a page at a time, until it answers false. */
+  names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
+    return this.#store.names(found)
+  }
+
+  diagnose(): Promise<readonly Finding[]> {
+    return diagnose(this.#connection, 0)
   }
 
   /** Calls `wake` when the name is released, as far as that is heard, until the returned function is called. */

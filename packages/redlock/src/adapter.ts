@@ -10,6 +10,8 @@ import type {
 } from '@locks/core'
 import { attemptAll, validMs } from './attempt.ts'
 import { breakHold } from './break.ts'
+import { diagnose } from './diagnose.ts'
+import { listHeld } from './list.ts'
 import type { Nodes } from './nodes.ts'
 import { count, saidOf, valuesOf } from './nodes.ts'
 import { holdOf, stateOf } from './state.ts'
@@ -23,6 +25,7 @@ export interface RedlockCapabilities extends Capabilities {
   readonly fairness: 'none'
   readonly handover: false
   readonly lockDelay: true
+  readonly list: true
   readonly break: true
 }
 
@@ -38,7 +41,7 @@ function capabilitiesOf(fencing: boolean): RedlockCapabilities {
     fairness: 'none',
     handover: false,
     lockDelay: true,
-    list: false,
+    list: true,
     break: true,
     modes: ['exclusive'],
     minTtlMs: 100,
@@ -158,7 +161,11 @@ export function redlockAdapter(
 
     release: ({ name, attemptId }) => free(name, attemptId),
 
+    list: (limit) => listHeld(nodes, limit, fencing),
+
     break: (name, holder) => breakHold(nodes, name, holder, fencing),
+
+    diagnose: () => diagnose(nodes),
 
     inspect: async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum),
 

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
 import type { Look, Refusal } from '@locks/redis/node'
 
 /** One of the independent servers. Each method is one atomic step there. */
@@ -9,6 +9,9 @@ export interface RedlockNode {
   look(name: string): Promise<Look>
   /** Whether the attempt still holds the name; then `fence` is its own, and later ones are higher. */
   raise(name: string, attemptId: string, fence: bigint): Promise<boolean>
+  /** Calls `found` with names that ever had a fence there, a page at a time, until it answers false. */
+  names(found: (names: readonly string[]) => Promise<boolean>): Promise<void>
+  diagnose(): Promise<readonly Finding[]>
   watch(name: string, wake: () => void): () => void
   close(): void
 }

@@ -21,6 +21,8 @@ export interface AskOptions<T> {
   readonly late?: (value: T, index: number) => void
   /** Not to wait for a node that hangs once a majority has answered, although that was not enough. */
   readonly hurry?: boolean
+  /** Instead of the time-out of a node, for what takes several steps. */
+  readonly timeoutMs?: number
 }
 
 /** Nodes asked in parallel, none of which is waited for longer than it deserves. */
@@ -45,7 +47,7 @@ export class Nodes {
    */
   ask<T>(
     call: (node: RedlockNode, index: number) => Promise<T>,
-    { enough, late, hurry = false }: AskOptions<T>,
+    { enough, late, hurry = false, timeoutMs = this.#timeoutMs }: AskOptions<T>,
   ): Promise<Answers<T>> {
     return new Promise((resolve) => {
       const answers: (Answer<T> | undefined)[] = this.all.map(() => undefined)
@@ -59,8 +61,8 @@ export class Nodes {
         grace?.cancel()
         resolve([...answers])
       }
-      const timer = this.#clock.timer(this.#timeoutMs, () => {
-        const failure = new LockError('LOCK_UNAVAILABLE', `no answer within ${this.#timeoutMs} ms`)
+      const timer = this.#clock.timer(timeoutMs, () => {
+        const failure = new LockError('LOCK_UNAVAILABLE', `no answer within ${timeoutMs} ms`)
         answers.forEach((answer, index) => (answers[index] = answer ?? { failure }))
         settle()
       })

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
 import type { Look, Refusal } from '@locks/redis/node'
 import type { RedlockNode } from './node.ts'
 
@@ -33,6 +33,14 @@ export class OrderedNode implements RedlockNode {
 
   raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
     return this.#node.raise(name, attemptId, fence)
+  }
+
+  names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
+    return this.#node.names(found)
+  }
+
+  diagnose(): Promise<readonly Finding[]> {
+    return this.#node.diagnose()
   }
 
   watch(name: string, wake: () => void): () => void {

@@ -83,7 +83,12 @@ class SimulatedNode implements RedlockNode {
         return { busy: true, attempt, holder, foreign: false, leftMs, place: -1, serverTime: 0 }
       }
       const fence = held?.fence ?? ++this.#token
-      this.#held.set(name, { attempt: attemptId, holder: { owner }, fence, until: this.#clock.now() + ttlMs })
+      this.#held.set(name, {
+        attempt: attemptId,
+        holder: { owner },
+        fence,
+        until: Math.max(held?.until ?? 0, this.#clock.now() + ttlMs),
+      })
       return fence
     })
   }
@@ -100,7 +105,7 @@ class SimulatedNode implements RedlockNode {
       renewals.map(({ grant, ttlMs }) => {
         const held = this.#lookUp(grant.name)
         if (held?.attempt !== grant.attemptId) return 'lost'
-        held.until = this.#clock.now() + ttlMs
+        held.until = Math.max(held.until, this.#clock.now() + ttlMs)
         return 'renewed'
       }),
     )
@@ -121,6 +126,12 @@ class SimulatedNode implements RedlockNode {
       if (this.#token < fence) this.#token = fence
       return true
     })
+  }
+
+  async names(): Promise<void> {}
+
+  async diagnose(): Promise<readonly []> {
+    return []
   }
 
   watch(): () => void {

@@ -1,0 +1,38 @@
+import type { LockState } from '@locks/core'
+import type { Nodes } from './nodes.ts'
+import { valuesOf } from './nodes.ts'
+import { holdOf, stateOf } from './state.ts'
+
+/** A search through all names may take this long on a node. */
+const SEARCH_MS = 600_000
+
+/**
+ * What a majority holds is also held on one of any nodes that are too few to be without it. So the names are
+ * searched for on so many of them, whichever come first, and each is looked up everywhere.
+ */
+export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): Promise<readonly LockState[]> {
+  const { quorum, all } = nodes
+  const seen = new Set<string>()
+  const held: LockState[] = []
+  let over = false
+  const found = async (names: readonly string[]): Promise<boolean> => {
+    const fresh = names.filter((name) => !seen.has(name))
+    for (const name of fresh) seen.add(name)
+    const looked = fresh.map(async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum))
+    held.push(...(await Promise.all(looked)).filter((state) => state.held))
+    over ||= held.length >= limit
+    return !over
+  }
+  const isEnough = (searched: readonly unknown[]): boolean => over || searched.length > all.length - quorum
+  const answers = await nodes.ask(
+    async (node) => {
+      await node.names(found)
+      return true
+    },
+    { enough: (soFar) => isEnough(valuesOf(soFar)), timeoutMs: SEARCH_MS },
+  )
+  const enough = isEnough(valuesOf(answers))
+  over = true
+  if (!enough) throw nodes.outage('a majority could not be searched', answers)
+  return held.slice(0, limit)
+}
