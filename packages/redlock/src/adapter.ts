@@ -8,7 +8,8 @@ import type {
   Grant,
   RenewOutcome,
 } from '@locks/core'
-import { attemptAll, validMs } from './attempt.ts'
+import { attemptAll, validMs, whoIsAhead } from './attempt.ts'
+import type { Refused } from './attempt.ts'
 import { breakHold } from './break.ts'
 import { diagnose } from './diagnose.ts'
 import { listHeld } from './list.ts'
@@ -73,24 +74,32 @@ export function redlockAdapter(
       if (outcome === 'renewed') return grant
       if (outcome !== 'lost') throw new LockError('LOCK_UNAVAILABLE', 'the hold could not be confirmed')
     }
+    const pause = (ms: number): Promise<void> => new Promise((resolve) => clock.timer(ms, resolve))
     for (let round = 0; ; round += 1) {
-      const sentAt = clock.now()
-      waits.trying(attemptId)
-      const outcome = await attemptAll(nodes, request, {
-        fencing,
-        // Too late to be worth anything: then it is no grant.
-        inTime: () => clock.now() < sentAt + validMs(ttlMs),
-      })
-      if ('fence' in outcome) {
-        waits.over(attemptId)
-        fences.set(attemptId, outcome.fence)
-        return { name, attemptId, fence: outcome.fence, ttlMs }
-      }
+      const last = (): boolean => round === SPLIT_ROUNDS || withdrawn.has(attemptId)
+      const woken = waits.trying(attemptId)
+      // Others were woken too, or have just split the votes.
+      const ahead = woken || round > 0 ? await whoIsAhead(nodes, request) : undefined
+      if (ahead !== undefined && (request.willWait || last())) return waits.behind(request, ahead)
+      const outcome = ahead ?? (await vote(request))
+      if ('fence' in outcome) return outcome
       // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
-      if (outcome.settled || round === SPLIT_ROUNDS || withdrawn.has(attemptId))
-        return waits.busy(request, outcome)
-      await new Promise<void>((resolve) => clock.timer(clock.random() * 10 * 2 ** round, resolve))
+      if ('settled' in outcome && (outcome.settled || last())) return waits.busy(request, outcome)
+      await pause(clock.random() * 10 * 2 ** round)
     }
+  }
+
+  async function vote(request: AcquireRequest): Promise<Grant | Refused> {
+    const { name, attemptId, ttlMs } = request
+    const sentAt = clock.now()
+    // Too late to be worth anything: then it is no grant.
+    const inTime = (): boolean => clock.now() < sentAt + validMs(ttlMs)
+    const outcome = await attemptAll(nodes, request, { fencing, inTime })
+    if ('busy' in outcome) return outcome
+    const { fence } = outcome
+    waits.over(attemptId)
+    fences.set(attemptId, fence)
+    return { name, attemptId, fence, ttlMs }
   }
 
   async function renew(renewals: Parameters<Adapter['renew']>[0]): Promise<readonly RenewOutcome[]> {

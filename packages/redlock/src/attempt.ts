@@ -85,6 +85,15 @@ export async function attemptAll(
 }
 
 /**
+ * Those who compete ask one and the same node first: whoever gets its vote will hardly meet another at the
+ * rest. Answers who is ahead there.
+ */
+export async function whoIsAhead(nodes: Nodes, request: AcquireRequest): Promise<Refusal | undefined> {
+  const ballot = await nodes.askFirst((node) => node.attempt(request))
+  return typeof ballot === 'object' ? ballot : undefined
+}
+
+/**
  * Every node minted a fence of its own. The highest is written to a majority that still holds the lock: any
  * later majority has a node in common with it, whose next fence is higher. Answers what went wrong.
  */

@@ -12,15 +12,19 @@ const SEARCH_MS = 600_000
  */
 export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): Promise<readonly LockState[]> {
   const { quorum, all } = nodes
-  const seen = new Set<string>()
-  const held: LockState[] = []
+  // Nodes know the same names, and none has searched them before they are looked up.
+  const looks = new Map<string, Promise<LockState>>()
+  const held = new Map<string, LockState>()
+  const look = async (name: string): Promise<LockState> => {
+    const state = stateOf(name, await holdOf(nodes, name, fencing), quorum)
+    if (state.held) held.set(name, state)
+    return state
+  }
   let over = false
   const found = async (names: readonly string[]): Promise<boolean> => {
-    const fresh = names.filter((name) => !seen.has(name))
-    for (const name of fresh) seen.add(name)
-    const looked = fresh.map(async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum))
-    held.push(...(await Promise.all(looked)).filter((state) => state.held))
-    over ||= held.length >= limit
+    for (const name of names) if (!looks.has(name)) looks.set(name, look(name))
+    await Promise.all(names.map((name) => looks.get(name)))
+    over ||= held.size >= limit
     return !over
   }
   const isEnough = (searched: readonly unknown[]): boolean => over || searched.length > all.length - quorum
@@ -34,5 +38,5 @@ export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): P
   const enough = isEnough(valuesOf(answers))
   over = true
   if (!enough) throw nodes.outage('a majority could not be searched', answers)
-  return held.slice(0, limit)
+  return [...held.values()].slice(0, limit)
 }

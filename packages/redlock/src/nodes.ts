@@ -12,6 +12,9 @@ export type Answers<T> = readonly (Answer<T> | undefined)[]
 /** How long an orderly end may take. */
 const DRAIN_MS = 300
 
+/** Whoever is asked first, and alone, may be silent for this part of its time. */
+const FIRST_PART = 1 / 4
+
 /** Once a majority has answered, the others have as long again, and this. */
 const GRACE_MS = 20
 
@@ -31,11 +34,14 @@ export class Nodes {
   readonly quorum: number
   readonly #timeoutMs: number
   readonly #clock: Clock
+  /** Which of them failed when they were last heard of. */
+  readonly #failing: boolean[]
   /** Answers that nobody waits for any more. */
   readonly #stragglers = new Set<Promise<unknown>>()
 
   constructor(all: readonly RedlockNode[], quorum: number, timeoutMs: number, clock: Clock) {
     this.all = all.map((node) => new OrderedNode(node))
+    this.#failing = all.map(() => false)
     this.quorum = quorum
     this.#timeoutMs = timeoutMs
     this.#clock = clock
@@ -75,13 +81,38 @@ export class Nodes {
           grace ??= this.#clock.timer(this.#clock.now() - askedAt + GRACE_MS, settle)
       }
       this.all.forEach((node, index) => {
-        const answered = call(node, index).then(
-          (value) => heard(index, { value }),
-          (failure: unknown) => heard(index, { failure }),
-        )
-        this.track(answered)
+        this.track(this.#listenTo(call(node, index), index).then((answer) => heard(index, answer)))
       })
     })
+  }
+
+  /** Asks one node alone, the same for all clients as long as it works. Undefined when it does not. */
+  askFirst<T>(call: (node: RedlockNode) => Promise<T>): Promise<T | undefined> {
+    const index = Math.max(0, this.#failing.indexOf(false))
+    const node = this.all[index]
+    return new Promise((resolve) => {
+      if (node === undefined) return resolve(undefined)
+      const timer = this.#clock.timer(this.#timeoutMs * FIRST_PART, () => {
+        this.#failing[index] = true
+        resolve(undefined)
+      })
+      const answered = this.#listenTo(call(node), index).then((answer) => {
+        timer.cancel()
+        resolve(saidOf(answer))
+      })
+      this.track(answered)
+    })
+  }
+
+  async #listenTo<T>(answered: Promise<T>, index: number): Promise<Answer<T>> {
+    try {
+      const value = await answered
+      this.#failing[index] = false
+      return { value }
+    } catch (failure) {
+      this.#failing[index] = true
+      return { failure }
+    }
   }
 
   /** Keeps an eye on work nobody waits for, so that `drained` can. */

@@ -1,4 +1,5 @@
 import type { AcquireRequest, Busy, Clock } from '@locks/core'
+import type { Refusal } from '@locks/redis/node'
 import type { Refused } from './attempt.ts'
 import type { Nodes } from './nodes.ts'
 
@@ -8,6 +9,9 @@ const MAX_STEP_MS = 1_000
 
 /** Those who hear of a release do not all try in the same moment. */
 const WAKE_SPREAD_MS = 15
+
+/** Whoever was beaten at the first node looks at them all after this: what is there may be left of a dead one. */
+const BEHIND_MS = 250
 
 /** Nobody relies on having heard everything for longer than this. */
 const MAX_POLL_MS = 10_000
@@ -34,10 +38,12 @@ export class Waits {
     this.#clock = clock
   }
 
-  /** A try of this attempt begins: what is heard from now on, it may have missed. */
-  trying(attemptId: string): void {
+  /** A try of this attempt begins: what is heard from now on, it may have missed. Answers whether it was woken. */
+  trying(attemptId: string): boolean {
     const waiter = this.#waiters.get(attemptId)
+    const { heard = false } = waiter ?? {}
     if (waiter !== undefined) waiter.heard = false
+    return heard
   }
 
   busy({ attemptId, willWait }: AcquireRequest, { holder, settled, leftMs }: Refused): Busy {
@@ -46,6 +52,13 @@ export class Waits {
     const retryInMs = settled
       ? Math.min(leftMs + this.#upTo(FIRST_STEP_MS), MAX_POLL_MS)
       : this.#upTo(Math.min(FIRST_STEP_MS * 2 ** Math.min(splits, 10), MAX_STEP_MS))
+    return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
+  }
+
+  /** Another one got there first, and most likely has the lock by now: its release will be heard. */
+  behind({ attemptId, willWait }: AcquireRequest, { holder }: Refusal): Busy {
+    if (willWait) this.#waiter(attemptId).splits = 0
+    const retryInMs = BEHIND_MS + this.#upTo(BEHIND_MS)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 
