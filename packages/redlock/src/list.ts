@@ -20,10 +20,14 @@ export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): P
     if (state.held) held.set(name, state)
     return state
   }
+  const lookOnce = (name: string): Promise<LockState> => {
+    const known = looks.get(name) ?? look(name)
+    looks.set(name, known)
+    return known
+  }
   let over = false
   const found = async (names: readonly string[]): Promise<boolean> => {
-    for (const name of names) if (!looks.has(name)) looks.set(name, look(name))
-    await Promise.all(names.map((name) => looks.get(name)))
+    await Promise.all(names.map(lookOnce))
     over ||= held.size >= limit
     return !over
   }
