@@ -2,6 +2,8 @@
 import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
+import { repliedWith } from './errors.ts'
+import { fieldOf } from './findings.ts'
 import { Listener } from './listener.ts'
 import { settle } from './options.ts'
 import type { RedisOptions } from './options.ts'
@@ -61,6 +63,17 @@ export class RedisNode {
 
   diagnose(): Promise<readonly Finding[]> {
     return diagnose(this.#connection, 0)
+  }
+
+  /** What tells this server from others, under whatever address; undefined when it does not say. */
+  async identity(): Promise<string | undefined> {
+    const [primary] = await this.#connection.primaries()
+    try {
+      return fieldOf(String(await primary?.ask('info', 'server')), 'run_id')
+    } catch (error) {
+      if (repliedWith(error, 'NOPERM', 'ERR')) return undefined
+      throw error
+    }
   }
 
   /** Calls `wake` when the name is released, as far as that is heard, until the returned function is called. */

@@ -19,15 +19,15 @@ const otherAdvice = new Map([
 /** How many nodes there are and answer; then, of what each says about itself, the worst. */
 export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
   const { all, quorum } = nodes
-  const answers = await nodes.ask((node) => node.diagnose(), {
-    enough: () => false,
-    timeoutMs: DIAGNOSIS_MS,
-  })
+  const answers = await nodes.ask(
+    async (node) => ({ identity: await node.identity(), findings: await node.diagnose() }),
+    { enough: () => false, timeoutMs: DIAGNOSIS_MS },
+  )
   const up = valuesOf(answers).length
   if (up === 0) throw nodes.outage('no node answers', answers)
   const worst = new Map<string, { readonly finding: Finding; readonly nodes: number[] }>()
   answers.forEach((answer, index) => {
-    for (const finding of saidOf(answer) ?? []) {
+    for (const finding of saidOf(answer)?.findings ?? []) {
       const known = worst.get(finding.check)
       const more = known === undefined ? 1 : severity[finding.level] - severity[known.finding.level]
       if (more > 0) worst.set(finding.check, { finding, nodes: [index + 1] })
@@ -35,7 +35,13 @@ export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
     }
   })
   const ofNodes = [...worst.values()].map(({ finding, nodes: numbers }) => told(finding, numbers, all.length))
-  return [countFinding(all.length, quorum), reachFinding(nodes, up, answers), ...ofNodes]
+  const identities = answers.map((answer) => saidOf(answer)?.identity)
+  return [
+    countFinding(all.length, quorum),
+    reachFinding(nodes, up, answers),
+    independenceFinding(identities),
+    ...ofNodes,
+  ]
 }
 
 function told(finding: Finding, numbers: readonly number[], count: number): Finding {
@@ -65,4 +71,19 @@ function reachFinding(nodes: Nodes, up: number, answers: Parameters<Nodes['outag
   if (up === nodes.all.length) return { check, level: 'ok', message: `all ${up} nodes answer` }
   const { message } = nodes.outage(up < nodes.quorum ? 'no lock can be had' : 'some nodes fail', answers)
   return { check, level: 'warning', message, advice: 'start the nodes that fail, or look at the network' }
+}
+
+/** One server under two addresses, or with several databases. */
+function independenceFinding(identities: readonly (string | undefined)[]): Finding {
+  const check = 'independent-servers'
+  const shared = identities.flatMap((one, index) =>
+    one !== undefined && identities.filter((other) => other === one).length > 1 ? [index + 1] : [],
+  )
+  if (shared.length === 0) return { check, level: 'ok', message: 'no server is more than one node' }
+  return {
+    check,
+    level: 'danger',
+    message: `nodes ${shared.join(', ')} are not on servers of their own: what is one to fail, votes as several`,
+    advice: 'give every node a server of its own',
+  }
 }

@@ -12,6 +12,8 @@ export interface RedlockNode {
   /** Calls `found` with names that ever had a fence there, a page at a time, until it answers false. */
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void>
   diagnose(): Promise<readonly Finding[]>
+  /** What tells this server from others, under whatever address; undefined when it does not say. */
+  identity(): Promise<string | undefined>
   watch(name: string, wake: () => void): () => void
   close(): void
 }

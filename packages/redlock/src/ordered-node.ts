@@ -43,6 +43,10 @@ export class OrderedNode implements RedlockNode {
     return this.#node.diagnose()
   }
 
+  identity(): Promise<string | undefined> {
+    return this.#node.identity()
+  }
+
   watch(name: string, wake: () => void): () => void {
     return this.#node.watch(name, wake)
   }

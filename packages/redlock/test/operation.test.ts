@@ -9,7 +9,7 @@ function level(findings: readonly Finding[], check: string): string | undefined 
 }
 
 test('with three of five nodes a broken hold is broken, and with two it is an outage', async () => {
-  const { servers: nodes } = await servers(5)
+  const { servers: nodes } = await servers(5, { appendonly: 'yes', appendfsync: 'always' })
   const [holder, operator] = [connect(over(nodes)), bare(over(nodes, { nodeTimeoutMs: 10_000 }))]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
@@ -65,7 +65,14 @@ test('diagnose names the node and what to do about it', async () => {
   const locks = connect(over(nodes, { nodeTimeoutMs: 10_000 }))
   const before = await locks.diagnose()
   expect(level(before, 'node-count')).toBe('warning')
-  for (const check of ['nodes-reachable', 'eviction-policy', 'persistence', 'clock', 'version'])
+  for (const check of [
+    'nodes-reachable',
+    'independent-servers',
+    'eviction-policy',
+    'persistence',
+    'clock',
+    'version',
+  ])
     expect(`${check} ${level(before, check)}`).toBe(`${check} ok`)
   if (second !== undefined) await redisCommand(second, 'CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
   if (third !== undefined) await redisCommand(third, 'CONFIG', 'SET', 'appendfsync', 'everysec')
@@ -84,6 +91,16 @@ test('diagnose names the node and what to do about it', async () => {
   await Promise.all([second?.stop(), third?.stop()])
   const worst = (await locks.diagnose()).find(({ check }) => check === 'nodes-reachable')
   expect(worst?.message).toMatch(/no lock can be had: 3 of 4/)
+})
+
+test('diagnose finds one server that votes under several addresses', async () => {
+  const { servers: nodes } = await servers(3)
+  const [first, second] = nodes.map(({ host, port }) => ({ connection: { host, port } }))
+  const again = { connection: { ...first?.connection, db: 1 } }
+  const locks = connect({ nodes: [first ?? again, second ?? again, again] })
+  const found = (await locks.diagnose()).find(({ check }) => check === 'independent-servers')
+  expect(found).toMatchObject({ level: 'danger' })
+  expect(found?.message).toMatch(/^nodes 1, 3 /)
 })
 
 test('a server that is named twice is refused: its vote would count twice', () => {

@@ -2,6 +2,7 @@ import type { AcquireRequest, Clock, Holder, Renewal, RenewOutcome } from '@lock
 import type { Look, Refusal } from '@locks/redis/node'
 import { expect, test } from 'vitest'
 import { redlockAdapter } from '../src/adapter.ts'
+import { validMs } from '../src/attempt.ts'
 import { Nodes } from '../src/nodes.ts'
 import type { RedlockNode } from '../src/node.ts'
 
@@ -134,6 +135,8 @@ class SimulatedNode implements RedlockNode {
     return []
   }
 
+  async identity(): Promise<undefined> {}
+
   watch(): () => void {
     return () => undefined
   }
@@ -148,16 +151,20 @@ class SimulatedNode implements RedlockNode {
   /** There and back: each way may take a while, or be the end of it. */
   #over<T>(act: () => T): Promise<T> {
     const { random } = this.#clock
+    // Now and then longer than anybody waits, so that votes come late.
+    const way = (): number => random() * (random() < 0.05 ? 80 : 10)
     return new Promise((resolve, reject) => {
       const lost = (): void => reject(new Error('lost on the way'))
-      this.#clock.timer(random() * 10, () => {
+      this.#clock.timer(way(), () => {
         if (this.#clock.now() < this.downUntil || random() < 0.03) return lost()
         const result = act()
-        this.#clock.timer(random() * 10, () => (random() < 0.03 ? lost() : resolve(result)))
+        this.#clock.timer(way(), () => (random() < 0.03 ? lost() : resolve(result)))
       })
     })
   }
 }
+
+const nodeTimeoutMs = 25
 
 /** Three clients that take and give back one lock until they have had it `aim` times. */
 async function simulate(
@@ -184,19 +191,29 @@ async function simulate(
   }
 
   const client = async (clientId: string): Promise<void> => {
-    const nodes = new Nodes(all, 3, 25, clock)
+    const nodes = new Nodes(all, 3, nodeTimeoutMs, clock)
     const adapter = redlockAdapter(nodes, fencing, { clientId, clock, report: () => undefined })
     for (let n = 0; grants.length < aim; n += 1) {
       const attemptId = `${clientId}:${n}`
       const terms = { mode: 'exclusive', ttlMs: 200, lockDelayMs: 0, willWait: false } as const
       const metadata = { host: 'simulated', pid: 1 }
       const request = { name: 'lock', attemptId, owner: attemptId, metadata, ...terms }
+      // As core counts: from before the request, and less what clocks may differ by.
+      let deadline = clock.now() + validMs(request.ttlMs)
       // Too few nodes may answer.
       const answer = await adapter.attempt(request).catch(() => undefined)
-      if (answer !== undefined && 'fence' in answer) {
+      if (answer !== undefined && 'fence' in answer && clock.now() < deadline) {
         grants.push(answer.fence)
         most = Math.max(most, ++holders)
-        await pause(random() * 5)
+        // Only while its answer comes in time for sure.
+        if (random() < 0.3 && deadline - clock.now() > 2 * nodeTimeoutMs) {
+          const renewedUntil = clock.now() + validMs(request.ttlMs)
+          const renewal = { grant: answer, ttlMs: request.ttlMs, lockDelayMs: 0 }
+          const [outcome] = await adapter.renew([renewal]).catch(() => ['unknown'])
+          if (outcome === 'renewed') deadline = renewedUntil
+          if (outcome === 'lost') deadline = 0
+        }
+        await pause(Math.max(0, Math.min(random() * 30, deadline - clock.now())))
         holders -= 1
       }
       // As core does; what cannot be freed ends by its ttl.
