@@ -1,13 +1,59 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CommandFailed, run } from './run.mjs'
+import { parseArgs } from 'node:util'
+import { bootstrap } from '../bootstrap.mjs'
+import { CommandFailed, run, runMain } from './run.mjs'
 
 /**
  * @typedef {{ passed: number, failed: number }} Counts
  * @typedef {Counts & { untested: number, table: string }} Summary
  * @typedef {{ summary: Summary | { refusal: string }, exitCode: number }} TestRun
+ * @typedef {Record<string, { type: 'string' | 'boolean' }>} Options
+ * @typedef {Record<string, string | boolean | undefined>} Values
  */
+
+/**
+ * A command that installs, builds and runs tests. Whatever stops it on the way is counted as a failure.
+ *
+ * @param {string} usage
+ * @param {Options} options beside --help
+ * @param {(values: Values) => Promise<number>} runTests
+ */
+export function testCommand(usage, options, runTests) {
+  return runMain(async () => {
+    const { help, ...values } = readArguments(usage, options)
+    if (help) {
+      console.log(usage)
+      return 0
+    }
+    try {
+      await bootstrap()
+      return await runTests(values)
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error
+      console.log(`${error.message}\n`)
+      return conclude({ passed: 0, failed: 1 }, error.exitCode)
+    }
+  })
+}
+
+/**
+ * @param {string} usage
+ * @param {Options} options
+ * @returns {Values}
+ */
+function readArguments(usage, options) {
+  try {
+    /** @type {{ values: Values }} */
+    const { values } = parseArgs({ options: { ...options, help: { type: 'boolean', short: 'h' } } })
+    for (const [key, value] of Object.entries(values))
+      if (typeof value === 'string' && value.trim() === '') throw new Error(`--${key} needs a value`)
+    return values
+  } catch (error) {
+    throw new CommandFailed(`${error instanceof Error ? error.message : String(error)}\n\n${usage}`, 2)
+  }
+}
 
 /**
  * One run of vitest, with what its reporter counted; or why it could not begin.
