@@ -52,8 +52,8 @@ export class RedisNode {
     return this.#store.look(name)
   }
 
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
-    return this.#store.raise(name, attemptId, fence)
+  raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
+    return this.#store.raise(name, attemptId, fence, minted)
   }
 
   /** Calls `found` with names that ever had a fence here, a page at a time, until it answers false. */

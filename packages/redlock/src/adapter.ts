@@ -79,12 +79,13 @@ export function redlockAdapter(
       const last = (): boolean => round === SPLIT_ROUNDS || withdrawn.has(attemptId)
       const woken = waits.trying(attemptId)
       // Others were woken too, or have just split the votes.
-      const ahead = woken || round > 0 ? await whoIsAhead(nodes, request) : undefined
-      if (ahead !== undefined && (request.willWait || last())) return waits.behind(request, ahead)
-      const outcome = ahead ?? (await vote(request))
-      if ('fence' in outcome) return outcome
-      // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
-      if ('settled' in outcome && (outcome.settled || last())) return waits.busy(request, outcome)
+      const ahead = woken || round > 0 ? await whoIsAhead(nodes, request, fencing) : undefined
+      if (ahead === undefined) {
+        const outcome = await vote(request)
+        if ('fence' in outcome) return outcome
+        // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
+        if (outcome.settled || last()) return waits.busy(request, outcome)
+      } else if (request.willWait || last()) return waits.behind(request, ahead)
       await pause(clock.random() * 10 * 2 ** round)
     }
   }

@@ -13,6 +13,8 @@ export function validMs(ttlMs: number): number {
 
 export interface Refused {
   readonly busy: true
+  /** Which attempt has a majority. */
+  readonly attempt: string | undefined
   /** Who has a majority; nobody when the votes are split. */
   readonly holder: Holder | undefined
   readonly settled: boolean
@@ -44,8 +46,8 @@ export async function attemptAll(
   // was given up is freed by what is in line behind it, and by nothing later: that could meet the next vote.
   const settleLate = (): void => {
     for (const { node, vote } of late.splice(0))
-      if (fencing && typeof verdict === 'bigint' && vote < verdict)
-        nodes.track(node.raise(name, attemptId, verdict))
+      if (fencing && typeof verdict === 'bigint' && vote !== verdict)
+        nodes.track(node.raise(name, attemptId, verdict, vote))
   }
   const failed = (answers: Answers<Ballot>): number =>
     answers.filter((answer) => answer !== undefined && 'failure' in answer).length
@@ -84,13 +86,26 @@ export async function attemptAll(
   return refusedBy(refusals, nodes, fencing)
 }
 
+/** Somebody else was first at the node that is asked first. */
+export interface Ahead {
+  readonly busy: true
+  readonly attempt: string | undefined
+  readonly holder: Holder | undefined
+}
+
 /**
  * Those who compete ask one and the same node first: whoever gets its vote will hardly meet another at the
  * rest. Answers who is ahead there.
  */
-export async function whoIsAhead(nodes: Nodes, request: AcquireRequest): Promise<Refusal | undefined> {
+export async function whoIsAhead(
+  nodes: Nodes,
+  request: AcquireRequest,
+  fencing: boolean,
+): Promise<Ahead | undefined> {
   const ballot = await nodes.askFirst((node) => node.attempt(request))
-  return typeof ballot === 'object' ? ballot : undefined
+  if (typeof ballot !== 'object') return undefined
+  const [hold] = holdsIn([ballot], fencing)
+  return { busy: true, attempt: ballot.attempt, holder: hold?.holder }
 }
 
 /**
@@ -109,7 +124,7 @@ async function writeBack(
     async (node, index) => {
       const vote = votes[index]
       if (vote === fence) return true
-      return isGrant(vote) && node.raise(name, attemptId, fence)
+      return isGrant(vote) && node.raise(name, attemptId, fence, vote)
     },
     { enough: (soFar) => done(soFar) >= quorum },
   )
@@ -136,5 +151,6 @@ function refusedBy(refusals: readonly Refusal[], { quorum }: Nodes, fencing: boo
   const [first] = holdsIn(refusals, fencing)
   const settled = first !== undefined && first.votes.length >= quorum
   const leftMs = Math.min(...refusals.map((refusal) => refusal.leftMs))
-  return { busy: true, holder: settled ? first.holder : undefined, settled, leftMs }
+  if (!settled) return { busy: true, attempt: undefined, holder: undefined, settled, leftMs }
+  return { busy: true, attempt: first.votes[0]?.attempt, holder: first.holder, settled, leftMs }
 }

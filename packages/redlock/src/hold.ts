@@ -44,7 +44,7 @@ function keyOf({ attempt, holder }: Vote): string | undefined {
 function holdOf<V extends Vote>(votes: readonly V[], fencing: boolean): Hold<V> | undefined {
   const often = (fence: bigint | undefined): number =>
     votes.filter(({ holder }) => holder?.fence === fence).length
-  // A node that voted late may know a higher fence than was written back.
+  // A node that voted late may know another fence than was written back, for a moment.
   const [holder] = votes
     .flatMap((vote) => vote.holder ?? [])
     .toSorted((a, b) => often(b.fence) - often(a.fence) || compare(a.fence, b.fence))

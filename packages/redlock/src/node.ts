@@ -7,8 +7,8 @@ export interface RedlockNode {
   free(name: string, attemptId: string): Promise<'released' | 'not-held'>
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
   look(name: string): Promise<Look>
-  /** Whether the attempt still holds the name; then `fence` is its own, and later ones are higher. */
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean>
+  /** Whether the attempt still holds the name; then `fence` is its own, not what was `minted`, and later ones are higher. */
+  raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean>
   /** Calls `found` with names that ever had a fence there, a page at a time, until it answers false. */
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void>
   diagnose(): Promise<readonly Finding[]>

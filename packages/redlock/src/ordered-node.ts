@@ -31,8 +31,8 @@ export class OrderedNode implements RedlockNode {
     return this.#node.look(name)
   }
 
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
-    return this.#node.raise(name, attemptId, fence)
+  raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
+    return this.#node.raise(name, attemptId, fence, minted)
   }
 
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {

@@ -1,6 +1,5 @@
 import type { AcquireRequest, Busy, Clock } from '@locks/core'
-import type { Refusal } from '@locks/redis/node'
-import type { Refused } from './attempt.ts'
+import type { Ahead, Refused } from './attempt.ts'
 import type { Nodes } from './nodes.ts'
 
 /** Split votes settle when the next tries of their voters are far enough apart, so that is doubled each time. */
@@ -20,11 +19,15 @@ const MAX_POLL_MS = 10_000
 interface Waiter {
   /** How often in a row it met a split vote. */
   splits: number
+  /** Who had a majority when last looked. */
+  known: Pick<Refused, 'attempt' | 'holder'>
   /** A release was heard since its last try began. */
   heard: boolean
   wake: () => void
   unwatch: (() => void) | undefined
 }
+
+const nobody = { attempt: undefined, holder: undefined }
 
 /** Waiting by the nodes' own notices of releases, and by looking again after a while that is never the same. */
 export class Waits {
@@ -46,9 +49,13 @@ export class Waits {
     return heard
   }
 
-  busy({ attemptId, willWait }: AcquireRequest, { holder, settled, leftMs }: Refused): Busy {
+  busy({ attemptId, willWait }: AcquireRequest, { attempt, holder, settled, leftMs }: Refused): Busy {
     const splits = this.#waiters.get(attemptId)?.splits ?? 0
-    if (willWait) this.#waiter(attemptId).splits = settled ? 0 : splits + 1
+    if (willWait) {
+      const waiter = this.#waiter(attemptId)
+      waiter.splits = settled ? 0 : splits + 1
+      waiter.known = { attempt, holder }
+    }
     const retryInMs = settled
       ? Math.min(leftMs + this.#upTo(FIRST_STEP_MS), MAX_POLL_MS)
       : this.#upTo(Math.min(FIRST_STEP_MS * 2 ** Math.min(splits, 10), MAX_STEP_MS))
@@ -56,8 +63,11 @@ export class Waits {
   }
 
   /** Another one got there first, and most likely has the lock by now: its release will be heard. */
-  behind({ attemptId, willWait }: AcquireRequest, { holder }: Refusal): Busy {
+  behind({ attemptId, willWait }: AcquireRequest, ahead: Ahead): Busy {
     if (willWait) this.#waiter(attemptId).splits = 0
+    const known = this.#waiters.get(attemptId)?.known
+    // A single node may know of another fence than the majority.
+    const { holder } = known !== undefined && known.attempt === ahead.attempt ? known : ahead
     const retryInMs = BEHIND_MS + this.#upTo(BEHIND_MS)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
@@ -102,7 +112,7 @@ export class Waits {
   #waiter(attemptId: string): Waiter {
     let waiter = this.#waiters.get(attemptId)
     if (waiter === undefined) {
-      waiter = { splits: 0, heard: false, wake: () => undefined, unwatch: undefined }
+      waiter = { splits: 0, known: nobody, heard: false, wake: () => undefined, unwatch: undefined }
       this.#waiters.set(attemptId, waiter)
     }
     return waiter

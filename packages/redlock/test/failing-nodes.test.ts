@@ -1,7 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { redisCommand } from '../../../conformance/services/index.ts'
-import { bare, connect, heldOn, over, servers, uniqueName, until } from './support/bed.ts'
+import { bare, connect, heldOn, over, servers, takeTurns, uniqueName, until } from './support/bed.ts'
 
 test('two of five nodes down are no matter', async () => {
   const { servers: nodes } = await servers(5)
@@ -55,6 +55,15 @@ test('one hung node of three costs a split vote nothing either', async () => {
   expect(performance.now() - start).toBeLessThan(nodeTimeoutMs / 2)
 })
 
+test('contenders get on with the first node hung, which all of them would ask first', async () => {
+  const { servers: nodes } = await servers(3)
+  const clients = Array.from({ length: 4 }, () => connect(over(nodes)))
+  for (const locks of clients) await locks.with(uniqueName(), () => undefined)
+  await nodes[0]?.pause()
+  onTestFinished(async () => nodes[0]?.resume())
+  expect(await takeTurns(clients, 5)).toEqual({ most: 1, grants: 20 })
+})
+
 test('a hold that lost its majority does not keep its minority', async () => {
   const { servers: nodes } = await servers(3)
   const { adapter, request, take } = bare(over(nodes))
@@ -91,7 +100,9 @@ test('a majority of servers whose settings are refused is no outage', async () =
 
 test('fences rise on real servers while nodes come and go', { timeout: 120_000 }, async () => {
   const { servers: nodes } = await servers(5)
-  const clients = Array.from({ length: 3 }, () => connect(over(nodes, { nodeTimeoutMs: 200 })))
+  const clients = Array.from({ length: 3 }, () =>
+    connect(over(nodes, { nodeTimeoutMs: 500 }), { storeTimeoutMs: 30_000 }),
+  )
   const lock = uniqueName()
   const fences: bigint[] = []
   let done = false

@@ -119,11 +119,11 @@ class SimulatedNode implements RedlockNode {
     })
   }
 
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
+  raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
     return this.#over(() => {
       const held = this.#lookUp(name)
       if (held?.attempt !== attemptId) return false
-      if (held.fence < fence) held.fence = fence
+      if (held.fence < fence || held.fence === minted) held.fence = fence
       if (this.#token < fence) this.#token = fence
       return true
     })

@@ -4,26 +4,23 @@ import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { redisCommand } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, heldOn, over, proxiesOf, servers, uniqueName, until } from './support/bed.ts'
+import {
+  bare,
+  connect,
+  heldOn,
+  over,
+  proxiesOf,
+  servers,
+  takeTurns,
+  uniqueName,
+  until,
+} from './support/bed.ts'
 
 for (const count of [2, 4])
   test(`trap 1: with ${count} nodes a tie settles: contenders get the lock one after the other`, async () => {
     const { servers: nodes } = await servers(count)
     const clients = Array.from({ length: 4 }, () => connect(over(nodes)))
-    const lock = uniqueName()
-    let [inside, most, grants] = [0, 0, 0]
-    await Promise.all(
-      clients.map(async (locks) => {
-        for (let n = 0; n < 5; n += 1)
-          await locks.with(lock, { waitMs: 25_000 }, async () => {
-            most = Math.max(most, ++inside)
-            grants += 1
-            await pass(2)
-            inside -= 1
-          })
-      }),
-    )
-    expect({ most, grants }).toEqual({ most: 1, grants: 20 })
+    expect(await takeTurns(clients, 5)).toEqual({ most: 1, grants: 20 })
   })
 
 test('trap 1: half of an even number is no majority', async () => {

@@ -5,6 +5,7 @@ import type { FaultProxy, TestAdapter } from '@locks/core/conformance'
 import { redlock } from '@locks/redlock'
 import type { RedlockOptions } from '@locks/redlock'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pass } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
 import { redisCommand, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service, Settings } from '../../../../conformance/services/index.ts'
@@ -61,4 +62,25 @@ export async function until<T>(
 export async function heldOn(all: readonly Server[], lock: string): Promise<number> {
   const counts = await Promise.all(all.map((server) => redisCommand(server, 'EXISTS', lock)))
   return counts.filter((count) => count === 1).length
+}
+
+/** All of them take one lock again and again. Answers how many had it at the same time, and how often it was had. */
+export async function takeTurns(
+  clients: readonly Locks[],
+  cycles: number,
+): Promise<{ readonly most: number; readonly grants: number }> {
+  const lock = uniqueName()
+  let [inside, most, grants] = [0, 0, 0]
+  await Promise.all(
+    clients.map(async (locks) => {
+      for (let n = 0; n < cycles; n += 1)
+        await locks.with(lock, { waitMs: 100_000 }, async () => {
+          most = Math.max(most, ++inside)
+          grants += 1
+          await pass(2)
+          inside -= 1
+        })
+    }),
+  )
+  return { most, grants }
 }
