@@ -16,9 +16,9 @@ test('two of five nodes down are no matter', async () => {
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
-test('one hung node of three costs nothing: no acquire waits for it', async () => {
+test('one hung node of three costs nothing: no acquire waits for it', { timeout: 90_000 }, async () => {
   const { servers: nodes } = await servers(3)
-  const nodeTimeoutMs = 10_000
+  const nodeTimeoutMs = 60_000
   const locks = connect(over(nodes, { nodeTimeoutMs }))
   const cycles = async (): Promise<number> => {
     const start = performance.now()
