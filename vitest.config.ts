@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 import { ConformanceReporter } from './conformance/report/reporter.ts'
 import { checkSelection, isAdapterSelected } from './conformance/selection.ts'
 
@@ -25,16 +25,18 @@ export default defineConfig({
       ...adapters
         .filter((name) => isAdapterSelected(name))
         .map((name) => project(name, `packages/${name}`, 'test/**/*.test.ts')),
-      project('conformance', 'conformance', '**/*.test.ts'),
+      // Those of interop need Java, and have a command of their own.
+      project('conformance', 'conformance', '**/*.test.ts', ['interop/**']),
       project('examples', 'examples', '**/*.test.ts'),
     ],
   },
 })
 
 /** Tests run in the folder of their package, as those of a user would: adapters are looked up from there. */
-function project(name: string, folder: string, include: string) {
+function project(name: string, folder: string, include: string, leaveOut: readonly string[] = []) {
   const home = join(root, folder)
   const setupFiles = [join(root, 'conformance/setup.ts')]
   const env = { LOCKS_TEST_HOME: home }
-  return { extends: true as const, test: { name, root: home, include: [include], setupFiles, env } }
+  const exclude = [...configDefaults.exclude, ...leaveOut]
+  return { extends: true as const, test: { name, root: home, include: [include], exclude, setupFiles, env } }
 }

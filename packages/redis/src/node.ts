@@ -1,6 +1,9 @@
 // For adapters that keep locks on several servers, each in this package's layout. Not covered by semver.
-import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
 import { Connection } from './connection.ts'
+import { diagnose } from './diagnose.ts'
+import { repliedWith } from './errors.ts'
+import { fieldOf } from './findings.ts'
 import { Listener } from './listener.ts'
 import { settle } from './options.ts'
 import type { RedisOptions } from './options.ts'
@@ -49,8 +52,28 @@ export class RedisNode {
     return this.#store.look(name)
   }
 
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
-    return this.#store.raise(name, attemptId, fence)
+  raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
+    return this.#store.raise(name, attemptId, fence, minted)
+  }
+
+  /** Calls `found` with names that ever had a fence here, a page at a time, until it answers false. */
+  names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
+    return this.#store.names(found)
+  }
+
+  diagnose(): Promise<readonly Finding[]> {
+    return diagnose(this.#connection, 0)
+  }
+
+  /** What tells this server from others, under whatever address; undefined when it does not say. */
+  async identity(): Promise<string | undefined> {
+    const [primary] = await this.#connection.primaries()
+    try {
+      return fieldOf(String(await primary?.ask('info', 'server')), 'run_id')
+    } catch (error) {
+      if (repliedWith(error, 'NOPERM', 'ERR')) return undefined
+      throw error
+    }
   }
 
   /** Calls `wake` when the name is released, as far as that is heard, until the returned function is called. */

@@ -280,8 +280,9 @@ return { redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]), unpack(redis
 `)
 
 /**
- * KEYS lock, token. ARGV attempt, fence. Where the attempt still holds the lock, its own fence and every
- * later one are at least that. Answers 1, or 0 when it does not hold it. Never lowers one: it may come late.
+ * KEYS lock, token. ARGV attempt, fence, what it was minted here. Where the attempt still holds the lock, that
+ * fence is its own, and every later one is higher. Answers 1, or 0 when it does not hold it. It may come late:
+ * never lowers the token, nor the fence of what the attempt was granted since.
  */
 export const raise: Script = script(`
 local lock, token, fence = KEYS[1], KEYS[2], ARGV[2]
@@ -290,7 +291,9 @@ local last = redis.call('GET', token)
 if not last or tonumber(last) < tonumber(fence) then redis.call('SET', token, fence) end
 local own, since, about = string.match(redis.call('HGET', lock, '${HOLD_FIELD}'), '^(%d+);(%d*)(;.*)$')
 if since == '' then since = own end
-if tonumber(own) < tonumber(fence) then redis.call('HSET', lock, '${HOLD_FIELD}', fence .. ';' .. since .. about) end
+if own == ARGV[3] or tonumber(own) < tonumber(fence) then
+  redis.call('HSET', lock, '${HOLD_FIELD}', fence .. ';' .. since .. about)
+end
 return 1
 `)
 

@@ -162,10 +162,14 @@ export class Store {
     }
   }
 
-  /** Whether `attemptId` still holds the name; if so, `fence` is its own from now on, and later ones are higher. */
-  async raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
+  /**
+   * Whether `attemptId` still holds the name. If so, `fence` is its own from now on instead of what it was
+   * `minted` here, and later ones are higher.
+   */
+  async raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
-    return this.#connection.run(scripts.raise, keysOf([lock, token]), [attemptId, String(fence)], isOne)
+    const args = [attemptId, String(fence), String(minted)]
+    return this.#connection.run(scripts.raise, keysOf([lock, token]), args, isOne)
   }
 
   #free(layout: Layout, attemptId: string, member?: string): Promise<'released' | 'not-held'> {

@@ -1,3 +1,4 @@
+import { LockError } from '@locks/core'
 import type {
   AcquireRequest,
   Adapter,
@@ -7,10 +8,14 @@ import type {
   Grant,
   RenewOutcome,
 } from '@locks/core'
-import { attemptAll, validMs } from './attempt.ts'
+import { attemptAll, validMs, whoIsAhead } from './attempt.ts'
+import type { Refused } from './attempt.ts'
+import { breakHold } from './break.ts'
+import { diagnose } from './diagnose.ts'
+import { listHeld } from './list.ts'
 import type { Nodes } from './nodes.ts'
-import { count, valuesOf } from './nodes.ts'
-import { stateOf } from './state.ts'
+import { count, saidOf, valuesOf } from './nodes.ts'
+import { holdOf, stateOf } from './state.ts'
 import { Waits } from './waits.ts'
 
 export interface RedlockCapabilities extends Capabilities {
@@ -21,6 +26,8 @@ export interface RedlockCapabilities extends Capabilities {
   readonly fairness: 'none'
   readonly handover: false
   readonly lockDelay: true
+  readonly list: true
+  readonly break: true
 }
 
 /** So often a split vote is repeated before it is called busy. */
@@ -35,8 +42,8 @@ function capabilitiesOf(fencing: boolean): RedlockCapabilities {
     fairness: 'none',
     handover: false,
     lockDelay: true,
-    list: false,
-    break: false,
+    list: true,
+    break: true,
     modes: ['exclusive'],
     minTtlMs: 100,
     maxNameBytes: 1024,
@@ -53,6 +60,8 @@ export function redlockAdapter(
   /** Fences of holds made here: a repeated attempt must get its own again, and a late node may know another. */
   const fences = new Map<string, bigint>()
   const underWay = new Map<string, Promise<Grant | Busy>>()
+  /** Attempts under way that nobody wants any more. */
+  const withdrawn = new Set<string>()
   const { quorum, all } = nodes
   const minority = all.length - quorum
 
@@ -63,25 +72,35 @@ export function redlockAdapter(
       const grant = { name, attemptId, fence, ttlMs }
       const [outcome] = await renew([{ grant, ttlMs, lockDelayMs }])
       if (outcome === 'renewed') return grant
-      if (outcome !== 'lost') throw nodes.outage('the hold could not be confirmed', [])
-      fences.delete(attemptId)
+      if (outcome !== 'lost') throw new LockError('LOCK_UNAVAILABLE', 'the hold could not be confirmed')
     }
+    const pause = (ms: number): Promise<void> => new Promise((resolve) => clock.timer(ms, resolve))
     for (let round = 0; ; round += 1) {
-      const sentAt = clock.now()
-      const outcome = await attemptAll(nodes, request, {
-        fencing,
-        // Too late to be worth anything: then it is no grant.
-        inTime: () => clock.now() < sentAt + validMs(ttlMs),
-      })
-      if ('fence' in outcome) {
-        waits.over(attemptId)
-        fences.set(attemptId, outcome.fence)
-        return { name, attemptId, fence: outcome.fence, ttlMs }
-      }
-      // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
-      if (outcome.settled || round === SPLIT_ROUNDS) return waits.busy(request, outcome)
-      await new Promise<void>((resolve) => clock.timer(clock.random() * 10 * 2 ** round, resolve))
+      const last = (): boolean => round === SPLIT_ROUNDS || withdrawn.has(attemptId)
+      const woken = waits.trying(attemptId)
+      // Others were woken too, or have just split the votes.
+      const ahead = woken || round > 0 ? await whoIsAhead(nodes, request, fencing) : undefined
+      if (ahead === undefined) {
+        const outcome = await vote(request)
+        if ('fence' in outcome) return outcome
+        // Where nobody has it, "held" would be wrong: those who split the votes try again, not all at once.
+        if (outcome.settled || last()) return waits.busy(request, outcome)
+      } else if (request.willWait || last()) return waits.behind(request, ahead)
+      await pause(clock.random() * 10 * 2 ** round)
     }
+  }
+
+  async function vote(request: AcquireRequest): Promise<Grant | Refused> {
+    const { name, attemptId, ttlMs } = request
+    const sentAt = clock.now()
+    // Too late to be worth anything: then it is no grant.
+    const inTime = (): boolean => clock.now() < sentAt + validMs(ttlMs)
+    const outcome = await attemptAll(nodes, request, { fencing, inTime })
+    if ('busy' in outcome) return outcome
+    const { fence } = outcome
+    waits.over(attemptId)
+    fences.set(attemptId, fence)
+    return { name, attemptId, fence, ttlMs }
   }
 
   async function renew(renewals: Parameters<Adapter['renew']>[0]): Promise<readonly RenewOutcome[]> {
@@ -89,28 +108,34 @@ export function redlockAdapter(
       const of = (wanted: RenewOutcome): number => outcomes.filter((one) => one[index] === wanted).length
       return of('renewed') >= quorum ? 'renewed' : of('lost') > minority ? 'lost' : 'unknown'
     }
-    const answers = await nodes.ask(
-      (node) => node.renew(renewals),
-      (soFar) => renewals.every((_, index) => verdict(valuesOf(soFar), index) !== 'unknown'),
-    )
+    const answers = await nodes.ask((node) => node.renew(renewals), {
+      enough: (soFar) => renewals.every((_, index) => verdict(valuesOf(soFar), index) !== 'unknown'),
+    })
     const outcomes = valuesOf(answers)
     if (outcomes.length === 0) throw nodes.outage('no renewal', answers)
     const verdicts = renewals.map((_, index) => verdict(outcomes, index))
     renewals.forEach(({ grant }, index) => {
-      if (verdicts[index] === 'lost') fences.delete(grant.attemptId)
+      if (verdicts[index] === 'lost') giveUp(grant, (node) => saidOf(answers[node])?.[index] === 'lost')
     })
     return verdicts
+  }
+
+  /** A minority that was just renewed would keep others from a majority for another ttl. */
+  function giveUp({ name, attemptId }: Grant, hasLost: (node: number) => boolean): void {
+    fences.delete(attemptId)
+    all.forEach((node, index) => {
+      if (!hasLost(index)) nodes.track(node.free(name, attemptId))
+    })
   }
 
   /** Everywhere; whoever does not answer gets it when it reads on, in order behind what it was asked before. */
   async function free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
     fences.delete(attemptId)
-    const answers = await nodes.ask(
-      (node) => node.free(name, attemptId),
-      (soFar) =>
+    const answers = await nodes.ask((node) => node.free(name, attemptId), {
+      enough: (soFar) =>
         count(soFar, (one) => one === 'released') >= quorum ||
         count(soFar, (one) => one === 'not-held') > minority,
-    )
+    })
     if (count(answers, (one) => one === 'released') >= quorum) return 'released'
     if (count(answers, (one) => one === 'not-held') > minority) return 'not-held'
     throw nodes.outage('no release', answers)
@@ -134,9 +159,11 @@ export function redlockAdapter(
     },
 
     async withdraw({ name, attemptId }) {
-      waits.over(attemptId)
       // Whatever a vote under way comes to, it must not come to it afterwards.
+      if (underWay.has(attemptId)) withdrawn.add(attemptId)
       await underWay.get(attemptId)?.catch(() => undefined)
+      withdrawn.delete(attemptId)
+      waits.over(attemptId)
       await free(name, attemptId)
     },
 
@@ -144,7 +171,13 @@ export function redlockAdapter(
 
     release: ({ name, attemptId }) => free(name, attemptId),
 
-    inspect: (name) => stateOf(nodes, name, fencing),
+    list: (limit) => listHeld(nodes, limit, fencing),
+
+    break: (name, holder) => breakHold(nodes, name, holder, fencing),
+
+    diagnose: () => diagnose(nodes),
+
+    inspect: async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum),
 
     async close() {
       waits.close()

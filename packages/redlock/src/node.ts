@@ -1,4 +1,4 @@
-import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
 import type { Look, Refusal } from '@locks/redis/node'
 
 /** One of the independent servers. Each method is one atomic step there. */
@@ -7,8 +7,13 @@ export interface RedlockNode {
   free(name: string, attemptId: string): Promise<'released' | 'not-held'>
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
   look(name: string): Promise<Look>
-  /** Whether the attempt still holds the name; then `fence` is its own, and later ones are higher. */
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean>
+  /** Whether the attempt still holds the name; then `fence` is its own, not what was `minted`, and later ones are higher. */
+  raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean>
+  /** Calls `found` with names that ever had a fence there, a page at a time, until it answers false. */
+  names(found: (names: readonly string[]) => Promise<boolean>): Promise<void>
+  diagnose(): Promise<readonly Finding[]>
+  /** What tells this server from others, under whatever address; undefined when it does not say. */
+  identity(): Promise<string | undefined>
   watch(name: string, wake: () => void): () => void
   close(): void
 }

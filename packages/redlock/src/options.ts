@@ -38,6 +38,8 @@ export function settle(options: unknown): RedlockSettings {
   if (!Array.isArray(nodes) || nodes.length === 0) throw invalid('nodes must be a list of servers')
   if (typeof prefix !== 'string') throw invalid('prefix must be a string')
   if (typeof fencing !== 'boolean') throw invalid('fencing must be true or false')
+  if (nodes.some((node, index) => nodes.slice(0, index).some((other) => isSame(node, other))))
+    throw invalid('a server is named twice: its vote would count twice')
   const majority = Math.floor(nodes.length / 2) + 1
   return {
     nodes: nodes.map((node: unknown) => nodeOf(node, prefix)),
@@ -51,8 +53,18 @@ export function settle(options: unknown): RedlockSettings {
 function nodeOf(node: unknown, prefix: string): RedisOptions {
   if (typeof node === 'string') return { url: node, ...(prefix && { prefix }) }
   if (!isRecord(node)) throw invalid('every node must be a URL or options as for @locks/redis')
+  if (node['waitForReplicas'] !== undefined)
+    throw invalid('waitForReplicas is not for nodes: what counts is the majority')
   const own = typeof node['prefix'] === 'string' ? node['prefix'] : ''
   return prefix === '' ? node : { ...node, prefix: prefix + own }
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  if (!isRecord(one) || !isRecord(other)) return one === other
+  const [a, b] = [one['connection'], other['connection']]
+  if (isRecord(a) && isRecord(b) && a['host'] !== undefined)
+    return ['host', 'port', 'db'].every((key) => a[key] === b[key])
+  return ['client', 'url'].some((key) => one[key] !== undefined && one[key] === other[key])
 }
 
 function fromUrl(url: unknown): Record<string, unknown> {

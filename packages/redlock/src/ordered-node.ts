@@ -1,4 +1,4 @@
-import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
 import type { Look, Refusal } from '@locks/redis/node'
 import type { RedlockNode } from './node.ts'
 
@@ -31,8 +31,20 @@ export class OrderedNode implements RedlockNode {
     return this.#node.look(name)
   }
 
-  raise(name: string, attemptId: string, fence: bigint): Promise<boolean> {
-    return this.#node.raise(name, attemptId, fence)
+  raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
+    return this.#node.raise(name, attemptId, fence, minted)
+  }
+
+  names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
+    return this.#node.names(found)
+  }
+
+  diagnose(): Promise<readonly Finding[]> {
+    return this.#node.diagnose()
+  }
+
+  identity(): Promise<string | undefined> {
+    return this.#node.identity()
   }
 
   watch(name: string, wake: () => void): () => void {

@@ -1,46 +1,33 @@
 import type { LockState } from '@locks/core'
 import type { Look } from '@locks/redis/node'
+import { holdsIn } from './hold.ts'
+import type { Hold } from './hold.ts'
 import type { Nodes } from './nodes.ts'
 import { count, valuesOf } from './nodes.ts'
 
-/** A name is held by whoever holds it on a majority, under the fence that was written back to one. */
-export async function stateOf(nodes: Nodes, name: string, fencing: boolean): Promise<LockState> {
+/**
+ * A name is held by whoever holds it on a majority, under the fence that was written back to one. Where
+ * nodes do not answer it is enough that somebody may do so: then nobody else can.
+ */
+export async function holdOf(nodes: Nodes, name: string, fencing: boolean): Promise<Hold<Look> | undefined> {
   const { quorum, all } = nodes
-  const answers = await nodes.ask(
-    (node) => node.look(name),
-    (soFar) => {
-      const held = majorityOf(valuesOf(soFar), quorum)
-      // A node that voted late may know a higher fence than was written back.
-      if (held !== undefined) return !fencing || mostCommon(held).often >= quorum
+  const answers = await nodes.ask((node) => node.look(name), {
+    enough: (soFar) => {
+      const [first] = holdsIn(valuesOf(soFar), fencing)
+      if (first !== undefined && first.votes.length >= quorum) return !fencing || first.agreed >= quorum
       return count(soFar, ({ attempt }) => attempt === undefined) > all.length - quorum
     },
-  )
+  })
   const looks = valuesOf(answers)
   if (looks.length < quorum) throw nodes.outage(`no majority knows ${JSON.stringify(name)}`, answers)
-  const held = majorityOf(looks, quorum)
-  const [first] = held ?? []
-  if (held === undefined || first?.holder === undefined) return { name, held: false }
-  const remaining = held.map(({ leftMs }) => leftMs).sort((a, b) => b - a)
-  const { fence } = mostCommon(held)
-  return {
-    name,
-    held: true,
-    holder: fence === undefined ? first.holder : { ...first.holder, fence },
-    remainingMs: remaining[quorum - 1] ?? 0,
-  }
+  const [first] = holdsIn(looks, fencing)
+  const silent = all.length - looks.length
+  return first !== undefined && first.votes.length + silent >= quorum ? first : undefined
 }
 
-function majorityOf(looks: readonly Look[], quorum: number): readonly Look[] | undefined {
-  for (const { attempt } of looks) {
-    const same = looks.filter((look) => look.attempt === attempt)
-    if (attempt !== undefined && same.length >= quorum) return same
-  }
-  return undefined
-}
-
-function mostCommon(held: readonly Look[]): { readonly fence: bigint | undefined; readonly often: number } {
-  const fences = held.flatMap(({ holder }) => (holder?.fence === undefined ? [] : [holder.fence]))
-  const often = (fence: bigint): number => fences.filter((one) => one === fence).length
-  const [fence] = fences.toSorted((a, b) => often(b) - often(a) || Number(a - b))
-  return { fence, often: fence === undefined ? 0 : often(fence) }
+export function stateOf(name: string, hold: Hold | undefined, quorum: number): LockState {
+  if (hold === undefined) return { name, held: false }
+  const { holder, votes } = hold
+  const lefts = votes.map(({ leftMs }) => leftMs).toSorted((a, b) => b - a)
+  return { name, held: true, holder, remainingMs: lefts[quorum - 1] ?? lefts.at(-1) ?? 0 }
 }

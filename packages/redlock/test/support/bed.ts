@@ -1,13 +1,15 @@
-import { createLocks, systemClock } from '@locks/core'
-import type { AcquireRequest, Adapter, Grant, Locks, LocksOptions } from '@locks/core'
+import { createLocks } from '@locks/core'
+import type { Locks, LocksOptions } from '@locks/core'
 import { startFaultProxy } from '@locks/core/conformance'
-import type { FaultProxy } from '@locks/core/conformance'
+import type { FaultProxy, TestAdapter } from '@locks/core/conformance'
 import { redlock } from '@locks/redlock'
 import type { RedlockOptions } from '@locks/redlock'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pass } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
 import { redisCommand, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service, Settings } from '../../../../conformance/services/index.ts'
+import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
 
 /** Independent servers for one test. */
 export async function servers(count: number, settings?: Settings): Promise<Service> {
@@ -30,31 +32,8 @@ export function connect(options: RedlockOptions, locksOptions: LocksOptions = {}
   return locks
 }
 
-export interface Bare {
-  readonly adapter: Adapter
-  readonly request: (name: string, options?: Partial<AcquireRequest>) => AcquireRequest
-  readonly take: (request: AcquireRequest) => Promise<Grant>
-}
-
-export function bare(options: RedlockOptions): Bare {
-  const clientId = randomUUID()
-  const adapter = redlock(options)({ clientId, clock: systemClock, report: () => undefined })
-  onTestFinished(() => adapter.close())
-  let attempts = 0
-  return {
-    adapter,
-    request(name, changes = {}) {
-      const attemptId = `${clientId}:${++attempts}`
-      const metadata = { host: 'test', pid: process.pid }
-      const rest = { ttlMs: 20_000, lockDelayMs: 0, willWait: false, metadata }
-      return { name, attemptId, owner: attemptId, mode: 'exclusive', ...rest, ...changes }
-    },
-    async take(request) {
-      const answer = await adapter.attempt(request)
-      if ('busy' in answer) throw new Error(`${request.name} is held by ${answer.holder?.owner}`)
-      return answer
-    },
-  }
+export function bare(options: RedlockOptions): TestAdapter {
+  return bareAdapter(redlock(options))
 }
 
 export async function proxiesOf(all: readonly Server[]): Promise<readonly FaultProxy[]> {
@@ -83,4 +62,25 @@ export async function until<T>(
 export async function heldOn(all: readonly Server[], lock: string): Promise<number> {
   const counts = await Promise.all(all.map((server) => redisCommand(server, 'EXISTS', lock)))
   return counts.filter((count) => count === 1).length
+}
+
+/** All of them take one lock again and again. Answers how many had it at the same time, and how often it was had. */
+export async function takeTurns(
+  clients: readonly Locks[],
+  cycles: number,
+): Promise<{ readonly most: number; readonly grants: number }> {
+  const lock = uniqueName()
+  let [inside, most, grants] = [0, 0, 0]
+  await Promise.all(
+    clients.map(async (locks) => {
+      for (let n = 0; n < cycles; n += 1)
+        await locks.with(lock, { waitMs: 100_000 }, async () => {
+          most = Math.max(most, ++inside)
+          grants += 1
+          await pass(2)
+          inside -= 1
+        })
+    }),
+  )
+  return { most, grants }
 }

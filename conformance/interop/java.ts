@@ -1,0 +1,81 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { aptInstall, aptRefusal } from '../services/sources/apt.ts'
+
+const home = import.meta.dirname
+const target = join(home, '../.cache/interop')
+const jars = join(target, 'jars')
+const classes = join(target, 'classes')
+
+/** Where the programs of this folder and what they need are, once built. */
+export const classPath: string = `${classes}:${jars}/*`
+
+/** Java cannot be had here, which is no fault of the tests. */
+export class NoJava extends Error {}
+
+const needed = [
+  { program: 'javac', what: 'a JDK (javac)', package: 'default-jdk-headless' },
+  { program: 'mvn', what: 'Maven (mvn)', package: 'maven' },
+] as const
+
+/** Makes sure of a JDK and Maven: as root on Debian by installing what is missing. */
+export async function provideJava(): Promise<void> {
+  const missing = missingTools()
+  if (missing.length === 0) return
+  const names = missing.map(({ what }) => what).join(' and ')
+  const refusal = aptRefusal()
+  if (refusal !== undefined)
+    throw new NoJava(`interop needs a JDK and Maven; missing: ${names} (apt-get: ${refusal})`)
+  try {
+    await aptInstall(missing.map((tool) => tool.package))
+  } catch (error) {
+    throw new NoJava(`interop needs a JDK and Maven; missing: ${names}: ${messageOf(error)}`)
+  }
+  if (missingTools().length > 0) throw new NoJava(`${names} installed, and still not on PATH`)
+}
+
+/** Fetches Curator and Redisson, and compiles the programs of this folder. */
+export async function buildPeers(): Promise<void> {
+  await fetchJars()
+  await rm(classes, { recursive: true, force: true })
+  await mkdir(classes, { recursive: true })
+  const sources = join(home, 'src/main/java')
+  const files = (await readdir(sources)).map((file) => join(sources, file))
+  await promisify(execFile)('javac', [
+    '--release',
+    '17',
+    '-Xlint:all',
+    '-cp',
+    `${jars}/*`,
+    '-d',
+    classes,
+    ...files,
+  ])
+}
+
+async function fetchJars(): Promise<void> {
+  const pom = await readFile(join(home, 'pom.xml'), 'utf8')
+  const stamp = join(target, 'pom.xml')
+  if ((await readFile(stamp, 'utf8').catch(() => '')) === pom) return
+  await rm(target, { recursive: true, force: true })
+  await mkdir(target, { recursive: true })
+  process.stderr.write('locks: fetching Curator and Redisson with Maven\n')
+  const flags = ['-q', '-B', '-f', join(home, 'pom.xml'), `-DoutputDirectory=${jars}`]
+  try {
+    await promisify(execFile)('mvn', [...flags, 'dependency:copy-dependencies'])
+  } catch (error) {
+    throw new NoJava(`Maven cannot fetch Curator and Redisson: ${messageOf(error)}`)
+  }
+  // Last, so that half a download is not taken for a whole one.
+  await writeFile(stamp, pom)
+}
+
+function missingTools(): (typeof needed)[number][] {
+  return needed.filter(({ program }) => spawnSync(program, ['-version'], { stdio: 'ignore' }).status !== 0)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

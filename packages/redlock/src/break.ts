@@ -1,0 +1,39 @@
+import type { Holder } from '@locks/core'
+import { isSameHold } from './hold.ts'
+import type { Hold } from './hold.ts'
+import type { RedlockNode } from './node.ts'
+import type { Nodes } from './nodes.ts'
+import { valuesOf } from './nodes.ts'
+import { holdOf } from './state.ts'
+
+/** Ends the hold that `inspect` described so, everywhere. A majority has to confirm it. */
+export async function breakHold(
+  nodes: Nodes,
+  name: string,
+  holder: Holder,
+  fencing: boolean,
+): Promise<'broken' | 'not-held'> {
+  const hold = await holdOf(nodes, name, fencing)
+  if (hold === undefined || !isOf(hold, holder)) return 'not-held'
+  const answers = await nodes.ask((node) => free(node, name, hold), {
+    enough: (soFar) => valuesOf(soFar).length >= nodes.quorum,
+  })
+  if (valuesOf(answers).length >= nodes.quorum) return 'broken'
+  throw nodes.outage(`${JSON.stringify(name)} was not broken on a majority`, answers)
+}
+
+function isOf(hold: Hold, { owner, fence }: Holder): boolean {
+  if (fence !== undefined) return hold.holder.fence === fence
+  return hold.holder.fence === undefined && hold.votes.some((vote) => vote.holder?.owner === owner)
+}
+
+async function free(node: RedlockNode, name: string, { votes }: Hold): Promise<unknown> {
+  const [first] = votes
+  const alike = votes.every(({ attempt }) => attempt === first?.attempt)
+  if (first?.attempt !== undefined && alike && first.holder?.fence !== undefined)
+    return node.free(name, first.attempt)
+  // RedissonRedLock has another id on each node.
+  const look = await node.look(name)
+  if (first === undefined || look.attempt === undefined || !isSameHold(look, first)) return undefined
+  return node.free(name, look.attempt)
+}

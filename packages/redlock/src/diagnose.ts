@@ -1,0 +1,89 @@
+import type { Finding } from '@locks/core'
+import type { Nodes } from './nodes.ts'
+import { saidOf, valuesOf } from './nodes.ts'
+
+/** A diagnosis takes a handful of round trips, the first over a new connection. */
+const DIAGNOSIS_MS = 4_000
+
+const severity = { ok: 0, warning: 1, danger: 2 } as const
+
+/** What is right for a single server is not always so for one of several. */
+const otherAdvice = new Map([
+  [
+    'persistence',
+    'set appendonly yes and appendfsync always on every node, or keep one that crashed down for longer than the longest ttl',
+  ],
+  ['replication', 'let nodes be independent primaries: a replica that takes over may let in a second holder'],
+])
+
+/** How many nodes there are and answer; then, of what each says about itself, the worst. */
+export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
+  const { all, quorum } = nodes
+  const answers = await nodes.ask(
+    async (node) => ({ identity: await node.identity(), findings: await node.diagnose() }),
+    { enough: () => false, timeoutMs: DIAGNOSIS_MS },
+  )
+  const up = valuesOf(answers).length
+  if (up === 0) throw nodes.outage('no node answers', answers)
+  const worst = new Map<string, { readonly finding: Finding; readonly nodes: number[] }>()
+  answers.forEach((answer, index) => {
+    for (const finding of saidOf(answer)?.findings ?? []) {
+      const known = worst.get(finding.check)
+      const more = known === undefined ? 1 : severity[finding.level] - severity[known.finding.level]
+      if (more > 0) worst.set(finding.check, { finding, nodes: [index + 1] })
+      else if (more === 0) known?.nodes.push(index + 1)
+    }
+  })
+  const ofNodes = [...worst.values()].map(({ finding, nodes: numbers }) => told(finding, numbers, all.length))
+  const identities = answers.map((answer) => saidOf(answer)?.identity)
+  return [
+    countFinding(all.length, quorum),
+    reachFinding(nodes, up, answers),
+    independenceFinding(identities),
+    ...ofNodes,
+  ]
+}
+
+function told(finding: Finding, numbers: readonly number[], count: number): Finding {
+  const who = numbers.length === count ? 'every node' : `node ${numbers.join(', ')}`
+  const message = `${who}: ${finding.message}`
+  if (finding.level === 'ok') return { ...finding, message }
+  const advice = otherAdvice.get(finding.check) ?? finding.advice
+  return { ...finding, message, ...(advice === undefined ? {} : { advice }) }
+}
+
+function countFinding(count: number, quorum: number): Finding {
+  const check = 'node-count'
+  const spare = count - quorum
+  const message = `${count} nodes, of which ${quorum} must agree: ${spare === 0 ? 'none' : spare} may be down`
+  if (spare > 0 && count % 2 === 1) return { check, level: 'ok', message }
+  return {
+    check,
+    level: 'warning',
+    message,
+    advice:
+      'use three or five nodes: an even number bears no more failures than one less, and splits more votes',
+  }
+}
+
+function reachFinding(nodes: Nodes, up: number, answers: Parameters<Nodes['outage']>[1]): Finding {
+  const check = 'nodes-reachable'
+  if (up === nodes.all.length) return { check, level: 'ok', message: `all ${up} nodes answer` }
+  const { message } = nodes.outage(up < nodes.quorum ? 'no lock can be had' : 'some nodes fail', answers)
+  return { check, level: 'warning', message, advice: 'start the nodes that fail, or look at the network' }
+}
+
+/** One server under two addresses, or with several databases. */
+function independenceFinding(identities: readonly (string | undefined)[]): Finding {
+  const check = 'independent-servers'
+  const shared = identities.flatMap((one, index) =>
+    one !== undefined && identities.filter((other) => other === one).length > 1 ? [index + 1] : [],
+  )
+  if (shared.length === 0) return { check, level: 'ok', message: 'no server is more than one node' }
+  return {
+    check,
+    level: 'danger',
+    message: `nodes ${shared.join(', ')} are not on servers of their own: what is one to fail, votes as several`,
+    advice: 'give every node a server of its own',
+  }
+}

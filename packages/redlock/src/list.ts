@@ -1,0 +1,46 @@
+import type { LockState } from '@locks/core'
+import type { Nodes } from './nodes.ts'
+import { valuesOf } from './nodes.ts'
+import { holdOf, stateOf } from './state.ts'
+
+/** A search through all names may take this long on a node. */
+const SEARCH_MS = 600_000
+
+/**
+ * What a majority holds is also held on one of any nodes that are too few to be without it. So the names are
+ * searched for on so many of them, whichever come first, and each is looked up everywhere.
+ */
+export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): Promise<readonly LockState[]> {
+  const { quorum, all } = nodes
+  // Nodes know the same names, and none has searched them before they are looked up.
+  const looks = new Map<string, Promise<LockState>>()
+  const held = new Map<string, LockState>()
+  const look = async (name: string): Promise<LockState> => {
+    const state = stateOf(name, await holdOf(nodes, name, fencing), quorum)
+    if (state.held) held.set(name, state)
+    return state
+  }
+  const lookOnce = (name: string): Promise<LockState> => {
+    const known = looks.get(name) ?? look(name)
+    looks.set(name, known)
+    return known
+  }
+  let over = false
+  const found = async (names: readonly string[]): Promise<boolean> => {
+    await Promise.all(names.map(lookOnce))
+    over ||= held.size >= limit
+    return !over
+  }
+  const isEnough = (searched: readonly unknown[]): boolean => over || searched.length > all.length - quorum
+  const answers = await nodes.ask(
+    async (node) => {
+      await node.names(found)
+      return true
+    },
+    { enough: (soFar) => isEnough(valuesOf(soFar)), timeoutMs: SEARCH_MS },
+  )
+  const enough = isEnough(valuesOf(answers))
+  over = true
+  if (!enough) throw nodes.outage('a majority could not be searched', answers)
+  return [...held.values()].slice(0, limit)
+}

@@ -1,0 +1,113 @@
+import type { Finding } from '@locks/core'
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { redisCommand } from '../../../conformance/services/index.ts'
+import { bare, connect, heldOn, over, servers, uniqueName, until } from './support/bed.ts'
+
+function level(findings: readonly Finding[], check: string): string | undefined {
+  return findings.find((finding) => finding.check === check)?.level
+}
+
+test('with three of five nodes a broken hold is broken, and with two it is an outage', async () => {
+  const { servers: nodes } = await servers(5, { appendonly: 'yes', appendfsync: 'always' })
+  const [holder, operator] = [connect(over(nodes)), bare(over(nodes, { nodeTimeoutMs: 10_000 }))]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire()
+  await until(async () => (await heldOn(nodes, lock)) === 5)
+  const { holder: found } = await operator.adapter.inspect(lock)
+  expect(found?.fence).toBe(lease.fence)
+  await Promise.all(nodes.slice(0, 3).map((node) => node.stop()))
+  const broken = found && operator.adapter.break?.(lock, found)
+  await expect(broken).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await nodes[0]?.start()
+  const again = (): Promise<unknown> | undefined => found && operator.adapter.break?.(lock, found)
+  await until(async () => (await again()?.catch(() => undefined)) !== undefined)
+  await until(async () => (await heldOn(nodes.slice(3), lock)) === 0)
+})
+
+test('without fences a hold is told by its owner', async () => {
+  const { servers: nodes } = await servers(3)
+  const locks = connect(over(nodes, { fencing: false }))
+  const { adapter } = bare(over(nodes, { fencing: false }))
+  const lock = uniqueName()
+  const first = await locks.lock(lock).acquire({ owner: 'the first' })
+  const { holder } = await adapter.inspect(lock)
+  expect(holder).toMatchObject({ owner: 'the first' })
+  expect(holder).not.toHaveProperty('fence')
+  await first.release()
+  await locks.lock(lock).acquire({ owner: 'the second' })
+  expect(holder && (await adapter.break?.(lock, holder))).toBe('not-held')
+  expect((await locks.lock(lock).break())?.owner).toBe('the second')
+  expect(await locks.inspect(lock)).toMatchObject({ held: false })
+})
+
+test('list has what a majority holds, also with a node down, and not the vote of a minority', async () => {
+  const { servers: nodes } = await servers(3)
+  const [locks, operator] = [
+    connect(over(nodes, { prefix: 'app:' })),
+    connect(over(nodes, { prefix: 'app:' })),
+  ]
+  const [held, halved] = [uniqueName(), uniqueName()]
+  for (const lock of [held, halved]) {
+    await locks.lock(lock).acquire({ owner: lock })
+    await until(async () => (await heldOn(nodes, `app:${lock}`)) === 3)
+  }
+  for (const node of nodes.slice(1)) await redisCommand(node, 'DEL', `app:${halved}`)
+  const owners = async (): Promise<unknown[]> => (await operator.list()).map(({ holder }) => holder?.owner)
+  expect(await owners()).toEqual([held])
+  await nodes[0]?.stop()
+  expect(await owners()).toEqual([held])
+})
+
+test('diagnose names the node and what to do about it', async () => {
+  const { servers: nodes } = await servers(4, { appendonly: 'yes', appendfsync: 'always' })
+  const [, second, third, fourth] = nodes
+  const locks = connect(over(nodes, { nodeTimeoutMs: 10_000 }))
+  const before = await locks.diagnose()
+  expect(level(before, 'node-count')).toBe('warning')
+  for (const check of [
+    'nodes-reachable',
+    'independent-servers',
+    'eviction-policy',
+    'persistence',
+    'clock',
+    'version',
+  ])
+    expect(`${check} ${level(before, check)}`).toBe(`${check} ok`)
+  if (second !== undefined) await redisCommand(second, 'CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
+  if (third !== undefined) await redisCommand(third, 'CONFIG', 'SET', 'appendfsync', 'everysec')
+  await fourth?.stop()
+  const after = await locks.diagnose()
+  const [eviction, persistence, reach] = ['eviction-policy', 'persistence', 'nodes-reachable'].map((check) =>
+    after.find((finding) => finding.check === check),
+  )
+  expect(eviction).toMatchObject({ level: 'danger' })
+  expect(eviction?.message).toMatch(/^node 2: /)
+  expect(persistence).toMatchObject({ level: 'warning' })
+  expect(persistence?.message).toMatch(/^node 3: /)
+  expect(persistence?.advice).toMatch(/longer than the longest ttl/)
+  expect(reach).toMatchObject({ level: 'warning' })
+  expect(reach?.message).toMatch(/node 4: Redis failed/)
+  await Promise.all([second?.stop(), third?.stop()])
+  const worst = (await locks.diagnose()).find(({ check }) => check === 'nodes-reachable')
+  expect(worst?.message).toMatch(/no lock can be had: 3 of 4/)
+})
+
+test('diagnose finds one server that votes under several addresses', async () => {
+  const { servers: nodes } = await servers(3)
+  const [first, second] = nodes.map(({ host, port }) => ({ connection: { host, port } }))
+  const again = { connection: { ...first?.connection, db: 1 } }
+  const locks = connect({ nodes: [first ?? again, second ?? again, again] })
+  const found = (await locks.diagnose()).find(({ check }) => check === 'independent-servers')
+  expect(found).toMatchObject({ level: 'danger' })
+  expect(found?.message).toMatch(/^nodes 1, 3 /)
+})
+
+test('a server that is named twice is refused: its vote would count twice', () => {
+  const name = randomUUID()
+  const twice = [`redis://${name}`, `redis://${name}`, 'redis://other']
+  expect(() => bare({ nodes: twice })).toThrow(/named twice/)
+  const connection = { host: name, port: 1 }
+  expect(() => bare({ nodes: [{ connection }, { connection: { ...connection } }] })).toThrow(/named twice/)
+  expect(() => bare({ nodes: [{ url: 'redis://a', waitForReplicas: 1 }] })).toThrow(/waitForReplicas/)
+})
