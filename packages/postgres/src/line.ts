@@ -1,3 +1,4 @@
+import type { Line as AnyLine } from '@locks/sql'
 import { Socket } from 'node:net'
 import { Client } from 'pg'
 import type { ClientConfig } from 'pg'
@@ -35,13 +36,15 @@ export async function send(
 }
 
 /** One connection of the adapter's own. */
-export class Line {
+export class Line implements AnyLine {
   readonly #client: Client
   readonly #named: boolean
   #onEnd: (() => void) | undefined
   #ended = false
-  /** Since when a statement that should be short has been under way. */
+  readonly idleLimitMs: number = Infinity
   busySince: number | undefined
+  /** The backend that answers, once that is known. */
+  pid: number | undefined
 
   private constructor(client: Client, named: boolean) {
     this.#client = client
@@ -87,7 +90,6 @@ export class Line {
     return send(this.#client, statement, values, this.#named)
   }
 
-  /** Calls `done` when the connection ends by itself. */
   onEnd(done: (() => void) | undefined): void {
     this.#onEnd = done
   }
@@ -96,13 +98,11 @@ export class Line {
     this.#client.on('notification', ({ payload }) => heard(payload ?? ''))
   }
 
-  /** Whether an open socket keeps the process alive. */
   keepAlive(yes: boolean): void {
     const { stream } = this.#client.connection
     if (stream instanceof Socket) void (yes ? stream.ref() : stream.unref())
   }
 
-  /** Says goodbye. Never waits for long, never rejects. */
   async close(): Promise<void> {
     this.#onEnd = undefined
     if (this.#ended) return

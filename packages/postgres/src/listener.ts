@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { toLockError } from './errors.ts'
+import { faults } from './errors.ts'
 import type { Line } from './line.ts'
 import { listening } from './sql.ts'
 
@@ -32,7 +32,7 @@ export class Listener {
   key(): Promise<string> {
     this.#current ??= this.#start().catch((error: unknown) => {
       this.#current = undefined
-      throw toLockError(error)
+      throw faults.toLockError(error)
     })
     return this.#current
   }

@@ -45,7 +45,7 @@ export function namesOf({ schema, table }: Place): Names {
 }
 
 /** One prepared statement per text, whoever else uses the same connection. */
-export function statement(text: string): Statement {
+function statement(text: string): Statement {
   return { name: `locks_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, text }
 }
 

@@ -7,7 +7,7 @@ import type {
   Grant,
   PushedGrant,
 } from '@locks/core'
-import { readHolder, writeHolder } from './holder.ts'
+import { readHolder, writeHolder } from '@locks/sql'
 import { Line } from './line.ts'
 import { Listener } from './listener.ts'
 import type { Settings } from './options.ts'

@@ -1,0 +1,74 @@
+import { readHolder, writeHolder } from '@locks/sql'
+import type { SessionDriver } from '@locks/sql'
+import { randomBytes } from 'node:crypto'
+import { codeOf } from './errors.ts'
+import type { Line } from './line.ts'
+import { notPooled } from './pooler.ts'
+import type { Runner } from './runner.ts'
+import type { RowStatements } from './sql.ts'
+
+/** The wait ended without a grant, but nothing is wrong: cancelled, timed out, chosen by the deadlock detector. */
+const worthAnotherTry = new Set(['57014', '55P03', '40P01', '40001'])
+
+/** A lock is a row that an open transaction has locked, and the key of a hold an advisory lock of that transaction. */
+export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Line> {
+  async function isThere({ pid }: Line): Promise<boolean> {
+    return pid === undefined || (await runner.run(sql.isThere, [pid])).length > 0
+  }
+
+  return {
+    newKey: () => String(randomBytes(8).readBigUInt64BE() >> 1n),
+    isThere,
+
+    async tryLock(line, { request, key }, silenceMs) {
+      const values = [Buffer.from(request.name), String(silenceMs), key]
+      const [, [row = []]] = await Promise.all([line.query(sql.begin), line.query(sql.tryLock, values)])
+      const [got, there, , pid, , fence, holder, since] = row
+      line.pid = notPooled(line.pid, Number(pid))
+      if (got === 't') return 'locked'
+      return there === 't' ? { holder: readHolder(holder, fence, since) } : 'missing'
+    },
+
+    async make(_line, { request }) {
+      await runner.run(sql.makeRow, [Buffer.from(request.name)])
+    },
+
+    queue(line, { request, key }) {
+      // Sent together: the server takes one after the other, and stays with the second.
+      const prepared = line.query(sql.prepareWait)
+      const locked = line.query(sql.lock, [Buffer.from(request.name), key]).then((rows) => rows.length > 0)
+      // The second also opens the connection on which a wait is cancelled, if there was none: that must not take long.
+      return { queued: Promise.all([prepared, isThere(line)]), locked }
+    },
+
+    async mint({ pid }, { request, key }) {
+      const values = [Buffer.from(request.name), request.attemptId, writeHolder(request), key, pid]
+      const [[fence] = []] = await runner.run(sql.mint, values)
+      return fence === null || fence === undefined ? undefined : BigInt(fence)
+    },
+
+    async probe(line, silenceMs) {
+      await line.query(sql.probe, [String(silenceMs)])
+    },
+
+    async free(line) {
+      await line.query(sql.rollback)
+    },
+
+    async cancel({ pid }) {
+      if (pid !== undefined) await runner.run(sql.cancel, [pid])
+    },
+
+    async holderOf(name) {
+      const [[attemptId, fence, holder, since] = []] = await runner.run(sql.inspect, [Buffer.from(name)])
+      const by = readHolder(holder, fence, since)
+      return by && { attemptId: attemptId ?? '', holder: by }
+    },
+
+    async evict(name, attemptId) {
+      await runner.run(sql.terminate, [Buffer.from(name), attemptId])
+    },
+
+    isWorthAnotherTry: (error) => worthAnotherTry.has(codeOf(error) ?? ''),
+  }
+}
