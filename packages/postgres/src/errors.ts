@@ -17,6 +17,8 @@ const setUp: ReadonlyMap<string, string> = new Map([
   ['3F000', 'the schema is missing; run migrate() first'],
   ['42703', 'the tables are of another version; run migrate()'],
   ['42501', 'the database role may not do that'],
+  ['26000', 'a pooler keeps no prepared statements; set listen: false'],
+  ['42P05', 'a pooler keeps no prepared statements apart; set listen: false'],
 ])
 
 /** SQLSTATE, or the system's code of a socket error. Messages are for people and change with the locale. */

@@ -20,6 +20,7 @@ export interface LineOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
+const PATIENCE_MS = 5_000
 
 const asWritten = { getTypeParser: () => (text: string) => text }
 
@@ -88,6 +89,17 @@ export class Line implements AnyLine {
 
   query(statement: Statement, values: unknown[] = []): Promise<readonly Row[]> {
     return send(this.#client, statement, values, this.#named)
+  }
+
+  /** For work beyond `Lines`, which watches over its own: a server that stays silent fails it. */
+  async promptly<T>(work: () => Promise<T>): Promise<T> {
+    const timer = setTimeout(() => this.destroy(), PATIENCE_MS)
+    timer.unref()
+    try {
+      return await work()
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   onEnd(done: (() => void) | undefined): void {

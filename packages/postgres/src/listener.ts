@@ -53,8 +53,10 @@ export class Listener {
       const key = String(randomBytes(8).readBigUInt64BE() >> 1n)
       const [listen, hold] = listening(key)
       line.onNotification((payload) => this.#take(payload))
-      if (listen !== undefined) await line.query(listen)
-      if (hold !== undefined) await line.query(hold, [key])
+      await line.promptly(async () => {
+        if (listen !== undefined) await line.query(listen)
+        if (hold !== undefined) await line.query(hold, [key])
+      })
       if (line.ended || this.#closed) throw new Error('the listening connection ended')
       line.onEnd(() => this.#lost())
       line.keepAlive(false)

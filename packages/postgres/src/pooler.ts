@@ -1,9 +1,11 @@
 import { LockError } from '@locks/core'
 import type { Line, Statement } from './line.ts'
 
+/** `none`: nothing in between, as far as can be seen. */
+export type Pooling = 'none' | 'session' | 'transaction'
+
 /** How many transactions are held open to keep the server connection of another from it. */
 const CROWD = 3
-const PATIENCE_MS = 5_000
 
 const begin: Statement = { name: '', text: 'BEGIN' }
 const rollback: Statement = { name: '', text: 'ROLLBACK' }
@@ -12,21 +14,21 @@ const whoAnswers: Statement = { name: '', text: 'SELECT pg_backend_pid()' }
 /**
  * A row lock is a transaction that stays open, with settings of its own. A pooler that gives a server
  * connection to each transaction (PgBouncer with `pool_mode=transaction`) has few of them for
- * everybody, and holders would keep all of them from all others: that is refused.
+ * everybody, and holders would keep all of them from all others: that is refused. So is listening, which
+ * belongs to a server connection and not to a transaction.
  *
- * A pooler announces another backend than the one that answers. Whether it keeps a session together is seen once
- * others are busy. Only one looks at a time: two might keep the pooler from showing what it does.
+ * Only one connection looks, for all that are opened alike: two might keep the pooler from showing what it does.
  */
-export function poolerCheck(open: () => Promise<Line>): () => Promise<Line> {
-  let looked: Promise<void> | undefined
+export function refusingPoolers(open: () => Promise<Line>): () => Promise<Line> {
+  let looked: Promise<Pooling> | undefined
 
   return async () => {
     const line = await open()
     try {
-      line.pid = await backendOf(line)
-      if (line.pid === line.announcedPid) return line
-      looked ??= look(line, open)
-      await looked
+      const pid = (line.pid = await line.promptly(() => backendOf(line)))
+      if (pid === line.announcedPid) return line
+      looked ??= line.promptly(() => look(line, pid, open))
+      if ((await looked) === 'transaction') throw pooled()
       return line
     } catch (error) {
       looked = undefined
@@ -36,10 +38,41 @@ export function poolerCheck(open: () => Promise<Line>): () => Promise<Line> {
   }
 }
 
+/** What stands between here and the server. */
+export async function poolingOf(open: () => Promise<Line>): Promise<Pooling> {
+  const line = await open()
+  try {
+    const pid = await line.promptly(() => backendOf(line))
+    return pid === line.announcedPid ? 'none' : await line.promptly(() => look(line, pid, open))
+  } finally {
+    await line.close()
+  }
+}
+
 /** A connection that is answered by another backend than before is none of its own. */
-export function notPooled(before: number | undefined, now: number): number {
+export function sameBackend(before: number | undefined, now: number): number {
   if (before === undefined || before === now) return now
   throw pooled()
+}
+
+/**
+ * A pooler announces another backend than the one that answers. Whether it keeps a session together is seen once
+ * others have transactions open: then one of them has got the backend of the first, or the first gets another.
+ */
+async function look(line: Line, pid: number, open: () => Promise<Line>): Promise<Pooling> {
+  const crowd: Line[] = []
+  try {
+    for (let n = 0; n < CROWD; n += 1) {
+      const other = await open()
+      crowd.push(other)
+      // A pooler that has no connection to spare answers nobody.
+      const [, theirs] = await other.promptly(() => Promise.all([other.query(begin), backendOf(other)]))
+      if (theirs === pid) return 'transaction'
+    }
+    return (await backendOf(line)) === pid ? 'session' : 'transaction'
+  } finally {
+    await Promise.all(crowd.map(leave))
+  }
 }
 
 function pooled(): LockError {
@@ -50,27 +83,8 @@ function pooled(): LockError {
   )
 }
 
-async function look(line: Line, open: () => Promise<Line>): Promise<void> {
-  const crowd: Line[] = []
-  // A pooler that has no connection to spare answers nobody.
-  const timer = setTimeout(() => [line, ...crowd].forEach((one) => one.destroy()), PATIENCE_MS)
-  timer.unref()
-  try {
-    for (let n = 0; n < CROWD; n += 1) {
-      const other = await open()
-      crowd.push(other)
-      await other.query(begin)
-      if ((await backendOf(other)) === line.pid) throw pooled()
-    }
-    notPooled(line.pid, await backendOf(line))
-  } finally {
-    clearTimeout(timer)
-    await Promise.all(crowd.map(leave))
-  }
-}
-
 async function leave(line: Line): Promise<void> {
-  await line.query(rollback).catch(() => undefined)
+  await line.promptly(() => line.query(rollback)).catch(() => undefined)
   await line.close()
 }
 

@@ -3,7 +3,7 @@ import type { SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import { codeOf } from './errors.ts'
 import type { Line } from './line.ts'
-import { notPooled } from './pooler.ts'
+import { sameBackend } from './pooler.ts'
 import type { Runner } from './runner.ts'
 import type { RowStatements } from './sql.ts'
 
@@ -24,7 +24,7 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
       const values = [Buffer.from(request.name), String(silenceMs), key]
       const [, [row = []]] = await Promise.all([line.query(sql.begin), line.query(sql.tryLock, values)])
       const [got, there, , pid, , fence, holder, since] = row
-      line.pid = notPooled(line.pid, Number(pid))
+      line.pid = sameBackend(line.pid, Number(pid))
       if (got === 't') return 'locked'
       return there === 't' ? { holder: readHolder(holder, fence, since) } : 'missing'
     },

@@ -1,9 +1,11 @@
 import type { Adapter, AdapterHost, Capabilities } from '@locks/core'
 import { Lines, sessionHolds } from '@locks/sql'
 import { faults } from './errors.ts'
+import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
+import { rowOperations } from './operations.ts'
 import type { Settings } from './options.ts'
-import { poolerCheck } from './pooler.ts'
+import { refusingPoolers } from './pooler.ts'
 import { rowDriver } from './row-driver.ts'
 import { runnerFor } from './runner.ts'
 import { rowStatements } from './sql.ts'
@@ -24,8 +26,8 @@ const capabilities: RowCapabilities = {
   fairness: 'fifo',
   handover: false,
   lockDelay: false,
-  list: false,
-  break: false,
+  list: true,
+  break: true,
   modes: ['exclusive'],
   minTtlMs: 100,
   maxNameBytes: 1024,
@@ -35,13 +37,16 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
   const { config, maxConnections, sessionTtlMs, place } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
-  const driver = rowDriver(rowStatements(place), runner)
-  const open = poolerCheck(() => Line.open(config, { pipeline: true }))
+  const sql = rowStatements(place)
+  const driver = rowDriver(sql, runner)
+  const open = refusingPoolers(() => Line.open(config, { pipeline: true }))
   const lines = new Lines({ open, max: maxConnections, clock, faults })
 
   return {
     capabilities,
     ...sessionHolds({ driver, lines, faults, sessionTtlMs }, host),
+    ...rowOperations(sql, runner, clock),
+    diagnose: () => diagnose(settings, clock),
 
     async inspect(name) {
       const by = await driver.holderOf(name)

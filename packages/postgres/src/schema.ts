@@ -6,6 +6,10 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   const to = namesOf(place)
   const ms = (what: string): string => `${what} * interval '1 millisecond'`
   const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
+  // Whoever asks again may have been overtaken by its own later request: the end of a hold is never brought forward.
+  const later = (ttl: string, delay: string): string =>
+    `expires_at = greatest(expires_at, clock_timestamp() + ${ms(ttl)}),
+    blocked_until = greatest(blocked_until, clock_timestamp() + ${ms(`(${ttl} + ${delay})`)})`
   // A fence that a crash could take back is none, nor is a release: whatever the server's default, these are flushed.
   const durable = `IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
@@ -104,9 +108,7 @@ BEGIN
       ) ON CONFLICT (name) DO NOTHING RETURNING fence INTO o_fence;
       EXIT WHEN FOUND;
     ELSIF v_lock.attempt = p_attempt AND v_lock.expires_at > clock_timestamp() THEN
-      UPDATE ${to.locks} SET expires_at = clock_timestamp() + ${ms('p_ttl')},
-        blocked_until = clock_timestamp() + ${ms('(p_ttl + p_delay)')}
-      WHERE name = p_name;
+      UPDATE ${to.locks} SET ${later('p_ttl', 'p_delay')} WHERE name = p_name;
       o_fence := v_lock.fence;
       EXIT;
     ELSIF v_lock.blocked_until <= clock_timestamp() THEN
@@ -179,24 +181,33 @@ $locks$`,
 RETURNS SETOF text LANGUAGE plpgsql AS $locks$
 BEGIN
   ${durable}
-  RETURN QUERY UPDATE ${to.locks} l SET expires_at = clock_timestamp() + ${ms('r.ttl')},
-    blocked_until = clock_timestamp() + ${ms('(r.ttl + r.delay)')}
+  RETURN QUERY UPDATE ${to.locks} l SET ${later('r.ttl', 'r.delay')}
   FROM unnest(p_names, p_attempts, p_ttls, p_delays) AS r (name, attempt, ttl, delay)
   WHERE l.name = r.name AND l.attempt = r.attempt AND l.expires_at > clock_timestamp()
   RETURNING l.attempt;
 END
 $locks$`,
     `CREATE OR REPLACE FUNCTION ${to.adopt}(
-  p_name bytea, p_from text, p_attempt text, p_holder text, p_ttl int, p_delay int
+  p_name bytea, p_from text, p_fence bigint, p_attempt text, p_holder text, p_ttl int, p_delay int
 ) RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
   v_fence bigint;
 BEGIN
   ${durable}
-  UPDATE ${to.locks} SET attempt = p_attempt, holder = p_holder, expires_at = clock_timestamp() + ${ms('p_ttl')},
-    blocked_until = clock_timestamp() + ${ms('(p_ttl + p_delay)')}
-  WHERE name = p_name AND attempt IN (p_from, p_attempt) AND expires_at > clock_timestamp() RETURNING fence INTO v_fence;
+  UPDATE ${to.locks} SET attempt = p_attempt, holder = p_holder, ${later('p_ttl', 'p_delay')}
+  WHERE name = p_name AND attempt IN (p_from, p_attempt) AND fence = p_fence AND expires_at > clock_timestamp()
+  RETURNING fence INTO v_fence;
   RETURN v_fence;
+END
+$locks$`,
+    `CREATE OR REPLACE FUNCTION ${to.break}(p_name bytea, p_fence bigint) RETURNS text LANGUAGE plpgsql AS $locks$
+BEGIN
+  PERFORM FROM ${to.locks} WHERE name = p_name AND fence = p_fence AND blocked_until > clock_timestamp() FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN 'not-held';
+  END IF;
+  PERFORM ${to.passOn}(p_name, NULL);
+  RETURN 'broken';
 END
 $locks$`,
     `CREATE OR REPLACE FUNCTION ${to.inspect}(

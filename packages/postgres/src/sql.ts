@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Statement } from './line.ts'
-import type { Place } from './options.ts'
+import type { Place, Strategy } from './options.ts'
 
 /** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps their case. */
 export interface Names {
@@ -13,6 +13,7 @@ export interface Names {
   readonly withdraw: string
   readonly renew: string
   readonly adopt: string
+  readonly break: string
   readonly inspect: string
   readonly prune: string
   readonly rows: string
@@ -34,6 +35,7 @@ export function namesOf({ schema, table }: Place): Names {
     withdraw: named('_withdraw'),
     renew: named('_renew'),
     adopt: named('_adopt'),
+    break: named('_break'),
     inspect: named('_inspect'),
     prune: named('_prune'),
     rows: named('_rows'),
@@ -49,6 +51,33 @@ function statement(text: string): Statement {
   return { name: `locks_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, text }
 }
 
+export interface FactStatements {
+  readonly settings: Statement
+  readonly server: Statement
+  readonly missing: Statement
+  readonly forbidden: Statement
+}
+
+/** What `diagnose` asks. Names are looked up as text, so that one that is missing is an answer and no error. */
+export function factStatements(place: Place, strategy: Strategy): FactStatements {
+  const to = namesOf(place)
+  const tables = strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]
+  const functions = strategy === 'row' ? [to.mint] : [to.attempt, to.release, to.renew, to.break]
+  const all = (names: readonly string[]): string =>
+    `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
+  return {
+    settings: statement('SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])'),
+    server: statement(
+      "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
+    ),
+    missing: statement(`SELECT name FROM ${all(tables)} name WHERE to_regclass(name) IS NULL
+UNION ALL SELECT name || '()' FROM ${all(functions)} name WHERE to_regproc(name) IS NULL`),
+    forbidden: statement(`SELECT name FROM ${all(tables)} name
+WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+  AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`),
+  }
+}
+
 export interface UniqueKeyStatements {
   readonly attempt: Statement
   readonly release: Statement
@@ -56,7 +85,18 @@ export interface UniqueKeyStatements {
   readonly renew: Statement
   readonly adopt: Statement
   readonly inspect: Statement
+  readonly list: Statement
+  readonly break: Statement
 }
+
+/** The keys of connections that live, as numbers: half of each stands in either column. */
+const living = `living AS MATERIALIZED (
+  SELECT (classid::bigint << 32) | objid::bigint AS key, pid FROM pg_locks
+  WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)`
+
+const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
 
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const to = namesOf(place)
@@ -65,8 +105,15 @@ export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
     release: statement(`SELECT ${to.release}($1, $2)`),
     withdraw: statement(`SELECT ${to.withdraw}($1, $2)`),
     renew: statement(`SELECT ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
-    adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6)`),
+    adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),
     inspect: statement(`SELECT * FROM ${to.inspect}($1)`),
+    list: statement(`WITH ${living}, held AS MATERIALIZED (
+  SELECT * FROM ${to.locks} WHERE attempt IS NOT NULL AND blocked_until > clock_timestamp() LIMIT $1
+) SELECT encode(held.name, 'hex'), fence, holder, ${epochMs('since')},
+  ${epochMs('(blocked_until - clock_timestamp())')},
+  (SELECT count(*) FROM ${to.waiters} w JOIN living ON living.key = w.listener WHERE w.name = held.name)
+FROM held`),
+    break: statement(`SELECT ${to.break}($1, $2)`),
   }
 }
 
@@ -94,6 +141,9 @@ export interface RowStatements {
   readonly mint: Statement
   readonly inspect: Statement
   readonly terminate: Statement
+  readonly list: Statement
+  readonly holds: Statement
+  readonly break: Statement
   readonly cancel: Statement
   readonly isThere: Statement
 }
@@ -114,7 +164,7 @@ export function rowStatements(place: Place): RowStatements {
       statement(`WITH got AS MATERIALIZED (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED)
 SELECT got.name IS NOT NULL, there.name IS NOT NULL, ${ttl('$2')}, pg_backend_pid(),
   CASE WHEN got.name IS NOT NULL THEN pg_try_advisory_xact_lock($3) END,
-  h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+  h.fence, h.holder, ${epochMs('h.since')}
 FROM (VALUES ($1::bytea)) AS wanted (name)
 LEFT JOIN got ON got.name = wanted.name
 LEFT JOIN ${to.rows} there ON there.name = wanted.name
@@ -128,11 +178,16 @@ LEFT JOIN ${to.holders} h ON got.name IS NULL AND h.name = wanted.name AND ${liv
     probe: statement(`SELECT ${ttl('$1')}`),
     rollback: statement('ROLLBACK'),
     mint: statement(`SELECT ${to.mint}($1, $2, $3, $4, $5)`),
-    inspect: statement(`SELECT h.attempt, h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+    inspect: statement(`SELECT h.attempt, h.fence, h.holder, ${epochMs('h.since')}
 FROM ${to.holders} h WHERE h.name = $1 AND ${lives}`),
-    terminate: statement(
-      `SELECT pg_terminate_backend(h.pid) FROM ${to.holders} h WHERE h.name = $1 AND h.attempt = $2 AND ${lives}`,
-    ),
+    // Whoever holds the key now is the holder, and no other that has got the number of its process since.
+    terminate: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
+JOIN living ON living.key = h.key WHERE h.name = $1 AND h.attempt = $2`),
+    break: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
+JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2`),
+    holds: statement(`SELECT FROM ${to.holders} h WHERE h.name = $1 AND h.fence = $2 AND ${lives}`),
+    list: statement(`WITH ${living} SELECT encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
+FROM ${to.holders} h JOIN living ON living.key = h.key LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
     isThere: statement('SELECT 1 FROM pg_stat_activity WHERE pid = $1'),
   }

@@ -224,7 +224,7 @@ export class Session<L extends Line> {
   #allow(silenceMs: number): number {
     const now = this.#deps.clock.now()
     this.#silentUntil = Math.max(this.#silentUntil, now + silenceMs)
-    return Math.ceil(this.#silentUntil - now)
+    return Math.round(this.#silentUntil - now)
   }
 
   #pause(ms: number): Promise<void> {
