@@ -1,13 +1,15 @@
 import type { Locks, LocksOptions } from '@locks/core'
+import type { TestAdapter } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/postgres'
 import { Client } from 'pg'
 import { afterAll, onTestFinished } from 'vitest'
-import { bareAdapter, openLocksOf } from '../../../conformance/bare-adapter.ts'
-import type { BareAdapter } from '../../../conformance/bare-adapter.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Server, Settings } from '../../../conformance/services/index.ts'
+import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
+import { openClient } from '../../../conformance/test-kit/clients.ts'
 
-export { contended, lossOf, never } from '../../../conformance/bare-adapter.ts'
+export { never } from '../../../conformance/test-kit/bare-adapter.ts'
+export { contended, lossOf } from '../../../conformance/test-kit/clients.ts'
 
 export type Config = Readonly<Record<string, unknown>>
 
@@ -21,10 +23,10 @@ export async function startServer(settings: Settings = {}): Promise<Server> {
 }
 
 export function open(config: Config, options: LocksOptions = {}): Locks {
-  return openLocksOf(fromConfig(config), options)
+  return openClient(fromConfig(config), options)
 }
 
-export function bare(config: Config): BareAdapter {
+export function bare(config: Config): TestAdapter {
   return bareAdapter(fromConfig(config))
 }
 
