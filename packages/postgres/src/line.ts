@@ -3,9 +3,9 @@ import { Socket } from 'node:net'
 import { Client } from 'pg'
 import type { ClientConfig } from 'pg'
 
-/** A statement, and the name it is prepared under where that is possible. */
+/** A statement, and the name it is prepared under where that is possible; none where it is not worth it. */
 export interface Statement {
-  readonly name: string
+  readonly name: string | undefined
   readonly text: string
 }
 
@@ -32,7 +32,9 @@ export async function send(
   named: boolean,
 ): Promise<readonly Row[]> {
   const query = { text, values, rowMode: 'array' as const, types: asWritten }
-  const { rows } = await client.query<(string | null)[]>(named ? { ...query, name } : query)
+  const { rows } = await client.query<(string | null)[]>(
+    named && name !== undefined ? { ...query, name } : query,
+  )
   return rows
 }
 
@@ -46,6 +48,8 @@ export class Line implements AnyLine {
   busySince: number | undefined
   /** The backend that answers, once that is known. */
   pid: number | undefined
+  /** For how long the server bears a transaction in which nothing happens, once that was said. */
+  silenceMs: number | undefined
 
   private constructor(client: Client, named: boolean) {
     this.#client = client
@@ -89,6 +93,18 @@ export class Line implements AnyLine {
 
   query(statement: Statement, values: unknown[] = []): Promise<readonly Row[]> {
     return send(this.#client, statement, values, this.#named)
+  }
+
+  /** What `sends` sends goes out in one piece: the server is woken once. */
+  together<T>(sends: () => T): T {
+    const { stream } = this.#client.connection
+    if (!(stream instanceof Socket)) return sends()
+    stream.cork()
+    try {
+      return sends()
+    } finally {
+      stream.uncork()
+    }
   }
 
   /** For work beyond `Lines`, which watches over its own: a server that stays silent fails it. */

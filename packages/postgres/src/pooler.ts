@@ -7,9 +7,9 @@ export type Pooling = 'none' | 'session' | 'transaction'
 /** How many transactions are held open to keep the server connection of another from it. */
 const CROWD = 3
 
-const begin: Statement = { name: '', text: 'BEGIN' }
-const rollback: Statement = { name: '', text: 'ROLLBACK' }
-const whoAnswers: Statement = { name: '', text: 'SELECT pg_backend_pid()' }
+const begin: Statement = { name: undefined, text: 'BEGIN' }
+const rollback: Statement = { name: undefined, text: 'ROLLBACK' }
+const whoAnswers: Statement = { name: undefined, text: 'SELECT pg_backend_pid()' }
 
 /**
  * A row lock is a transaction that stays open, with settings of its own. A pooler that gives a server
