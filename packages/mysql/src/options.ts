@@ -77,8 +77,12 @@ export function settle(options: Readonly<Record<string, unknown>>): Settings {
 /** The text may hold a password and is never shown. */
 function split(url: string): { given: Record<string, unknown>; config: ClientOptions } {
   let parsed: URL
+  let user: string, password: string, database: string
   try {
     parsed = new URL(url)
+    user = decodeURIComponent(parsed.username)
+    password = decodeURIComponent(parsed.password)
+    database = decodeURIComponent(parsed.pathname.slice(1))
   } catch {
     throw invalid('url must be mysql://user@host:port/database')
   }
@@ -92,12 +96,11 @@ function split(url: string): { given: Record<string, unknown>; config: ClientOpt
     } else if (own.includes(key)) given[key] = fromUrl(value)
     else throw invalid(`unknown parameter ${JSON.stringify(key)} in url; known: ssl, ${own.join(', ')}`)
   }
-  const database = decodeURIComponent(parsed.pathname.slice(1))
   const config: ClientOptions = {
     host: parsed.hostname === '' ? 'localhost' : parsed.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: parsed.port === '' ? 3306 : Number(parsed.port),
-    user: decodeURIComponent(parsed.username),
-    password: decodeURIComponent(parsed.password),
+    user,
+    password,
     ...(database !== '' && { database }),
     ...ssl,
   }

@@ -9,6 +9,8 @@ import { promised } from './pool.ts'
 
 /** Statements here are short: whoever waits for longer than this waits for a stranger's transaction. */
 export const LOCK_WAIT_S: number = 1
+/** A short statement that takes longer has lost its server. */
+const SILENCE_MS = 5_000
 const IN_TRANSACTION = 1
 
 /** Runs single, committed statements, each on whatever connection is free. */
@@ -32,7 +34,7 @@ export function setUp(lockWaitS: number): readonly string[] {
 export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
     const shared = promised(pool)
-    const run: Runner['run'] = (...call) => runInPool(shared, ...call)
+    const run: Runner['run'] = (...call) => runInPool(shared, clock, ...call)
     return { run: retried(run, isTransient, faults, clock), close: () => Promise.resolve() }
   }
   const open = (): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S))
@@ -42,19 +44,34 @@ export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): R
 }
 
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
-async function runInPool(pool: Pool, sql: string, values: Values = []): Promise<Result> {
+async function runInPool(pool: Pool, clock: Clock, sql: string, values: Values = []): Promise<Result> {
   const connection = await pool.getConnection()
+  let silent = false
+  const giveUp = (): void => {
+    silent = true
+    connection.destroy()
+  }
   try {
     const options = { ...asText, sql }
-    const [result] = await (values.length === 0
-      ? connection.query(options)
-      : connection.execute(options, [...values]))
+    const sent = values.length === 0 ? connection.query(options) : connection.execute(options, [...values])
+    const [result] = await unlessSilent(sent, clock, giveUp)
     if (!isUncommitted(result)) return read(result)
     await connection.rollback()
   } finally {
-    connection.release()
+    if (!silent) connection.release()
   }
   throw faults.invalid('autocommit is off in your pool, or a transaction was left open in it')
+}
+
+/** A connection that is destroyed leaves its statements without an answer, so they get one here. */
+function unlessSilent<T>(sent: Promise<T>, clock: Clock, giveUp: () => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(SILENCE_MS, () => {
+      giveUp()
+      reject(faults.unavailable('the server does not answer'))
+    })
+    sent.finally(() => timer.cancel()).then(resolve, reject)
+  })
 }
 
 /** A lock that is not committed is none, and keeps everybody waiting. */

@@ -69,6 +69,14 @@ test('schema, table and column names are plain words or refused, and nothing is 
       },
     ),
   )
+  for (const url of [
+    'mysql://%zz@h/db',
+    'mysql://u:s3cret%zz@h/db',
+    'http://h',
+    'mysql://h/db?strategi=row',
+    'x',
+  ])
+    refused(() => fromConfig({ url }))
   const bad = migrate({ url: server.url, table: 'a`; DROP TABLE locks; --' })
   await expect(bad).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
 })

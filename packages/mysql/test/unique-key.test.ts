@@ -99,3 +99,22 @@ test(
   },
   scaled(60_000),
 )
+
+test(
+  'a pool of the program on a silent server: an outage in time, and no outage afterwards',
+  async () => {
+    const pool = createPool({ uri: server.url, connectionLimit: 1 })
+    onTestFinished(() => pool.end())
+    const client = bare({ pool })
+    await client.adapter.release(await client.take(client.request('silent')))
+    await server.pause()
+    const request = client.request('silent')
+    const tried = client.adapter.attempt(request)
+    const withdrawn = client.adapter.withdraw(request)
+    await expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    await server.resume()
+    await withdrawn
+    await client.take(client.request('another'))
+  },
+  scaled(40_000),
+)
