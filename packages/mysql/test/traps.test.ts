@@ -95,6 +95,41 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     scaled(40_000),
   )
 
+  test(
+    'trap 8: a connection that is killed before its fence was minted gets none',
+    async () => {
+      const [control, hand] = [await connect(server), await connect(server)]
+      await hand.query(`CREATE OR REPLACE USER doomed@'%'`)
+      await hand.query(`GRANT ALL PRIVILEGES ON locks.* TO doomed@'%'`)
+      const lasting = { ...config, sessionTtlMs: scaled(30_000), poolSize: 1 }
+      const doomed = bare({ ...lasting, url: server.url.replace('//locks@', '//doomed@') })
+      const next = bare(lasting)
+      await next.adapter.release(await next.take(next.request('unminted')))
+      await control.beginTransaction()
+      await control.execute(`SELECT fence FROM ${holders} WHERE name = ? FOR UPDATE`, [
+        Buffer.from('unminted'),
+      ])
+      const tried = doomed.adapter.attempt(doomed.request('unminted'))
+      const rejected = expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+      const of = "FROM information_schema.processlist WHERE user = 'doomed' AND"
+      const minting = `SELECT COUNT(*) ${of} info LIKE 'INSERT INTO%'`
+      await expect.poll(() => cell(hand, minting), { timeout: scaled(10_000) }).toBe('1')
+      // The one that holds was opened before the one that mints.
+      const holding = Number(await cell(hand, `SELECT MIN(id) ${of} id > 0`))
+      await hand.query(`KILL CONNECTION ${holding}`)
+      const left = `SELECT COUNT(*) ${of} id = ${holding}`
+      await expect.poll(() => cell(hand, left), { timeout: scaled(10_000) }).toBe('0')
+      const turn = next.take(next.request('unminted'))
+      await expect
+        .poll(() => cell(hand, minting.replace('doomed', 'locks')), { timeout: scaled(10_000) })
+        .toBe('1')
+      await control.commit()
+      await rejected
+      expect(await turn).toMatchObject({ fence: 2n })
+    },
+    scaled(60_000),
+  )
+
   test('a wait that is over as the grant lands leaves nothing behind', async () => {
     const [holder, waiter] = [bare(config), bare(config)]
     for (let round = 0; round < 20; round += 1) {
