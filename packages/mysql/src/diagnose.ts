@@ -19,11 +19,13 @@ export async function diagnose(
     (await runner.run('SHOW GLOBAL VARIABLES')).rows.map(([name = '', text = '']) => [name, text]),
   )
   const connected = await runner.run("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
-  const mode = await runner.run('SELECT @@SESSION.sql_mode')
+  const session = await runner.run('SELECT @@SESSION.sql_mode, @@SESSION.autocommit')
+  const [sqlMode = '', autocommit] = session.rows[0] ?? []
   const server: Server = {
     value: (name) => variables.get(name) ?? '',
     connected: Number(connected.rows[0]?.[1]),
-    sqlMode: mode.rows[0]?.[0] ?? '',
+    sqlMode,
+    autocommit: autocommit === '1',
   }
   const findings = checks.map((check) => check(server, settings)).filter((finding) => finding !== undefined)
   return [...findings, await tables(settings, runner), await roundTrip(runner, clock)]

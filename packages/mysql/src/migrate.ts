@@ -58,15 +58,16 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
       pruned += await untilNone(async () => (await run(remove, [highest])).affected)
     }
     // What is locked has a holder; what has none and is missed is simply made again.
-    await untilNone(async () => {
-      await line.query('START TRANSACTION')
-      const unused = `SELECT r.name FROM ${to.rows} r WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name)`
-      const { rows } = await line.query(`${unused} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`)
+    const unused = `SELECT r.name FROM ${to.rows} r WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name)`
+    const removeUnused = async (): Promise<number> => {
+      await query('START TRANSACTION')
+      const { rows } = await query(`${unused} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`)
       for (const [name = ''] of rows)
-        await line.query(`DELETE FROM ${to.rows} WHERE name = ?`, [Buffer.from(name)])
-      await line.query('COMMIT')
+        await query(`DELETE FROM ${to.rows} WHERE name = ?`, [Buffer.from(name)])
+      await query('COMMIT')
       return rows.length
-    })
+    }
+    await untilNone(retried(removeUnused, isTransient, faults, systemClock))
     return pruned
   })
 }

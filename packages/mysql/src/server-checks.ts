@@ -10,6 +10,7 @@ export interface Server {
   readonly connected: number
   /** The mode of the connection that was asked. */
   readonly sqlMode: string
+  readonly autocommit: boolean
 }
 
 export const ok = (check: string, message: string): Finding => ({ check, level: 'ok', message })
@@ -24,7 +25,7 @@ const danger = (check: string, message: string, advice: string): Finding => ({
   level: 'danger',
 })
 
-const isOn = (value: string): boolean => /^(1|ON|YES)$/i.test(value)
+const isOn = (value: string): boolean => !/^(|0|OFF|NO)$/i.test(value)
 
 export const checks: readonly Check[] = [
   ({ value }) => {
@@ -60,9 +61,7 @@ export const checks: readonly Check[] = [
         )
       : undefined,
   ({ value }) => {
-    const set = ['read_only', 'super_read_only', 'innodb_read_only'].filter((name) =>
-      /^(1|ON)$/i.test(value(name)),
-    )
+    const set = ['read_only', 'super_read_only', 'innodb_read_only'].filter((name) => isOn(value(name)))
     return set.length === 0
       ? ok('writable', 'the server takes writes')
       : warning(
@@ -86,6 +85,10 @@ export const checks: readonly Check[] = [
           'let every client use the same node, or use strategy unique-key',
         )
   },
+  ({ autocommit }) =>
+    autocommit
+      ? ok('autocommit', 'each statement is committed')
+      : warning('autocommit', 'autocommit is off in your pool: acquires are refused', 'turn it on'),
   ({ sqlMode }, { pool }) => {
     if (/SIMULTANEOUS_ASSIGNMENT/.test(sqlMode))
       return warning(

@@ -60,10 +60,10 @@ function poolOf(setting: string): Pool {
 }
 
 test.each([
-  ["sql_mode = 'SIMULTANEOUS_ASSIGNMENT'", 'SIMULTANEOUS_ASSIGNMENT'],
-  ["sql_mode = 'STRICT_ALL_TABLES,SIMULTANEOUS_ASSIGNMENT'", 'SIMULTANEOUS_ASSIGNMENT'],
-  ['autocommit = 0', 'autocommit'],
-])('a pool with %s is refused, and nothing is held', async (setting, told) => {
+  ["sql_mode = 'SIMULTANEOUS_ASSIGNMENT'", 'SIMULTANEOUS_ASSIGNMENT', 'sql-mode'],
+  ["sql_mode = 'STRICT_ALL_TABLES,SIMULTANEOUS_ASSIGNMENT'", 'SIMULTANEOUS_ASSIGNMENT', 'sql-mode'],
+  ['autocommit = 0', 'autocommit', 'autocommit'],
+])('a pool with %s is refused, and nothing is held', async (setting, told, check) => {
   const held = await open(config).lock('odd').acquire()
   const locks = createLocks(fromConfig({ pool: poolOf(setting) }))
   onTestFinished(() => locks.close())
@@ -75,6 +75,8 @@ test.each([
     expect(isLockError(error, 'LOCK_INVALID_ARGUMENT')).toBe(true)
     expect(String(error)).toContain(told)
   }
+  const found = (await locks.diagnose()).find((finding) => finding.check === check)
+  expect(found?.level).toBe('warning')
   const control = await connect(server)
   expect(await cell(control, 'SELECT COUNT(*) FROM locks WHERE name LIKE ?', [`new ${setting}`])).toBe('0')
   await held.extend()
