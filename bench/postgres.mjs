@@ -8,8 +8,8 @@ import { median, ratios, report } from './lib/measure.mjs'
 const [url] = process.argv.slice(2)
 if (url === undefined) throw new Error('say which server: postgres://user@host:port/database')
 
-const ROUNDS = 7
-const CYCLES = 400
+const ROUNDS = 61
+const CYCLES = 25
 
 await migrate({ url, schema: 'locks_bench' })
 const leases = createLocks(postgres({ url, schema: 'locks_bench' }))

@@ -1,9 +1,12 @@
-import { isLockError, LockError } from '@locks/core'
+import { isLockError } from '@locks/core'
+import { faultsOf } from '@locks/sql'
+import type { Faults } from '@locks/sql'
 
 /** The statement was undone as a whole, so it may simply be run again. */
 const transient: ReadonlySet<number> = new Set([
   1213, // deadlock
   1205, // lock wait timeout
+  1020, // record has changed since last read: innodb_snapshot_isolation
 ])
 
 /** What no retry mends: the tables are not there, or not ours to use. */
@@ -12,41 +15,33 @@ const setUp: ReadonlyMap<number, string> = new Map([
   [1049, 'the database is missing; run migrate() first'],
   [1046, 'name a database in the url, or a schema'],
   [1054, 'the tables are of another version; run migrate()'],
+  [1048, 'sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are not complete; run migrate()'],
   [1044, 'the user may not use that database'],
   [1142, 'the user may not use those tables'],
+  [1143, 'the user may not use those columns'],
+  [1095, 'the user may not end connections of others; grant CONNECTION ADMIN'],
+  [1665, 'binlog_format STATEMENT does not go with READ COMMITTED; use ROW or MIXED'],
 ])
 
 /** The server's error number. Messages are for people and change with the locale. */
 export function errnoOf(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined
-  if ('errno' in error && typeof error.errno === 'number') return error.errno
-  return isLockError(error) ? errnoOf(error.cause) : undefined
+  if (isLockError(error)) return errnoOf(error.cause)
+  return 'errno' in error && typeof error.errno === 'number' ? error.errno : undefined
 }
 
 export function isTransient(error: unknown): boolean {
   return transient.has(errnoOf(error) ?? 0)
 }
 
-/** Errors of mysql2 carry the statement with its values; only what is meant to be read goes on. */
-export function toLockError(error: unknown): LockError {
-  if (isLockError(error)) return error
-  const errno = errnoOf(error)
-  const message = error instanceof Error ? error.message : 'unknown error'
-  const code =
-    error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-  const known = { ...(code !== undefined && { code }), ...(errno !== undefined && { errno }) }
-  const cause = Object.assign(new Error(message), known)
-  const told = code === undefined ? message : `${message} (${code})`
-  const advice = setUp.get(errno ?? 0)
-  if (advice !== undefined)
-    return new LockError('LOCK_INVALID_ARGUMENT', `@locks/mysql: ${advice}: ${told}`, { cause })
-  return new LockError('LOCK_UNAVAILABLE', `MySQL failed: ${told}`, { cause })
-}
-
-export function unavailable(message: string): LockError {
-  return new LockError('LOCK_UNAVAILABLE', `@locks/mysql: ${message}`)
-}
-
-export function invalid(message: string): LockError {
-  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/mysql: ${message}`)
-}
+export const faults: Faults = faultsOf({
+  adapter: '@locks/mysql',
+  server: 'MySQL',
+  codesOf(error) {
+    const errno = errnoOf(error)
+    const code =
+      error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+    return { ...(code !== undefined && { code }), ...(errno !== undefined && { errno }) }
+  },
+  adviceOn: (error) => setUp.get(errnoOf(error) ?? 0),
+})

@@ -1,29 +1,16 @@
-import { LockError } from '@locks/core'
-import { invalid, toLockError } from './errors.ts'
+import { fencePieces, staleFence } from '@locks/sql'
+import type { FencePieces } from '@locks/sql'
+import { faults } from './errors.ts'
 import { placeOf } from './options.ts'
 import type { PlaceOptions } from './options.ts'
-import { namesOf } from './sql.ts'
-
-/** Pieces of an UPDATE of a table that has a fence of its own in each row. */
-export interface FencePieces {
-  /** For the SET list, with one value: the row remembers the fence that wrote it last. */
-  readonly set: string
-  /** For the WHERE clause, with one value: whoever comes with a lower fence changes no row. */
-  readonly where: string
-  /** The value of either parameter. */
-  readonly value: string
-}
+import { namesOf } from './schema.ts'
 
 /**
  * Makes an UPDATE refuse a stale holder: no row is updated when the row has seen a higher fence.
  * `column` is a `BIGINT NOT NULL DEFAULT 0`. Count matched rows, not changed ones: mysql2 does, unless told otherwise.
  */
-export function fenced(fence: bigint, column = 'fence'): FencePieces {
-  if (typeof fence !== 'bigint' || fence < 0n || fence > 9_223_372_036_854_775_807n)
-    throw invalid('fence must be a bigint of 0 to 2^63 - 1')
-  if (typeof column !== 'string' || !/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(column))
-    throw invalid('column must be letters, digits or _, and not begin with a digit')
-  return { set: `\`${column}\` = ?`, where: `\`${column}\` <= ?`, value: String(fence) }
+export function fenced(fence: bigint, column: string = 'fence'): FencePieces {
+  return fencePieces(faults, fence, column, (name) => `\`${name}\``, '?')
 }
 
 /** What `admitFence` needs of a promise connection of mysql2. */
@@ -44,7 +31,7 @@ export async function admitFence(
 ): Promise<void> {
   const { resources } = namesOf(placeOf(options))
   const { value } = fenced(fence)
-  const key = Buffer.from(resource)
+  const key = keyOf(resource)
   try {
     const raise = `INSERT INTO ${resources} (resource, fence) VALUES (?, ?)
 ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
@@ -53,7 +40,16 @@ ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
     const [rows] = await connection.execute(look, [key, value])
     if (Array.isArray(rows) && rows.length > 0) return
   } catch (error) {
-    throw toLockError(error)
+    throw faults.toLockError(error)
   }
-  throw new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
+  throw staleFence(fence)
+}
+
+/** A server that is not strict would cut a longer one to fit, and take two resources for the same. */
+function keyOf(resource: string): Buffer {
+  if (typeof resource !== 'string' || resource === '' || /\p{Surrogate}/u.test(resource))
+    throw faults.invalid('resource must be a text that is not empty')
+  const key = Buffer.from(resource)
+  if (key.length > 1024) throw faults.invalid('resource must be at most 1024 bytes of UTF-8')
+  return key
 }

@@ -1,17 +1,18 @@
 import type { AdapterFactory } from '@locks/core'
 import { settle } from './options.ts'
 import type { MysqlOptions } from './options.ts'
-import { sessionAdapter } from './session-adapter.ts'
-import type { SessionCapabilities } from './session-adapter.ts'
+import { sessionAdapter } from './session.ts'
+import type { SessionCapabilities } from './session.ts'
 import { uniqueKeyAdapter } from './unique-key.ts'
 import type { UniqueKeyCapabilities } from './unique-key.ts'
 
 export { admitFence, fenced } from './guard.ts'
-export type { Executes, FencePieces } from './guard.ts'
+export type { FencePieces } from '@locks/sql'
+export type { Executes } from './guard.ts'
 export { migrate, migrationSql, prune } from './migrate.ts'
 export type { MigrateOptions } from './migrate.ts'
 export type { ConnectionOptions, MysqlOptions, PlaceOptions, SessionOptions, Strategy } from './options.ts'
-export type { SessionCapabilities } from './session-adapter.ts'
+export type { SessionCapabilities } from './session.ts'
 export type { UniqueKeyCapabilities } from './unique-key.ts'
 
 /** Locks in MySQL or MariaDB, for everyone who uses the same tables. Connects when it is first used. */

@@ -1,9 +1,12 @@
+import type { Line as AnyLine } from '@locks/sql'
 import { createConnection } from 'mysql2'
 import type { Connection, ConnectionOptions } from 'mysql2'
 import { Socket } from 'node:net'
 
 /** A value as text: the program may have changed how mysql2 reads types. */
 export type Cell = string | undefined
+
+export type Values = readonly (string | number | Buffer | null)[]
 
 export interface Result {
   readonly rows: readonly (readonly Cell[])[]
@@ -12,9 +15,18 @@ export interface Result {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
+const SET_UP_TIMEOUT_MS = 10_000
 
 /** The two ways to run a statement: prepared with its values, or as it stands. */
 type Reply = (error: Error | null, result?: unknown) => void
+
+/** Rows as arrays of text, however the program's own pool would have them. */
+export const asText = {
+  rowsAsArray: true,
+  typeCast: true,
+  supportBigNumbers: true,
+  bigNumberStrings: true,
+} as const
 
 export function read(result: unknown): Result {
   if (Array.isArray(result)) return { rows: result.map(cells), affected: 0, insertId: 0n }
@@ -24,11 +36,8 @@ export function read(result: unknown): Result {
   return { rows: [], affected, insertId }
 }
 
-/** A pool of the program's own may give rows as objects; their keys are in the order of the columns. */
 function cells(row: unknown): Cell[] {
-  if (typeof row !== 'object' || row === null) return []
-  const values: unknown[] = Array.isArray(row) ? row : Object.values(row)
-  return values.map(cell)
+  return Array.isArray(row) ? row.map(cell) : []
 }
 
 function cell(value: unknown): Cell {
@@ -38,12 +47,11 @@ function cell(value: unknown): Cell {
 }
 
 /** One connection of the adapter's own. */
-export class Line {
+export class Line implements AnyLine {
   readonly #connection: Connection
   readonly #stream: Socket | undefined
   #onEnd: (() => void) | undefined
   #ended = false
-  /** Since when a statement that should be short has been under way. */
   busySince: number | undefined
   /** What the server calls it. */
   thread: number = 0
@@ -59,55 +67,63 @@ export class Line {
     this.#stream?.once('close', () => this.#end())
   }
 
-  static async open(config: ConnectionOptions, ...setUp: readonly string[]): Promise<Line> {
+  static async open(config: ConnectionOptions, setUp: readonly string[]): Promise<Line> {
     const connection = createConnection({
       ...config,
       connectTimeout: CONNECT_TIMEOUT_MS,
       enableKeepAlive: true,
       charset: 'utf8mb4',
-      rowsAsArray: true,
-      supportBigNumbers: true,
-      bigNumberStrings: true,
     })
     const line = new Line(connection)
+    // A server may accept a connection and then fall silent.
+    const timer = setTimeout(() => line.destroy(), SET_UP_TIMEOUT_MS)
+    timer.unref()
     try {
       await new Promise<void>((resolve, reject) =>
         connection.connect((error) => (error ? reject(error) : resolve())),
       )
       for (const text of setUp) await line.query(text)
-      const { rows } = await line.query('SELECT CONNECTION_ID()')
-      line.thread = Number(rows[0]?.[0])
+      const { rows } = await line.query('SELECT CONNECTION_ID(), @@SESSION.wait_timeout')
+      const [thread, waitTimeoutS] = rows[0] ?? []
+      line.thread = Number(thread)
+      line.waitTimeoutS = Number(waitTimeoutS)
     } catch (error) {
       line.destroy()
       throw error
+    } finally {
+      clearTimeout(timer)
     }
     return line
+  }
+
+  get idleLimitMs(): number {
+    return this.waitTimeoutS * 1_000
   }
 
   get ended(): boolean {
     return this.#ended
   }
 
-  query(text: string, values: readonly (string | number | Buffer | null)[] = []): Promise<Result> {
+  query(text: string, values: Values = []): Promise<Result> {
     return new Promise((resolve, reject) => {
+      // What is sent on a socket that is closed gets no answer, not even an error.
+      if (this.#ended) return reject(new Error('the connection was ended'))
       const reply: Reply = (error, result) => (error ? reject(error) : resolve(read(result)))
-      if (values.length === 0) this.#connection.query(text, reply)
-      else this.#connection.execute(text, [...values], reply)
+      const options = { ...asText, sql: text }
+      if (values.length === 0) this.#connection.query(options, reply)
+      else this.#connection.execute(options, [...values], reply)
     })
   }
 
-  /** Calls `done` when the connection ends by itself. */
   onEnd(done: (() => void) | undefined): void {
     this.#onEnd = done
   }
 
-  /** Whether an open socket keeps the process alive. */
   keepAlive(yes: boolean): void {
     if (yes) this.#stream?.ref()
     else this.#stream?.unref()
   }
 
-  /** Says goodbye. Never waits for long, never rejects. */
   async close(): Promise<void> {
     this.#onEnd = undefined
     if (this.#ended) return
@@ -127,8 +143,9 @@ export class Line {
   destroy(): void {
     this.#onEnd = undefined
     this.#ended = true
-    this.#connection.destroy()
-    this.#stream?.destroy()
+    // Its own destroy would leave statements under way without an answer, for ever.
+    if (this.#stream === undefined) this.#connection.destroy()
+    else this.#stream.destroy()
   }
 
   #end(): void {

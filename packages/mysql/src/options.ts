@@ -1,7 +1,10 @@
+import { fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
-import { invalid } from './errors.ts'
+import { faults } from './errors.ts'
 import { configOf, isPool } from './pool.ts'
+
+const { invalid } = faults
 
 export type Strategy = 'unique-key' | 'row' | 'named'
 
@@ -74,8 +77,12 @@ export function settle(options: Readonly<Record<string, unknown>>): Settings {
 /** The text may hold a password and is never shown. */
 function split(url: string): { given: Record<string, unknown>; config: ClientOptions } {
   let parsed: URL
+  let user: string, password: string, database: string
   try {
     parsed = new URL(url)
+    user = decodeURIComponent(parsed.username)
+    password = decodeURIComponent(parsed.password)
+    database = decodeURIComponent(parsed.pathname.slice(1))
   } catch {
     throw invalid('url must be mysql://user@host:port/database')
   }
@@ -86,15 +93,14 @@ function split(url: string): { given: Record<string, unknown>; config: ClientOpt
     if (key === 'ssl') {
       if (value !== 'true' && value !== 'false') throw invalid('ssl in url must be true or false')
       if (value === 'true') ssl = { ssl: {} }
-    } else if (own.includes(key)) given[key] = /^\d+$/.test(value) ? Number(value) : value
+    } else if (own.includes(key)) given[key] = fromUrl(value)
     else throw invalid(`unknown parameter ${JSON.stringify(key)} in url; known: ssl, ${own.join(', ')}`)
   }
-  const database = decodeURIComponent(parsed.pathname.slice(1))
   const config: ClientOptions = {
     host: parsed.hostname === '' ? 'localhost' : parsed.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: parsed.port === '' ? 3306 : Number(parsed.port),
-    user: decodeURIComponent(parsed.username),
-    password: decodeURIComponent(parsed.password),
+    user,
+    password,
     ...(database !== '' && { database }),
     ...ssl,
   }
@@ -112,39 +118,23 @@ function complete(
   if (strategy === 'unique-key')
     for (const key of sessionOnly)
       if (options[key] !== undefined) throw invalid(`${key} does not go with strategy unique-key`)
+  const whole = (key: string, otherwise: number, ...range: readonly [number, number]): number =>
+    wholeNumber(faults, key, options[key] ?? otherwise, range)
   return {
     strategy,
     place: placeOf(options),
     pool,
     config,
-    poolSize: integer(options, 'poolSize', 4, 1, 1_000),
-    maxConnections: integer(options, 'maxConnections', 50, 1, 10_000),
-    sessionTtlMs: integer(options, 'sessionTtlMs', 30_000, 1_000, 3_600_000),
+    poolSize: whole('poolSize', 4, 1, 1_000),
+    maxConnections: whole('maxConnections', 50, 1, 10_000),
+    sessionTtlMs: whole('sessionTtlMs', 30_000, 1_000, 3_600_000),
   }
 }
 
 export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
   const { schema, table = 'locks' } = options
   return {
-    schema: schema === undefined ? undefined : identifier('schema', schema),
-    table: identifier('table', table),
+    schema: schema === undefined ? undefined : identifier(faults, 'schema', schema),
+    table: identifier(faults, 'table', table),
   }
-}
-
-// Short enough that the names made from it stay within the server's 64 characters.
-function identifier(key: string, value: unknown): string {
-  if (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,47}$/.test(value)) return value
-  throw invalid(`${key} must be 1 to 48 letters, digits or _, and not begin with a digit`)
-}
-
-function integer(
-  options: Readonly<Record<string, unknown>>,
-  key: string,
-  otherwise: number,
-  min: number,
-  max: number,
-): number {
-  const value = options[key] ?? otherwise
-  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value
-  throw invalid(`${key} must be a whole number from ${min} to ${max}`)
 }

@@ -1,6 +1,6 @@
 import type { ConnectionOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
-import { invalid } from './errors.ts'
+import { faults } from './errors.ts'
 
 export function isPool(value: unknown): value is Pool | PromisePool {
   return (
@@ -24,13 +24,28 @@ function field(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && key in value ? Reflect.get(value, key) : undefined
 }
 
-const copied = ['host', 'port', 'user', 'password', 'database', 'socketPath', 'ssl', 'connectTimeout']
+const copied = [
+  'host',
+  'port',
+  'user',
+  'password',
+  'password1',
+  'password2',
+  'password3',
+  'passwordSha1',
+  'database',
+  'socketPath',
+  'stream',
+  'ssl',
+  'authPlugins',
+  'enableCleartextPlugin',
+]
 
 /** How the program's pool connects, for connections made alike beside it. */
 export function configOf(pool: Pool | PromisePool): ConnectionOptions {
   const inner = field(pool, 'config') === undefined ? field(pool, 'pool') : pool
   const config = field(field(inner, 'config'), 'connectionConfig')
-  if (config === undefined) throw invalid('pool must be a pool of mysql2')
+  if (config === undefined) throw faults.invalid('pool must be a pool of mysql2')
   const entries = copied.map((key) => [key, field(config, key)] as const)
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined && value !== false))
 }

@@ -1,61 +1,86 @@
-import type { Clock } from '@locks/core'
-import { setTimeout as pause } from 'node:timers/promises'
-import { isTransient, toLockError } from './errors.ts'
-import { Line, read } from './line.ts'
-import type { Result } from './line.ts'
-import { Lines } from './lines.ts'
+import type { AcquireRequest, Clock } from '@locks/core'
+import { Lines, onAnyLine, retried, writeHolder } from '@locks/sql'
+import type { Pool } from 'mysql2/promise'
+import { faults, isTransient } from './errors.ts'
+import { asText, Line, read } from './line.ts'
+import type { Result, Values } from './line.ts'
 import type { Settings } from './options.ts'
 import { promised } from './pool.ts'
 
-/** A statement that the server undid is run again at most this often. */
-const TRIES = 20
-
-export type Values = readonly (string | number | Buffer | null)[]
-type Run = (text: string, values?: Values) => Promise<Result>
+/** Statements here are short: whoever waits for longer than this waits for a stranger's transaction. */
+export const LOCK_WAIT_S: number = 1
+/** A short statement that takes longer has lost its server. */
+const SILENCE_MS = 5_000
+const IN_TRANSACTION = 1
 
 /** Runs single, committed statements, each on whatever connection is free. */
 export interface Runner {
-  readonly run: Run
+  run(text: string, values?: Values): Promise<Result>
   close(): Promise<void>
 }
 
-/** Too long or wrong values are to be refused, not cut to fit. */
-export const strict = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), autocommit = 1"
-/** Locking what is not there must not lock the gap around it, against all others. */
-export const withoutGaps = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
+/**
+ * How connections of the adapter's own are set up. Too long or wrong values are refused, not cut to fit, and
+ * assignments made one after the other. Locking what is not there must not lock the gap around it, against all others.
+ */
+export function setUp(lockWaitS: number): readonly string[] {
+  const mode = "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+  return [
+    `SET SESSION ${mode}, autocommit = 1, innodb_lock_wait_timeout = ${lockWaitS}`,
+    'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
+  ]
+}
 
 export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
     const shared = promised(pool)
-    const run: Run = async (text, values = []) => {
-      const [result] = await (values.length === 0 ? shared.query(text) : shared.execute(text, [...values]))
-      return read(result)
-    }
-    return { run: retried(run), close: () => Promise.resolve() }
+    const run: Runner['run'] = (...call) => runInPool(shared, clock, ...call)
+    return { run: retried(run, isTransient, faults, clock), close: () => Promise.resolve() }
   }
-  const open = (): Promise<Line> => Line.open(config, strict, withoutGaps)
-  const lines = new Lines({ open, max: poolSize, clock })
-  const run: Run = async (text, values) => {
-    const line = await lines.take()
-    line.busySince = clock.now()
-    try {
-      return await line.query(text, values)
-    } finally {
-      lines.give(line)
-    }
-  }
-  return { run: retried(run), close: () => lines.close() }
+  const open = (): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S))
+  const lines = new Lines({ open, max: poolSize, clock, faults })
+  const run: Runner['run'] = (...call) => onAnyLine(lines, clock, (line) => line.query(...call))
+  return { run: retried(run, isTransient, faults, clock), close: () => lines.close() }
 }
 
-/** Deadlocks and the like are no outcome: the statement left nothing behind, and may well pass the next time. */
-function retried(run: Run): Run {
-  return async (text, values) => {
-    for (let tries = 1; ; tries += 1)
-      try {
-        return await run(text, values)
-      } catch (error) {
-        if (tries >= TRIES || !isTransient(error)) throw toLockError(error)
-        await pause(Math.random() * tries)
-      }
+/** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
+async function runInPool(pool: Pool, clock: Clock, sql: string, values: Values = []): Promise<Result> {
+  const connection = await pool.getConnection()
+  let silent = false
+  const giveUp = (): void => {
+    silent = true
+    connection.destroy()
   }
+  try {
+    const options = { ...asText, sql }
+    const sent = values.length === 0 ? connection.query(options) : connection.execute(options, [...values])
+    const [result] = await unlessSilent(sent, clock, giveUp)
+    if (!isUncommitted(result)) return read(result)
+    await connection.rollback()
+  } finally {
+    if (!silent) connection.release()
+  }
+  throw faults.invalid('autocommit is off in your pool, or a transaction was left open in it')
+}
+
+/** A connection that is destroyed leaves its statements without an answer, so they get one here. */
+function unlessSilent<T>(sent: Promise<T>, clock: Clock, giveUp: () => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(SILENCE_MS, () => {
+      giveUp()
+      reject(faults.unavailable('the server does not answer'))
+    })
+    sent.finally(() => timer.cancel()).then(resolve, reject)
+  })
+}
+
+/** A lock that is not committed is none, and keeps everybody waiting. */
+function isUncommitted(result: unknown): boolean {
+  if (typeof result !== 'object' || result === null || !('serverStatus' in result)) return false
+  return (Number(result.serverStatus) & IN_TRANSACTION) !== 0
+}
+
+/** The holder as bytes: a pool of the program's may write text in a character set that has less. */
+export function bytesOf(request: AcquireRequest): Buffer {
+  return Buffer.from(writeHolder(request))
 }

@@ -1,105 +1,63 @@
 import { createHash } from 'node:crypto'
 import type { Place } from './options.ts'
+import { namesOf } from './schema.ts'
 
-/** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps reserved words. */
-export interface Names {
-  readonly locks: string
-  readonly rows: string
-  readonly holders: string
-  readonly named: string
-  readonly resources: string
-}
-
-export function namesOf({ schema, table }: Place): Names {
-  const within = schema === undefined ? '' : `\`${schema}\`.`
-  const named = (suffix: string): string => `${within}\`${table}${suffix}\``
-  return {
-    locks: named(''),
-    rows: named('_rows'),
-    holders: named('_holders'),
-    named: named('_named'),
-    resources: `${within}fenced_resources`,
-  }
-}
-
-/**
- * Tables of one place. Names and attempts are bytes: under a collation `LOCK`, `lock ` and `löck` may all be
- * equal to `lock`. The row of the empty name, which is no lock's, keeps the highest fence that was pruned.
- */
-export function schemaOf(place: Place): readonly string[] {
-  const to = namesOf(place)
-  const holders = (table: string): string => `CREATE TABLE IF NOT EXISTS ${table} (
-  name VARBINARY(1024) NOT NULL PRIMARY KEY,
-  fence BIGINT NOT NULL,
-  attempt VARBINARY(1024),
-  holder MEDIUMBLOB,
-  since DATETIME(6),
-  hold VARBINARY(64),
-  thread BIGINT
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC`
-  const floor = (table: string): string =>
-    `INSERT INTO ${table} (name, fence) VALUES ('', 0) ON DUPLICATE KEY UPDATE fence = fence`
-  return [
-    ...(place.schema === undefined ? [] : [`CREATE DATABASE IF NOT EXISTS \`${place.schema}\``]),
-    `CREATE TABLE IF NOT EXISTS ${to.locks} (
-  name VARBINARY(1024) NOT NULL PRIMARY KEY,
-  fence BIGINT NOT NULL,
-  attempt VARBINARY(1024),
-  holder MEDIUMBLOB,
-  since DATETIME(6),
-  expires_at DATETIME(6),
-  blocked_until DATETIME(6)
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC`,
-    floor(to.locks),
-    `CREATE TABLE IF NOT EXISTS ${to.rows} (name VARBINARY(1024) NOT NULL PRIMARY KEY) ENGINE = InnoDB ROW_FORMAT = DYNAMIC`,
-    holders(to.holders),
-    floor(to.holders),
-    holders(to.named),
-    floor(to.named),
-    `CREATE TABLE IF NOT EXISTS ${to.resources} (
-  resource VARBINARY(1024) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC`,
-  ]
-}
-
-const now = 'UTC_TIMESTAMP(6)'
+export const now = 'UTC_TIMESTAMP(6)'
 const after = (ms: string): string => `${now} + INTERVAL ${ms} * 1000 MICROSECOND`
 const epochMs = (column: string): string => `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ${column}) / 1000`
 
 export interface UniqueKeyStatements {
   readonly take: string
-  readonly make: string
   readonly look: string
+  readonly list: string
   readonly free: string
+  readonly break: string
   readonly renew: string
   readonly renewed: string
   readonly adopt: string
 }
 
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
-  const { locks } = namesOf(place)
-  const mine = `attempt <=> ? AND expires_at > ${now}`
+  const { locks, pruned } = namesOf(place)
+  const later = (column: string, value: string): string => `${column} = GREATEST(${column}, ${value})`
   const batch = `JSON_TABLE(?, '$[*]' COLUMNS (
   name VARCHAR(2048) PATH '$[0]', attempt VARCHAR(2048) PATH '$[1]', ttl BIGINT PATH '$[2]', delay BIGINT PATH '$[3]'
 )) r`
-  const held = `l.name = UNHEX(r.name) AND l.attempt = UNHEX(r.attempt) AND l.expires_at > ${now}`
+  // In the order of the batch, by the key: a scan would lock the rows of others on its way.
+  const held = `${batch} STRAIGHT_JOIN ${locks} l
+ON l.name = UNHEX(r.name) AND l.attempt = UNHEX(r.attempt) AND l.expires_at > ${now}`
+  const state = `name, fence, holder, ${epochMs('since')}, TIMESTAMPDIFF(MICROSECOND, ${now}, blocked_until) / 1000`
+  const taken = `attempt IS NOT NULL AND blocked_until > ${now}`
+  const freed = 'attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL'
   return {
-    // Assignments take effect from left to right, so what a condition reads is assigned last.
-    take: `UPDATE ${locks} SET fence = LAST_INSERT_ID(IF(${mine}, fence, fence + 1)), since = IF(${mine}, since, ${now}),
-  holder = ?, attempt = ?, expires_at = ${after('?')}, blocked_until = ${after('?')}
-WHERE name = ? AND (attempt IS NULL OR blocked_until <= ${now} OR ${mine})`,
-    // Reads the kept fence under a lock, so that no pruning comes in between.
-    make: `INSERT INTO ${locks} (name, fence, attempt, holder, since, expires_at, blocked_until)
-SELECT ?, LAST_INSERT_ID(fence + 1), ?, ?, ${now}, ${after('?')}, ${after('?')} FROM ${locks} WHERE name = '' LOCK IN SHARE MODE`,
-    look: `SELECT attempt, fence, holder, ${epochMs('since')}, TIMESTAMPDIFF(MICROSECOND, ${now}, blocked_until) / 1000,
-  blocked_until > ${now} FROM ${locks} WHERE name = ?`,
-    free: `UPDATE ${locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
-WHERE name = ? AND attempt = ?`,
-    renew: `UPDATE ${locks} l JOIN ${batch} ON ${held}
-SET l.expires_at = ${after('r.ttl')}, l.blocked_until = ${after('(r.ttl + r.delay)')}`,
-    renewed: `SELECT l.attempt FROM ${locks} l JOIN ${batch} ON ${held}`,
-    adopt: `UPDATE ${locks} SET fence = LAST_INSERT_ID(fence), holder = ?, attempt = ?, expires_at = ${after('?')},
-  blocked_until = ${after('?')} WHERE name = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
+    /*
+     * A grant in one statement: of a name that never was, is free or expired (2), or is this attempt's already (1).
+     * Assignments take effect from left to right, so the verdict comes first; where they do not, the NULL refuses
+     * the whole statement. The pruned fence is read under a lock, so that no pruning comes in between.
+     */
+    take: `INSERT INTO ${locks} (name, fence, verdict, attempt, holder, since, expires_at, blocked_until)
+VALUES (?, LAST_INSERT_ID(IF(FIND_IN_SET('SIMULTANEOUS_ASSIGNMENT', @@sql_mode) > 0, NULL,
+  (SELECT p.fence FROM ${pruned} p WHERE p.id = 1 LOCK IN SHARE MODE) + 1)), 2, ?, ?, ${now}, ${after('?')}, ${after('?')})
+ON DUPLICATE KEY UPDATE
+  verdict = CASE WHEN attempt IS NULL OR blocked_until <= ${now} THEN 2
+    WHEN attempt = VALUES(attempt) AND expires_at > ${now} THEN 1 ELSE 0 END,
+  fence = CASE verdict WHEN 2 THEN LAST_INSERT_ID(fence + 1) WHEN 1 THEN LAST_INSERT_ID(fence) ELSE fence + LAST_INSERT_ID(0) END,
+  since = IF(verdict = 2, VALUES(since), since),
+  holder = IF(verdict = 0, holder, VALUES(holder)),
+  expires_at = CASE verdict WHEN 2 THEN VALUES(expires_at) WHEN 1 THEN GREATEST(expires_at, VALUES(expires_at)) ELSE expires_at END,
+  blocked_until = CASE verdict WHEN 2 THEN VALUES(blocked_until)
+    WHEN 1 THEN GREATEST(blocked_until, VALUES(blocked_until)) ELSE blocked_until END,
+  attempt = IF(verdict = 0, attempt, VALUES(attempt))`,
+    look: `SELECT ${state} FROM ${locks} WHERE name = ? AND ${taken}`,
+    list: `SELECT ${state} FROM ${locks} WHERE ${taken} LIMIT `,
+    free: `UPDATE ${locks} SET ${freed} WHERE name = ? AND attempt = ?`,
+    break: `UPDATE ${locks} SET ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
+    // An older message may arrive late: it must not bring the end of a hold forward.
+    renew: `UPDATE ${held} SET ${later('l.expires_at', after('r.ttl'))}, ${later('l.blocked_until', after('(r.ttl + r.delay)'))}`,
+    renewed: `SELECT l.attempt FROM ${held}`,
+    adopt: `UPDATE ${locks} SET fence = LAST_INSERT_ID(fence), holder = ?, attempt = ?,
+  ${later('expires_at', after('?'))}, ${later('blocked_until', after('?'))}
+WHERE name = ? AND fence = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
   }
 }
 
@@ -112,30 +70,43 @@ export interface SessionStatements {
   readonly look: string
   readonly free: readonly string[]
   readonly mint: string
-  readonly makeCounter: string
   readonly inspect: string
+  readonly list: string
+  readonly isThere: string
 }
 
 /** A wait ends when it is granted, killed or withdrawn, never by the server's own limit. */
 export const FOREVER_S = 1_000_000
 
 /**
- * The key of a hold is a named lock of the holding connection: whether it is in use tells at any time, on any
- * connection, whether that very hold still lives. It is read together with the row, hence after the row is locked.
+ * Whose connection has the key of a hold: NULL when none. The key is a named lock of the holding connection, so
+ * this tells at any time, on any connection, whether that very hold still lives. Of NULL, MySQL makes an error.
  */
+const ownerOf = (hold: string): string => `IS_USED_LOCK(COALESCE(${hold}, 'none'))`
+
 export function sessionStatements(place: Place, strategy: 'row' | 'named'): SessionStatements {
   const to = namesOf(place)
   const holders = strategy === 'row' ? to.holders : to.named
-  const lives = 'IS_USED_LOCK(h.hold) IS NOT NULL'
-  const minted = 'IS_USED_LOCK(CONCAT(LEFT(h.name, 0), ?)) IS NOT NULL'
-  const holder = `h.attempt, h.fence, h.holder, ${epochMs('h.since')}, h.thread`
+  const lives = `${ownerOf('h.hold')} IS NOT NULL`
+  const state = `h.name, h.fence, h.holder, ${epochMs('h.since')}, h.attempt, h.hold`
+  // A column in it, so that it is looked at once the row is locked, not before.
+  const mine = `${ownerOf(`CONCAT(LEFT(${holders}.name, 0), VALUES(hold))`)} IS NOT NULL`
+  const whenMine = (column: string): string =>
+    `${column} = IF(${mine}, VALUES(${column}), ${holders}.${column})`
   const shared = {
-    mint: `UPDATE ${holders} h SET h.fence = LAST_INSERT_ID(h.fence + 1), h.attempt = ?, h.holder = ?, h.since = ${now},
-  h.hold = ?, h.thread = ? WHERE h.name = ? AND ${minted}`,
-    makeCounter: `INSERT INTO ${holders} (name, fence, attempt, holder, since, hold, thread)
-SELECT ?, LAST_INSERT_ID(h.fence + 1), ?, ?, ${now}, ?, ? FROM ${holders} h WHERE h.name = '' AND ${minted} LOCK IN SHARE MODE`,
-    inspect: `SELECT ${holder} FROM ${holders} h WHERE h.name = ? AND ${lives}`,
+    // Mints for a hold that lives and for no other: one that ended has a successor, whose fence may be minted already.
+    mint: `INSERT INTO ${holders} (name, fence, attempt, holder, since, hold)
+SELECT ?, LAST_INSERT_ID(p.fence + 1), ?, ?, ${now}, ? FROM ${to.pruned} p
+WHERE p.id = 1 AND ${ownerOf('?')} IS NOT NULL LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE
+  fence = IF(${mine}, LAST_INSERT_ID(${holders}.fence + 1), ${holders}.fence + LAST_INSERT_ID(0)),
+  ${['attempt', 'holder', 'since', 'hold'].map(whenMine).join(',\n  ')}`,
+    inspect: `SELECT ${state} FROM ${holders} h WHERE h.name = ? AND ${lives}`,
+    list: `SELECT ${state} FROM ${holders} h WHERE ${lives} LIMIT `,
+    isThere: 'SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ?',
   }
+  const look = (there: string): string =>
+    `SELECT ${there}, ${state} FROM (SELECT 1 AS one) o LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`
   if (strategy === 'named')
     return {
       ...shared,
@@ -143,7 +114,7 @@ SELECT ?, LAST_INSERT_ID(h.fence + 1), ?, ?, ${now}, ?, ? FROM ${holders} h WHER
       lock: `SELECT GET_LOCK(?, ${FOREVER_S})`,
       begin: undefined,
       makeRow: undefined,
-      look: `SELECT 1, ${holder} FROM (SELECT ? AS name) wanted LEFT JOIN ${holders} h ON h.name = wanted.name AND ${lives}`,
+      look: look('? IS NOT NULL'),
       free: ['SELECT RELEASE_ALL_LOCKS()'],
     }
   const lock = `SELECT GET_LOCK(?, 0) FROM ${to.rows} WHERE name = ? FOR UPDATE`
@@ -157,17 +128,29 @@ SELECT ?, LAST_INSERT_ID(h.fence + 1), ?, ?, ${now}, ?, ? FROM ${holders} h WHER
       look: `SELECT 1 FROM ${to.rows} WHERE name = ?`,
       insert: `INSERT INTO ${to.rows} (name) VALUES (?)`,
     },
-    look: `SELECT r.name IS NOT NULL, ${holder} FROM (SELECT ? AS name) wanted
-LEFT JOIN ${to.rows} r ON r.name = wanted.name LEFT JOIN ${holders} h ON h.name = wanted.name AND ${lives}`,
+    look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),
     free: ['ROLLBACK', 'SELECT RELEASE_ALL_LOCKS()'],
   }
 }
 
 /** Also the way to mark a hold as living. */
 export const getKey = 'SELECT GET_LOCK(?, 0)'
+export const hasKey: string = `SELECT ${ownerOf('?')} IS NOT NULL`
 
-/** GET_LOCK takes 64 characters on MySQL and knows neither databases nor tables nor case. */
-export function lockNameOf({ schema, table }: Place, database: string, name: string): string {
-  const space = `${schema ?? database}.${table}`
+/**
+ * Ends the connection that has the key of a hold at this very moment: by the time its number were sent back, the
+ * connection might serve another hold. Takes no parameters, so the key must be one of ours.
+ */
+export function killHolder(key: string): string {
+  if (!/^locks:[0-9a-f]{24}$/.test(key)) throw new TypeError('not the key of a hold')
+  return `KILL CONNECTION IS_USED_LOCK('${key}')`
+}
+
+/**
+ * GET_LOCK takes 64 characters on MySQL and knows neither databases nor tables nor case. Some servers do not tell
+ * the case of tables either.
+ */
+export function lockNameOf({ schema, table }: Place, database: string, use: string, name: string): string {
+  const space = `${use}\0${schema ?? database}.${table}`.toLowerCase()
   return createHash('sha256').update(`${space}\0${name}`).digest('hex').slice(0, 60)
 }

@@ -1,8 +1,9 @@
-import { isLockError } from '@locks/core'
-import { admitFence, fenced, migrate, migrationSql, prune } from '@locks/mysql'
+import { createLocks, isLockError } from '@locks/core'
+import { admitFence, fenced, fromConfig, migrate, migrationSql, prune } from '@locks/mysql'
 import fc from 'fast-check'
+import { createPool } from 'mysql2/promise'
 import type { ResultSetHeader } from 'mysql2/promise'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { cell, connect, open, startServer } from './setup.ts'
 
@@ -68,6 +69,14 @@ test('schema, table and column names are plain words or refused, and nothing is 
       },
     ),
   )
+  for (const url of [
+    'mysql://%zz@h/db',
+    'mysql://u:s3cret%zz@h/db',
+    'http://h',
+    'mysql://h/db?strategi=row',
+    'x',
+  ])
+    refused(() => fromConfig({ url }))
   const bad = migrate({ url: server.url, table: 'a`; DROP TABLE locks; --' })
   await expect(bad).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
 })
@@ -156,4 +165,33 @@ test('without a column, a fence is admitted in the transaction that writes', asy
   await expect(stale).rejects.toMatchObject({ code: 'LOCK_LOST' })
   await old.rollback()
   await admitFence(old, "file:'; --", 9n)
+})
+
+test('a resource is told by all of its bytes, or refused', async () => {
+  const connection = await connect(server)
+  await connection.query("SET SESSION sql_mode = ''")
+  for (const resource of ['', '\ud800', 'x'.repeat(1_025)])
+    await expect(admitFence(connection, resource, 1n)).rejects.toMatchObject({
+      code: 'LOCK_INVALID_ARGUMENT',
+    })
+  await fc.assert(
+    fc.asyncProperty(text, text, async (one, other) => {
+      await admitFence(connection, `${one}:a`, 9n)
+      await admitFence(connection, `${other}:B`, 1n)
+      await expect(admitFence(connection, `${one}:a`, 8n)).rejects.toMatchObject({ code: 'LOCK_LOST' })
+    }),
+    { numRuns: 40 },
+  )
+})
+
+test('what is told of a holder survives a pool with a poorer character set', async () => {
+  const pool = createPool({ uri: server.url, charset: 'latin1', connectionLimit: 2 })
+  onTestFinished(() => pool.end())
+  const other = open({ url: server.url })
+  const locks = createLocks(fromConfig({ pool }))
+  onTestFinished(() => locks.close())
+  const lease = await locks.lock('schloß 🔒').acquire({ owner: 'Łukasz 🙂' })
+  expect((await other.inspect('schloß 🔒')).holder?.owner).toBe('Łukasz 🙂')
+  expect((await locks.list()).map(({ name }) => name)).toContain('schloß 🔒')
+  await lease.release()
 })

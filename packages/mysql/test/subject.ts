@@ -22,7 +22,7 @@ export async function startSubject(
     adapter: '@locks/mysql',
     url: url(host, port),
     strategy,
-    ...(strategy !== 'unique-key' && { sessionTtlMs: scaled(ttlMs) }),
+    ...(strategy !== 'unique-key' && { sessionTtlMs: scaled(15_000) }),
   })
   await migrate({ url: url(server.host, server.port) })
   const subject: Subject = {
@@ -36,6 +36,17 @@ export async function startSubject(
     },
     secret,
     ttlMs,
+    async leftovers(lock) {
+      const name = `X'${Buffer.from(lock).toString('hex')}'`
+      const alive = `name = ${name} AND IS_USED_LOCK(hold) IS NOT NULL`
+      const left = [
+        `SELECT 'a hold' FROM locks WHERE name = ${name} AND attempt IS NOT NULL`,
+        `SELECT 'the key of a row' FROM locks_holders WHERE ${alive}`,
+        `SELECT 'the key of a named lock' FROM locks_named WHERE ${alive}`,
+      ]
+      const found = await mariadbQuery(server, left.join(' UNION ALL '))
+      return found === null ? [] : [found]
+    },
   }
   return { subject, close: () => service.close() }
 }

@@ -1,5 +1,5 @@
 import { createLocks, isLockError } from '@locks/core'
-import { fromConfig } from '@locks/mysql'
+import { fromConfig, migrate } from '@locks/mysql'
 import { createPool } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
@@ -58,11 +58,12 @@ describe.each(strategies)('%s', (strategy) => {
 describe.each(['row', 'named'])('%s', (strategy) => {
   const config = { ...configOf(strategy), sessionTtlMs: scaled(3_000) }
   const holders = strategy === 'row' ? 'locks_holders' : 'locks_named'
-  const threadOf = `SELECT thread FROM ${holders} WHERE name = ?`
+  const threadOf = `SELECT IS_USED_LOCK(hold) FROM ${holders} WHERE name = ?`
 
   test('trap 8: a connection that is killed ends its hold, is noticed, and the next one has it', async () => {
     const control = await connect(server)
-    const [holder, next] = [open(config), open(config)]
+    const lasting = { ...config, sessionTtlMs: scaled(15_000) }
+    const [holder, next] = [open(lasting), open(lasting)]
     const lease = await holder.lock('trap-8').acquire()
     const lost = lossOf(lease)
     const waits = contended(next, 'trap-8')
@@ -71,21 +72,63 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     const thread = Number(await cell(control, threadOf, [Buffer.from('trap-8')]))
     const killedAt = performance.now()
     await control.query(`KILL CONNECTION ${thread}`)
-    expect((await lost) - killedAt).toBeLessThan(config.sessionTtlMs / 3)
+    expect((await lost) - killedAt).toBeLessThan(lasting.sessionTtlMs / 3)
     expect((await turn).fence).toBe(lease.fence + 1n)
   })
 
-  test("trap 8: a holder outlives the server's idle limit by its signs of life, and not without", async () => {
-    const [alive, silent] = [open(config), bare(config)]
-    const lease = await alive.lock('trap-8:alive').acquire()
-    await silent.take(silent.request('trap-8:silent'))
-    const next = await open(config)
-      .lock('trap-8:silent')
-      .acquire({ waitMs: scaled(20_000) })
-    expect(silent.lost).toHaveLength(1)
-    lease.assertHeld()
-    await Promise.all([lease.release(), next.release()])
-  })
+  test(
+    "trap 8: a holder outlives the server's idle limit by its signs of life, and not without",
+    async () => {
+      const aliveMs = scaled(6_000)
+      const [alive, silent] = [open({ ...config, sessionTtlMs: aliveMs }), bare(config)]
+      const lease = await alive.lock('trap-8:alive').acquire()
+      const endAt = performance.now() + aliveMs
+      await silent.take(silent.request('trap-8:silent'))
+      const next = open({ ...config, sessionTtlMs: aliveMs })
+      await next.with('trap-8:silent', { waitMs: scaled(20_000) }, () => undefined)
+      await expect.poll(() => silent.lost, { timeout: scaled(5_000) }).toHaveLength(1)
+      // Beyond what it was allowed at first.
+      await new Promise((resolve) => setTimeout(resolve, endAt + 500 - performance.now()))
+      await lease.extend()
+      await lease.release()
+    },
+    scaled(40_000),
+  )
+
+  test(
+    'trap 8: a connection that is killed before its fence was minted gets none',
+    async () => {
+      const [control, hand] = [await connect(server), await connect(server)]
+      await hand.query(`CREATE OR REPLACE USER doomed@'%'`)
+      await hand.query(`GRANT ALL PRIVILEGES ON locks.* TO doomed@'%'`)
+      const lasting = { ...config, sessionTtlMs: scaled(30_000), poolSize: 1 }
+      const doomed = bare({ ...lasting, url: server.url.replace('//locks@', '//doomed@') })
+      const next = bare(lasting)
+      await next.adapter.release(await next.take(next.request('unminted')))
+      await control.beginTransaction()
+      await control.execute(`SELECT fence FROM ${holders} WHERE name = ? FOR UPDATE`, [
+        Buffer.from('unminted'),
+      ])
+      const tried = doomed.adapter.attempt(doomed.request('unminted'))
+      const rejected = expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+      const of = "FROM information_schema.processlist WHERE user = 'doomed' AND"
+      const minting = `SELECT COUNT(*) ${of} info LIKE 'INSERT INTO%'`
+      await expect.poll(() => cell(hand, minting), { timeout: scaled(10_000) }).toBe('1')
+      // The one that holds was opened before the one that mints.
+      const holding = Number(await cell(hand, `SELECT MIN(id) ${of} id > 0`))
+      await hand.query(`KILL CONNECTION ${holding}`)
+      const left = `SELECT COUNT(*) ${of} id = ${holding}`
+      await expect.poll(() => cell(hand, left), { timeout: scaled(10_000) }).toBe('0')
+      const turn = next.take(next.request('unminted'))
+      await expect
+        .poll(() => cell(hand, minting.replace('doomed', 'locks')), { timeout: scaled(10_000) })
+        .toBe('1')
+      await control.commit()
+      await rejected
+      expect(await turn).toMatchObject({ fence: 2n })
+    },
+    scaled(60_000),
+  )
 
   test('a wait that is over as the grant lands leaves nothing behind', async () => {
     const [holder, waiter] = [bare(config), bare(config)]
@@ -104,8 +147,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
 
 test('traps 2 and 4: what does not fit is an error, neither hidden nor cut to fit', async () => {
   const control = await connect(server)
-  await control.query('CREATE TABLE narrow LIKE locks')
-  await control.query("INSERT INTO narrow (name, fence) VALUES ('', 0)")
+  await migrate({ url: server.url, table: 'narrow' })
   await control.query('ALTER TABLE narrow MODIFY name VARBINARY(10) NOT NULL')
   const locks = open({ ...configOf('unique-key'), table: 'narrow' })
   for (const name of ['0123456789a', '0123456789b']) {
@@ -115,7 +157,7 @@ test('traps 2 and 4: what does not fit is an error, neither hidden nor cut to fi
       .catch((reason: unknown) => reason)
     expect(isLockError(error, 'LOCK_UNAVAILABLE')).toBe(true)
   }
-  expect(await cell(control, "SELECT COUNT(*) FROM narrow WHERE name <> ''")).toBe('0')
+  expect(await cell(control, 'SELECT COUNT(*) FROM narrow')).toBe('0')
 })
 
 test('trap 5: named locks take every name, and hold once however often they are asked', async () => {
@@ -133,6 +175,15 @@ test('trap 5: named locks take every name, and hold once however often they are 
   ).toBe('0')
 })
 
+test("trap 5: a named lock is in nobody's way who makes a row of the same name", async () => {
+  const [named, row] = [bare(configOf('named')), bare(configOf('row'))]
+  for (let round = 0; round < 5; round += 1) {
+    const lock = `both:${round}`
+    const grants = [await named.take(named.request(lock)), await row.take(row.request(lock))]
+    expect(grants.map(({ fence }) => fence)).toEqual([1n, 1n])
+  }
+})
+
 test('trap 5: a wait for a named lock whose answer is NULL is neither a grant nor "busy"', async () => {
   const config = configOf('named')
   const [holder, waiter] = [bare(config), bare(config)]
@@ -141,11 +192,9 @@ test('trap 5: a wait for a named lock whose answer is NULL is neither a grant no
   await waiter.adapter.attempt(request)
   const control = await connect(server)
   const waiting = waiter.adapter.wait?.(request, scaled(10_000), never)
-  const thread = await cell(
-    control,
-    "SELECT id FROM information_schema.processlist WHERE state = 'User lock' LIMIT 1",
-  )
-  await control.query(`KILL QUERY ${Number(thread)}`)
+  const waits = "SELECT id FROM information_schema.processlist WHERE state = 'User lock' LIMIT 1"
+  await expect.poll(() => cell(control, waits), { timeout: scaled(10_000) }).not.toBe('')
+  await control.query(`KILL QUERY ${Number(await cell(control, waits))}`)
   const outcome = await waiting?.catch((error: unknown) => error)
   expect(outcome === undefined || isLockError(outcome, 'LOCK_UNAVAILABLE')).toBe(true)
   await waiter.adapter.withdraw(request)

@@ -1,4 +1,6 @@
-import { isLockError, LockError } from '@locks/core'
+import { isLockError } from '@locks/core'
+import { faultsOf } from '@locks/sql'
+import type { Faults } from '@locks/sql'
 
 /** The statement was undone as a whole, so it may simply be run again. */
 const transient: ReadonlySet<string> = new Set([
@@ -15,35 +17,27 @@ const setUp: ReadonlyMap<string, string> = new Map([
   ['3F000', 'the schema is missing; run migrate() first'],
   ['42703', 'the tables are of another version; run migrate()'],
   ['42501', 'the database role may not do that'],
+  ['26000', 'a pooler keeps no prepared statements; set listen: false'],
+  ['42P05', 'a pooler keeps no prepared statements apart; set listen: false'],
 ])
 
 /** SQLSTATE, or the system's code of a socket error. Messages are for people and change with the locale. */
 export function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  if (!(error instanceof Error)) return undefined
+  if (isLockError(error)) return codeOf(error.cause)
+  return 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
 export function isTransient(error: unknown): boolean {
   return transient.has(codeOf(error) ?? '')
 }
 
-/** Errors of `pg` carry details such as row values and internal queries; only what is meant to be read goes on. */
-export function toLockError(error: unknown): LockError {
-  if (isLockError(error)) return error
-  const code = codeOf(error)
-  const message = error instanceof Error ? error.message : 'unknown error'
-  const told = code === undefined ? message : `${message} (${code})`
-  const cause = new Error(message)
-  if (code !== undefined) Object.assign(cause, { code })
-  const advice = setUp.get(code ?? '')
-  if (advice !== undefined)
-    return new LockError('LOCK_INVALID_ARGUMENT', `@locks/postgres: ${advice}: ${told}`, { cause })
-  return new LockError('LOCK_UNAVAILABLE', `PostgreSQL failed: ${told}`, { cause })
-}
-
-export function unavailable(message: string): LockError {
-  return new LockError('LOCK_UNAVAILABLE', `@locks/postgres: ${message}`)
-}
-
-export function invalid(message: string): LockError {
-  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/postgres: ${message}`)
-}
+export const faults: Faults = faultsOf({
+  adapter: '@locks/postgres',
+  server: 'PostgreSQL',
+  codesOf(error) {
+    const code = codeOf(error)
+    return code === undefined ? {} : { code }
+  },
+  adviceOn: (error) => setUp.get(codeOf(error) ?? ''),
+})

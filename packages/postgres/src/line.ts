@@ -1,10 +1,11 @@
+import type { Line as AnyLine } from '@locks/sql'
 import { Socket } from 'node:net'
 import { Client } from 'pg'
 import type { ClientConfig } from 'pg'
 
-/** A statement, and the name it is prepared under where that is possible. */
+/** A statement, and the name it is prepared under where that is possible; none where it is not worth it. */
 export interface Statement {
-  readonly name: string
+  readonly name: string | undefined
   readonly text: string
 }
 
@@ -19,6 +20,7 @@ export interface LineOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
+const PATIENCE_MS = 5_000
 
 const asWritten = { getTypeParser: () => (text: string) => text }
 
@@ -30,18 +32,24 @@ export async function send(
   named: boolean,
 ): Promise<readonly Row[]> {
   const query = { text, values, rowMode: 'array' as const, types: asWritten }
-  const { rows } = await client.query<(string | null)[]>(named ? { ...query, name } : query)
+  const { rows } = await client.query<(string | null)[]>(
+    named && name !== undefined ? { ...query, name } : query,
+  )
   return rows
 }
 
 /** One connection of the adapter's own. */
-export class Line {
+export class Line implements AnyLine {
   readonly #client: Client
   readonly #named: boolean
   #onEnd: (() => void) | undefined
   #ended = false
-  /** Since when a statement that should be short has been under way. */
+  readonly idleLimitMs: number = Infinity
   busySince: number | undefined
+  /** The backend that answers, once that is known. */
+  pid: number | undefined
+  /** For how long the server bears a transaction in which nothing happens, once that was said. */
+  silenceMs: number | undefined
 
   private constructor(client: Client, named: boolean) {
     this.#client = client
@@ -87,7 +95,29 @@ export class Line {
     return send(this.#client, statement, values, this.#named)
   }
 
-  /** Calls `done` when the connection ends by itself. */
+  /** What `sends` sends goes out in one piece: the server is woken once. */
+  together<T>(sends: () => T): T {
+    const { stream } = this.#client.connection
+    if (!(stream instanceof Socket)) return sends()
+    stream.cork()
+    try {
+      return sends()
+    } finally {
+      stream.uncork()
+    }
+  }
+
+  /** For work beyond `Lines`, which watches over its own: a server that stays silent fails it. */
+  async promptly<T>(work: () => Promise<T>): Promise<T> {
+    const timer = setTimeout(() => this.destroy(), PATIENCE_MS)
+    timer.unref()
+    try {
+      return await work()
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
   onEnd(done: (() => void) | undefined): void {
     this.#onEnd = done
   }
@@ -96,13 +126,11 @@ export class Line {
     this.#client.on('notification', ({ payload }) => heard(payload ?? ''))
   }
 
-  /** Whether an open socket keeps the process alive. */
   keepAlive(yes: boolean): void {
     const { stream } = this.#client.connection
     if (stream instanceof Socket) void (yes ? stream.ref() : stream.unref())
   }
 
-  /** Says goodbye. Never waits for long, never rejects. */
   async close(): Promise<void> {
     this.#onEnd = undefined
     if (this.#ended) return

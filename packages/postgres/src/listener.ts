@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { toLockError } from './errors.ts'
+import { faults } from './errors.ts'
 import type { Line } from './line.ts'
 import { listening } from './sql.ts'
 
@@ -32,7 +32,7 @@ export class Listener {
   key(): Promise<string> {
     this.#current ??= this.#start().catch((error: unknown) => {
       this.#current = undefined
-      throw toLockError(error)
+      throw faults.toLockError(error)
     })
     return this.#current
   }
@@ -53,8 +53,10 @@ export class Listener {
       const key = String(randomBytes(8).readBigUInt64BE() >> 1n)
       const [listen, hold] = listening(key)
       line.onNotification((payload) => this.#take(payload))
-      if (listen !== undefined) await line.query(listen)
-      if (hold !== undefined) await line.query(hold, [key])
+      await line.promptly(async () => {
+        if (listen !== undefined) await line.query(listen)
+        if (hold !== undefined) await line.query(hold, [key])
+      })
       if (line.ended || this.#closed) throw new Error('the listening connection ended')
       line.onEnd(() => this.#lost())
       line.keepAlive(false)

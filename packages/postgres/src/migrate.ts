@@ -1,5 +1,6 @@
+import { wholeNumber } from '@locks/sql'
 import { Client } from 'pg'
-import { invalid, toLockError } from './errors.ts'
+import { faults } from './errors.ts'
 import { resourcesSchema } from './guard.ts'
 import { placeOf, settle } from './options.ts'
 import type { ConnectionOptions, Place, PlaceOptions } from './options.ts'
@@ -41,8 +42,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
  * wait meanwhile. Answers how many were deleted.
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
-  if (!Number.isSafeInteger(olderThanMs) || olderThanMs < 0)
-    throw invalid('olderThanMs must be a whole number of milliseconds')
+  wholeNumber(faults, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
   const to = namesOf(settle({ ...options }).place)
   return onOneConnection(options, async (client) => {
     const text = `SELECT ${to.prune}($1) + ${to.pruneRows}($1) AS pruned`
@@ -62,7 +62,7 @@ async function onOneConnection<T>(
     await client.connect()
     return await work(client)
   } catch (error) {
-    throw toLockError(error)
+    throw faults.toLockError(error)
   } finally {
     await client.end()
   }

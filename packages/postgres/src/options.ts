@@ -1,5 +1,8 @@
+import { boolean, fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
-import { invalid } from './errors.ts'
+import { faults } from './errors.ts'
+
+const { invalid } = faults
 
 export type Strategy = 'unique-key' | 'row'
 
@@ -121,11 +124,7 @@ function split(url: string): { given: Record<string, unknown>; connectionString:
     if (passedOn.has(key)) continue
     if (!own.includes(key))
       throw invalid(`unknown parameter ${JSON.stringify(key)} in url; known: ${own.join(', ')}`)
-    given[key] = /^\d+$/.test(value)
-      ? Number(value)
-      : value === 'true' || value === 'false'
-        ? value === 'true'
-        : value
+    given[key] = fromUrl(value)
     parsed.searchParams.delete(key)
   }
   return { given, connectionString: parsed.href }
@@ -136,46 +135,28 @@ function complete(
   pool: Pool | undefined,
   config: ClientConfig,
 ): Settings {
-  const { strategy = 'unique-key', listen = true } = options
+  const { strategy = 'unique-key' } = options
   if (strategy !== 'unique-key' && strategy !== 'row') throw invalid('strategy must be unique-key or row')
   for (const key of strategy === 'row' ? uniqueKeyOnly : rowOnly)
     if (options[key] !== undefined) throw invalid(`${key} does not go with strategy ${strategy}`)
-  if (typeof listen !== 'boolean') throw invalid('listen must be true or false')
-  const place = placeOf(options)
+  const whole = (key: string, otherwise: number, ...range: readonly [number, number]): number =>
+    wholeNumber(faults, key, options[key] ?? otherwise, range)
   return {
     strategy,
-    place,
+    place: placeOf(options),
     pool,
     config,
-    listen,
-    poolSize: integer(options, 'poolSize', 4, 1, 1_000),
-    claimTtlMs: integer(options, 'claimTtlMs', 3_000, 100, 60_000),
-    maxConnections: integer(options, 'maxConnections', 50, 1, 10_000),
-    sessionTtlMs: integer(options, 'sessionTtlMs', 30_000, 100, 3_600_000),
+    listen: boolean(faults, 'listen', options['listen'] ?? true),
+    poolSize: whole('poolSize', 4, 1, 1_000),
+    claimTtlMs: whole('claimTtlMs', 3_000, 100, 60_000),
+    maxConnections: whole('maxConnections', 50, 1, 10_000),
+    sessionTtlMs: whole('sessionTtlMs', 30_000, 100, 3_600_000),
   }
 }
 
 export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
   const { schema = 'public', table = 'locks' } = options
-  return { schema: identifier('schema', schema), table: identifier('table', table) }
-}
-
-// Short enough that the names made from it stay within the server's 63 bytes.
-function identifier(key: string, value: unknown): string {
-  if (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,47}$/.test(value)) return value
-  throw invalid(`${key} must be 1 to 48 letters, digits or _, and not begin with a digit`)
-}
-
-function integer(
-  options: Readonly<Record<string, unknown>>,
-  key: string,
-  otherwise: number,
-  min: number,
-  max: number,
-): number {
-  const value = options[key] ?? otherwise
-  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value
-  throw invalid(`${key} must be a whole number from ${min} to ${max}`)
+  return { schema: identifier(faults, 'schema', schema), table: identifier(faults, 'table', table) }
 }
 
 function isPool(value: unknown): value is Pool {

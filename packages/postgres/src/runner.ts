@@ -1,13 +1,10 @@
 import type { Clock } from '@locks/core'
+import { Lines, onAnyLine, retried } from '@locks/sql'
 import type { Pool } from 'pg'
-import { isTransient, toLockError } from './errors.ts'
+import { faults, isTransient } from './errors.ts'
 import { Line, send } from './line.ts'
 import type { Row, Statement } from './line.ts'
-import { Lines } from './lines.ts'
 import type { Settings } from './options.ts'
-
-/** A statement that the server undid is run again at most this often. */
-const TRIES = 10
 
 /** Runs single, committed statements, each on whatever connection is free. */
 export interface Runner {
@@ -16,40 +13,14 @@ export interface Runner {
 }
 
 export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: Clock): Runner {
-  if (pool !== undefined)
-    return { run: retried((...call) => runInPool(pool, listen, ...call)), close: () => Promise.resolve() }
+  if (pool !== undefined) {
+    const run: Runner['run'] = (...call) => runInPool(pool, listen, ...call)
+    return { run: retried(run, isTransient, faults, clock), close: () => Promise.resolve() }
+  }
   const open = (): Promise<Line> => Line.open(config, { named: listen })
-  const lines = new Lines({ open, max: poolSize, clock })
-  return { run: retried((...call) => runOnLine(lines, clock, ...call)), close: () => lines.close() }
-}
-
-type Run = (statement: Statement, values: unknown[]) => Promise<readonly Row[]>
-
-/** Deadlocks and the like are no outcome: the statement left nothing behind, and may well pass the next time. */
-function retried(run: Run): Run {
-  return async (statement, values) => {
-    for (let tries = 1; ; tries += 1)
-      try {
-        return await run(statement, values)
-      } catch (error) {
-        if (tries >= TRIES || !isTransient(error)) throw toLockError(error)
-      }
-  }
-}
-
-async function runOnLine(
-  lines: Lines,
-  clock: Clock,
-  statement: Statement,
-  values: unknown[],
-): Promise<readonly Row[]> {
-  const line = await lines.take()
-  line.busySince = clock.now()
-  try {
-    return await line.query(statement, values)
-  } finally {
-    lines.give(line)
-  }
+  const lines = new Lines({ open, max: poolSize, clock, faults })
+  const run: Runner['run'] = (...call) => onAnyLine(lines, clock, (line) => line.query(...call))
+  return { run: retried(run, isTransient, faults, clock), close: () => lines.close() }
 }
 
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */

@@ -6,12 +6,17 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   const to = namesOf(place)
   const ms = (what: string): string => `${what} * interval '1 millisecond'`
   const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
+  // Whoever asks again may have been overtaken by its own later request: the end of a hold is never brought forward.
+  const later = (ttl: string, delay: string): string =>
+    `expires_at = greatest(expires_at, clock_timestamp() + ${ms(ttl)}),
+    blocked_until = greatest(blocked_until, clock_timestamp() + ${ms(`(${ttl} + ${delay})`)})`
   // A fence that a crash could take back is none, nor is a release: whatever the server's default, these are flushed.
   const durable = `IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;`
   return [
-    // The row of the empty name, which is no lock's, keeps the highest fence that was ever pruned.
+    // The row of the empty name, which is no lock's, keeps the highest fence that was ever pruned. `queued` tells a
+    // release that somebody may wait: it is read anew when the row changed while the release waited for it.
     `CREATE TABLE IF NOT EXISTS ${to.locks} (
   name bytea PRIMARY KEY,
   fence bigint NOT NULL,
@@ -19,7 +24,8 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   holder text,
   since timestamptz,
   expires_at timestamptz,
-  blocked_until timestamptz
+  blocked_until timestamptz,
+  queued boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50)`,
     `INSERT INTO ${to.locks} (name, fence) VALUES ('', 0) ON CONFLICT DO NOTHING`,
     // Unlogged: after a crash of the server every waiter has lost its connection and asks anew.
@@ -60,7 +66,7 @@ BEGIN
   ${durable}
   v_waiter := ${to.first}(p_name);
   IF v_waiter.attempt IS NULL THEN
-    UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
+    UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL, queued = false
     WHERE name = p_name AND attempt IS NOT NULL;
     RETURN;
   END IF;
@@ -68,7 +74,8 @@ BEGIN
   v_now := clock_timestamp();
   v_ttl := least(v_waiter.ttl_ms, v_waiter.claim_ms);
   UPDATE ${to.locks} SET fence = fence + 1, attempt = v_waiter.attempt, holder = v_waiter.holder, since = v_now,
-    expires_at = v_now + ${ms('v_ttl')}, blocked_until = v_now + ${ms('(v_ttl + v_waiter.delay_ms)')}
+    expires_at = v_now + ${ms('v_ttl')}, blocked_until = v_now + ${ms('(v_ttl + v_waiter.delay_ms)')},
+    queued = EXISTS (SELECT FROM ${to.waiters} WHERE name = p_name)
   WHERE name = p_name RETURNING fence INTO v_fence;
   IF v_waiter.attempt IS DISTINCT FROM p_self THEN
     PERFORM pg_notify('locks_' || v_waiter.listener,
@@ -98,15 +105,13 @@ BEGIN
     EXIT WHEN FOUND;
     SELECT * INTO v_lock FROM ${to.locks} WHERE name = p_name FOR UPDATE;
     IF NOT FOUND THEN
-      INSERT INTO ${to.locks} VALUES (
+      INSERT INTO ${to.locks} (name, fence, attempt, holder, since, expires_at, blocked_until) VALUES (
         p_name, coalesce((SELECT fence FROM ${to.locks} WHERE name = ''), 0) + 1, p_attempt, p_holder, clock_timestamp(),
         clock_timestamp() + ${ms('p_ttl')}, clock_timestamp() + ${ms('(p_ttl + p_delay)')}
       ) ON CONFLICT (name) DO NOTHING RETURNING fence INTO o_fence;
       EXIT WHEN FOUND;
     ELSIF v_lock.attempt = p_attempt AND v_lock.expires_at > clock_timestamp() THEN
-      UPDATE ${to.locks} SET expires_at = clock_timestamp() + ${ms('p_ttl')},
-        blocked_until = clock_timestamp() + ${ms('(p_ttl + p_delay)')}
-      WHERE name = p_name;
+      UPDATE ${to.locks} SET ${later('p_ttl', 'p_delay')} WHERE name = p_name;
       o_fence := v_lock.fence;
       EXIT;
     ELSIF v_lock.blocked_until <= clock_timestamp() THEN
@@ -119,6 +124,7 @@ BEGIN
       o_since := ${epochMs('v_lock.since')};
       o_remaining := ${epochMs('(v_lock.blocked_until - clock_timestamp())')};
       IF p_listener IS NOT NULL THEN
+        UPDATE ${to.locks} SET queued = true WHERE name = p_name AND NOT queued;
         INSERT INTO ${to.waiters} (name, attempt, holder, ttl_ms, delay_ms, claim_ms, listener)
         VALUES (p_name, p_attempt, p_holder, p_ttl, p_delay, p_claim, p_listener)
         ON CONFLICT (attempt) DO UPDATE SET listener = p_listener;
@@ -136,19 +142,10 @@ $locks$`,
 DECLARE
   v_lock ${to.locks}%ROWTYPE;
 BEGIN
-  ${durable}
-  UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
-  WHERE name = p_name AND attempt = p_attempt;
-  IF FOUND THEN
-    IF EXISTS (SELECT FROM ${to.waiters} WHERE name = p_name) THEN
-      PERFORM ${to.passOn}(p_name, NULL);
-    END IF;
-    RETURN 'released';
-  END IF;
   SELECT * INTO v_lock FROM ${to.locks} WHERE name = p_name FOR UPDATE;
   IF NOT FOUND OR v_lock.attempt IS NULL THEN
     RETURN 'released';
-  ELSIF v_lock.blocked_until <= clock_timestamp() THEN
+  ELSIF v_lock.attempt = p_attempt OR v_lock.blocked_until <= clock_timestamp() THEN
     PERFORM ${to.passOn}(p_name, NULL);
     RETURN 'released';
   END IF;
@@ -179,24 +176,33 @@ $locks$`,
 RETURNS SETOF text LANGUAGE plpgsql AS $locks$
 BEGIN
   ${durable}
-  RETURN QUERY UPDATE ${to.locks} l SET expires_at = clock_timestamp() + ${ms('r.ttl')},
-    blocked_until = clock_timestamp() + ${ms('(r.ttl + r.delay)')}
+  RETURN QUERY UPDATE ${to.locks} l SET ${later('r.ttl', 'r.delay')}
   FROM unnest(p_names, p_attempts, p_ttls, p_delays) AS r (name, attempt, ttl, delay)
   WHERE l.name = r.name AND l.attempt = r.attempt AND l.expires_at > clock_timestamp()
   RETURNING l.attempt;
 END
 $locks$`,
     `CREATE OR REPLACE FUNCTION ${to.adopt}(
-  p_name bytea, p_from text, p_attempt text, p_holder text, p_ttl int, p_delay int
+  p_name bytea, p_from text, p_fence bigint, p_attempt text, p_holder text, p_ttl int, p_delay int
 ) RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
   v_fence bigint;
 BEGIN
   ${durable}
-  UPDATE ${to.locks} SET attempt = p_attempt, holder = p_holder, expires_at = clock_timestamp() + ${ms('p_ttl')},
-    blocked_until = clock_timestamp() + ${ms('(p_ttl + p_delay)')}
-  WHERE name = p_name AND attempt IN (p_from, p_attempt) AND expires_at > clock_timestamp() RETURNING fence INTO v_fence;
+  UPDATE ${to.locks} SET attempt = p_attempt, holder = p_holder, ${later('p_ttl', 'p_delay')}
+  WHERE name = p_name AND attempt IN (p_from, p_attempt) AND fence = p_fence AND expires_at > clock_timestamp()
+  RETURNING fence INTO v_fence;
   RETURN v_fence;
+END
+$locks$`,
+    `CREATE OR REPLACE FUNCTION ${to.break}(p_name bytea, p_fence bigint) RETURNS text LANGUAGE plpgsql AS $locks$
+BEGIN
+  PERFORM FROM ${to.locks} WHERE name = p_name AND fence = p_fence AND blocked_until > clock_timestamp() FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN 'not-held';
+  END IF;
+  PERFORM ${to.passOn}(p_name, NULL);
+  RETURN 'broken';
 END
 $locks$`,
     `CREATE OR REPLACE FUNCTION ${to.inspect}(

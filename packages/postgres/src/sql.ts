@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Statement } from './line.ts'
-import type { Place } from './options.ts'
+import type { Place, Strategy } from './options.ts'
 
 /** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps their case. */
 export interface Names {
@@ -13,6 +13,7 @@ export interface Names {
   readonly withdraw: string
   readonly renew: string
   readonly adopt: string
+  readonly break: string
   readonly inspect: string
   readonly prune: string
   readonly rows: string
@@ -34,6 +35,7 @@ export function namesOf({ schema, table }: Place): Names {
     withdraw: named('_withdraw'),
     renew: named('_renew'),
     adopt: named('_adopt'),
+    break: named('_break'),
     inspect: named('_inspect'),
     prune: named('_prune'),
     rows: named('_rows'),
@@ -44,9 +46,41 @@ export function namesOf({ schema, table }: Place): Names {
   }
 }
 
+/** Without values, and so little to parse that preparing it would cost more. */
+function plain(text: string): Statement {
+  return { name: undefined, text }
+}
+
 /** One prepared statement per text, whoever else uses the same connection. */
-export function statement(text: string): Statement {
+function statement(text: string): Statement {
   return { name: `locks_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, text }
+}
+
+export interface FactStatements {
+  readonly settings: Statement
+  readonly server: Statement
+  readonly missing: Statement
+  readonly forbidden: Statement
+}
+
+/** What `diagnose` asks. Names are looked up as text, so that one that is missing is an answer and no error. */
+export function factStatements(place: Place, strategy: Strategy): FactStatements {
+  const to = namesOf(place)
+  const tables = strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]
+  const functions = strategy === 'row' ? [to.mint] : [to.attempt, to.release, to.renew, to.break]
+  const all = (names: readonly string[]): string =>
+    `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
+  return {
+    settings: statement('SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])'),
+    server: statement(
+      "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
+    ),
+    missing: statement(`SELECT name FROM ${all(tables)} name WHERE to_regclass(name) IS NULL
+UNION ALL SELECT name || '()' FROM ${all(functions)} name WHERE to_regproc(name) IS NULL`),
+    forbidden: statement(`SELECT name FROM ${all(tables)} name
+WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+  AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`),
+  }
 }
 
 export interface UniqueKeyStatements {
@@ -56,26 +90,55 @@ export interface UniqueKeyStatements {
   readonly renew: Statement
   readonly adopt: Statement
   readonly inspect: Statement
+  readonly list: Statement
+  readonly break: Statement
 }
+
+/** The keys of connections that live, as numbers: half of each stands in either column. */
+const living = `living AS MATERIALIZED (
+  SELECT (classid::bigint << 32) | objid::bigint AS key, pid FROM pg_locks
+  WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)`
+
+/** Whatever the server's default, what gives a fence is flushed: one that a crash could take back is none. */
+const durable = `CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`
+
+const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
 
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const to = namesOf(place)
   return {
-    attempt: statement(`SELECT * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7)`),
-    release: statement(`SELECT ${to.release}($1, $2)`),
+    // The usual case without a function, which would cost as much again; all others in the same statement.
+    attempt: statement(`WITH took AS (
+  UPDATE ${to.locks} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
+    expires_at = clock_timestamp() + $4::int * interval '1 millisecond',
+    blocked_until = clock_timestamp() + ($4::int + $5::int) * interval '1 millisecond'
+  WHERE name = $1 AND attempt IS NULL RETURNING fence, ${durable}
+) SELECT true, fence, NULL::text, NULL::float8, NULL::float8, ${epochMs('clock_timestamp()')}, NULL::boolean FROM took
+UNION ALL SELECT * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7) WHERE NOT EXISTS (SELECT FROM took)`),
+    release: statement(`WITH freed AS (
+  UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
+  WHERE name = $1 AND attempt = $2 AND NOT queued RETURNING ${durable}
+) SELECT 'released' FROM freed
+UNION ALL SELECT ${to.release}($1, $2) WHERE NOT EXISTS (SELECT FROM freed)`),
     withdraw: statement(`SELECT ${to.withdraw}($1, $2)`),
     renew: statement(`SELECT ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
-    adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6)`),
+    adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),
     inspect: statement(`SELECT * FROM ${to.inspect}($1)`),
+    list: statement(`WITH ${living}, held AS MATERIALIZED (
+  SELECT * FROM ${to.locks} WHERE attempt IS NOT NULL AND blocked_until > clock_timestamp() LIMIT $1
+) SELECT encode(held.name, 'hex'), fence, holder, ${epochMs('since')},
+  ${epochMs('(blocked_until - clock_timestamp())')},
+  (SELECT count(*) FROM ${to.waiters} w JOIN living ON living.key = w.listener WHERE w.name = held.name)
+FROM held`),
+    break: statement(`SELECT ${to.break}($1, $2)`),
   }
 }
 
 /** For the connection that hears of hand-offs: it holds the key for as long as it lives, so others can tell. */
 export function listening(key: string): readonly Statement[] {
-  return [
-    { name: '', text: `LISTEN ${channelOf(key)}` },
-    { name: '', text: 'SELECT pg_advisory_lock($1::bigint)' },
-  ]
+  return [plain(`LISTEN ${channelOf(key)}`), { name: undefined, text: 'SELECT pg_advisory_lock($1::bigint)' }]
 }
 
 function channelOf(key: string): string {
@@ -85,15 +148,21 @@ function channelOf(key: string): string {
 
 export interface RowStatements {
   readonly makeRow: Statement
+  readonly allow: Statement
   readonly begin: Statement
   readonly tryLock: Statement
+  readonly look: Statement
   readonly prepareWait: Statement
   readonly lock: Statement
   readonly probe: Statement
   readonly rollback: Statement
   readonly mint: Statement
+  readonly mintFirst: Statement
   readonly inspect: Statement
   readonly terminate: Statement
+  readonly list: Statement
+  readonly holds: Statement
+  readonly break: Statement
   readonly cancel: Statement
   readonly isThere: Statement
 }
@@ -104,35 +173,42 @@ export interface RowStatements {
  */
 export function rowStatements(place: Place): RowStatements {
   const to = namesOf(place)
+  const allowing = (local: string): string =>
+    `SELECT set_config('idle_in_transaction_session_timeout', $1, ${local})`
   const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
-  // The server itself ends a holder that is silent for longer than its ttl.
-  const ttl = (value: string): string => `set_config('idle_in_transaction_session_timeout', ${value}, true)`
   return {
     makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
-    begin: statement('BEGIN ISOLATION LEVEL READ COMMITTED'),
-    tryLock:
-      statement(`WITH got AS MATERIALIZED (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED)
-SELECT got.name IS NOT NULL, there.name IS NOT NULL, ${ttl('$2')}, pg_backend_pid(),
-  CASE WHEN got.name IS NOT NULL THEN pg_try_advisory_xact_lock($3) END,
-  h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+    // The server itself ends a holder that is silent for longer. For the connection: a transaction forgets it when it is
+    // rolled back.
+    allow: statement(allowing('false')),
+    begin: plain('BEGIN ISOLATION LEVEL READ COMMITTED'),
+    tryLock: statement(`SELECT pg_try_advisory_xact_lock($2), pg_backend_pid()
+FROM (SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED) AS got`),
+    look: statement(`SELECT there.name IS NOT NULL, pg_backend_pid(), h.fence, h.holder, ${epochMs('h.since')}
 FROM (VALUES ($1::bytea)) AS wanted (name)
-LEFT JOIN got ON got.name = wanted.name
 LEFT JOIN ${to.rows} there ON there.name = wanted.name
-LEFT JOIN ${to.holders} h ON got.name IS NULL AND h.name = wanted.name AND ${lives}`),
+LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     prepareWait: statement(
       `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`,
     ),
     lock: statement(
       `SELECT pg_try_advisory_xact_lock($2) FROM (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE) AS got`,
     ),
-    probe: statement(`SELECT ${ttl('$1')}`),
-    rollback: statement('ROLLBACK'),
-    mint: statement(`SELECT ${to.mint}($1, $2, $3, $4, $5)`),
-    inspect: statement(`SELECT h.attempt, h.fence, h.holder, (extract(epoch FROM h.since) * 1000)::float8
+    probe: statement(allowing('true')),
+    rollback: plain('ROLLBACK'),
+    mint: statement(`UPDATE ${to.holders} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
+  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4) RETURNING fence, ${durable}`),
+    mintFirst: statement(`SELECT ${to.mint}($1, $2, $3, $4, $5)`),
+    inspect: statement(`SELECT h.attempt, h.fence, h.holder, ${epochMs('h.since')}
 FROM ${to.holders} h WHERE h.name = $1 AND ${lives}`),
-    terminate: statement(
-      `SELECT pg_terminate_backend(h.pid) FROM ${to.holders} h WHERE h.name = $1 AND h.attempt = $2 AND ${lives}`,
-    ),
+    // Whoever holds the key now is the holder, and no other that has got the number of its process since.
+    terminate: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
+JOIN living ON living.key = h.key WHERE h.name = $1 AND h.attempt = $2`),
+    break: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
+JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2`),
+    holds: statement(`SELECT FROM ${to.holders} h WHERE h.name = $1 AND h.fence = $2 AND ${lives}`),
+    list: statement(`WITH ${living} SELECT encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
+FROM ${to.holders} h JOIN living ON living.key = h.key LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
     isThere: statement('SELECT 1 FROM pg_stat_activity WHERE pid = $1'),
   }

@@ -7,10 +7,13 @@ import type {
   Grant,
   PushedGrant,
 } from '@locks/core'
-import { readHolder, writeHolder } from './holder.ts'
+import { readHolder, UnderWay, writeHolder } from '@locks/sql'
+import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
 import { Listener } from './listener.ts'
+import { uniqueKeyOperations } from './operations.ts'
 import type { Settings } from './options.ts'
+import { refusingPoolers } from './pooler.ts'
 import { runnerFor } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
 import { Waits } from './waits.ts'
@@ -20,6 +23,9 @@ const SAFETY_POLL_MS = 30_000
 
 /** How often a waiter looks for itself while it cannot listen. */
 const DEAF_POLL_MS = 1_000
+
+/** The highest fence that a column can hold. */
+const MOST = 9_223_372_036_854_775_807n
 
 export interface UniqueKeyCapabilities extends Capabilities {
   readonly kind: 'lease'
@@ -36,8 +42,8 @@ const handingOver: UniqueKeyCapabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
-  list: false,
-  break: false,
+  list: true,
+  break: true,
   modes: ['exclusive'],
   minTtlMs: 100,
   maxNameBytes: 1024,
@@ -48,29 +54,34 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
   const waits = new Waits(clock)
+  const underWay = new UnderWay()
   /** Given up here, but perhaps not there. */
   const abandoned = new Map<string, AcquireRequest>()
   /** The last exchange on both clocks: the server read its own at our `localMs` or later. */
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
 
-  const listener = new Listener(() => Line.open(settings.config), {
-    granted(attemptId, fence, ttlMs, storeMs) {
-      const grantOf = ({ name }: AcquireRequest): PushedGrant | undefined =>
-        exchange && {
-          name,
-          attemptId,
-          fence,
-          ttlMs,
-          grantedAt: exchange.localMs + (storeMs - exchange.storeMs),
-        }
-      const request = abandoned.get(attemptId)
-      // Its withdrawal had failed. If this one does too, the claim runs out by itself.
-      if (!waits.granted(attemptId, grantOf) && request !== undefined)
-        withdraw(request).catch(() => undefined)
+  const listener = new Listener(
+    refusingPoolers(() => Line.open(settings.config)),
+    {
+      granted(attemptId, fence, ttlMs, storeMs) {
+        const grantOf = ({ name }: AcquireRequest): PushedGrant | undefined =>
+          exchange && {
+            name,
+            attemptId,
+            fence,
+            ttlMs,
+            // A clock that was set forward in between must not make it younger than it can be.
+            grantedAt: Math.min(clock.now(), exchange.localMs + (storeMs - exchange.storeMs)),
+          }
+        const request = abandoned.get(attemptId)
+        // Its withdrawal had failed. If this one does too, the claim runs out by itself.
+        if (!waits.granted(attemptId, grantOf) && request !== undefined)
+          withdraw(request).catch(() => undefined)
+      },
+      next: (attemptId, claimMs) => waits.hurry(attemptId, claimMs),
+      deaf: () => waits.wakeAll(),
     },
-    next: (attemptId, claimMs) => waits.hurry(attemptId, claimMs),
-    deaf: () => waits.wakeAll(),
-  })
+  )
 
   async function ask(request: AcquireRequest, listenerKey: string | null): Promise<Grant | Busy> {
     const { name, attemptId, ttlMs, lockDelayMs } = request
@@ -117,14 +128,16 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const { name, attemptId } = request
     waits.forget(attemptId)
     abandoned.set(attemptId, request)
-    await runner.run(sql.withdraw, [Buffer.from(name), attemptId])
+    await underWay.after(attemptId, () => runner.run(sql.withdraw, [Buffer.from(name), attemptId]))
     abandoned.delete(attemptId)
   }
 
   return {
     capabilities: settings.listen ? handingOver : polling,
-    attempt,
+    attempt: (request) => underWay.run(request.attemptId, () => attempt(request)),
     withdraw,
+    ...uniqueKeyOperations(sql, runner),
+    diagnose: () => diagnose(settings, clock),
 
     ...(settings.listen && {
       wait: (request, maxMs, signal) => waits.until(request.attemptId, maxMs, signal),
@@ -149,10 +162,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     async adopt(from, request) {
       const { name, attemptId, ttlMs, lockDelayMs } = request
-      // The text of a lease comes from outside; no attempt of ours has a NUL, which the server would refuse.
-      if (from.attemptId.includes('\0')) return 'lost'
-      const values = [Buffer.from(name), from.attemptId, attemptId, writeHolder(request), ttlMs, lockDelayMs]
-      const [[fence] = []] = await runner.run(sql.adopt, values)
+      // The text of a lease comes from outside; the server would refuse what none of ours can be.
+      if (from.attemptId.includes('\0') || from.fence < 1n || from.fence > MOST) return 'lost'
+      const about = [attemptId, writeHolder(request), ttlMs, lockDelayMs]
+      const values = [Buffer.from(name), from.attemptId, String(from.fence), ...about]
+      const [[fence] = []] = await underWay.run(attemptId, () => runner.run(sql.adopt, values))
       return fence === null || fence === undefined ? 'lost' : { name, attemptId, fence: BigInt(fence), ttlMs }
     },
 

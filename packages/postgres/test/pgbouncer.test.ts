@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { startPgbouncer, whyNoPgbouncer } from './pgbouncer.ts'
-import { contended, open, startServer } from './setup.ts'
+import { connect, contended, open, startServer } from './setup.ts'
 
 const missing = await whyNoPgbouncer()
 const server = await startServer()
@@ -15,9 +15,41 @@ async function start(mode: 'session' | 'transaction'): Promise<string> {
 describe('trap 6: PgBouncer', () => {
   test('row refuses a pooler in transaction mode before it locks anything', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
-    const locks = open({ url: await start('transaction'), strategy: 'row' })
-    for (const outcome of [locks.lock('a').acquire(), locks.lock('b').tryAcquire()])
-      await expect(outcome).rejects.toMatchObject({ code: 'LOCK_UNSUPPORTED' })
+    const url = await start('transaction')
+    // Several look at the same time, and within each client two.
+    const outcomes = [1, 2, 3].flatMap(() => {
+      const locks = open({ url, strategy: 'row' })
+      return [locks.lock('a').acquire(), locks.lock('b').tryAcquire()]
+    })
+    for (const outcome of await Promise.allSettled(outcomes))
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'LOCK_UNSUPPORTED' } })
+    const control = await connect(server)
+    expect((await control.query('SELECT FROM locks_holders WHERE key IS NOT NULL')).rowCount).toBe(0)
+  })
+
+  test('unique-key that would prepare statements works in transaction mode, or is told what to do', async ({
+    skip,
+  }) => {
+    if (missing !== undefined) skip(missing)
+    const url = await start('transaction')
+    // They share a server connection, on which an older PgBouncer lets the names of their statements collide.
+    for (let n = 0; n < 3; n += 1)
+      await open({ url })
+        .with('told', () => undefined)
+        .catch((error: unknown) => {
+          expect(error).toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+          expect(String(error)).toContain('listen: false')
+        })
+  })
+
+  test.for([
+    ['transaction', 'row', 'warning'],
+    ['transaction', 'unique-key', 'warning'],
+    ['session', 'row', 'ok'],
+  ] as const)('diagnose sees %s mode, for %s', async ([mode, strategy, level], { skip }) => {
+    if (missing !== undefined) skip(missing)
+    const found = await open({ url: await start(mode), strategy }).diagnose()
+    expect(found.find(({ check }) => check === 'pooling')).toMatchObject({ level })
   })
 
   test('row works through a pooler in session mode', async ({ skip }) => {

@@ -4,7 +4,6 @@ import { migrate } from '@locks/postgres'
 import type { Strategy } from '@locks/postgres'
 import { Client } from 'pg'
 import { startService } from '../../../conformance/services/index.ts'
-import { scaled } from '../../../conformance/services/timing.ts'
 
 const secret = 'not-to-be-shown-p4ss'
 
@@ -25,7 +24,6 @@ export async function startSubject(
     adapter: '@locks/postgres',
     url: url(host, port),
     strategy,
-    ...(strategy === 'row' && { sessionTtlMs: scaled(1_000) }),
   })
   await migrate({ url: url(server.host, server.port) })
   const subject: Subject = {

@@ -19,7 +19,7 @@ function assertWithin(killedAt: number, boundMs: number): void {
 /** Kills `child` somewhere between the call of an acquire and a moment after its grant. */
 async function killWhileAcquiring(h: Harness, child: Child, lock: string): Promise<void> {
   // Connected already, it is at the store within the few milliseconds to come.
-  await child.call('tryAcquire', { lock: h.name('warm-up') })
+  await child.call('tryAcquire', { lock: h.name('warm-up'), options: { ttlMs: h.lastingMs } })
   const doomed = Promise.allSettled([child.call('acquire', { lock })])
   await pass(Math.random() * h.ms(8))
   await child.kill()

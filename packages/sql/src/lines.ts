@@ -1,6 +1,6 @@
 import type { Clock, LockError, Timer } from '@locks/core'
+import type { Faults } from './faults.ts'
 import type { Line } from './line.ts'
-import { unavailable } from './errors.ts'
 
 /** A short statement that takes longer has lost its server: the connection is given up. */
 const SILENCE_MS = 5_000
@@ -8,34 +8,37 @@ const SILENCE_MS = 5_000
 const IDLE_MS = 30_000
 const SWEEP_MS = 1_000
 
-export interface LinesOptions {
-  readonly open: () => Promise<Line>
+export interface LinesOptions<L extends Line> {
+  readonly open: () => Promise<L>
   readonly max: number
   readonly clock: Clock
+  readonly faults: Faults
 }
 
-interface Waiting {
-  readonly resolve: (line: Line) => void
+interface Waiting<L> {
+  readonly resolve: (line: L) => void
   readonly reject: (error: unknown) => void
   readonly timer: Timer | undefined
 }
 
 /** The adapter's own connections, opened on demand, kept for a while, given up when the server falls silent. */
-export class Lines {
-  readonly #open: () => Promise<Line>
+export class Lines<L extends Line> {
+  readonly #open: () => Promise<L>
   readonly #max: number
   readonly #clock: Clock
-  readonly #idle: { readonly line: Line; readonly since: number }[] = []
-  readonly #taken = new Set<Line>()
-  readonly #waiting: Waiting[] = []
+  readonly #faults: Faults
+  readonly #idle: { readonly line: L; readonly since: number }[] = []
+  readonly #taken = new Set<L>()
+  readonly #waiting: Waiting<L>[] = []
   #opening = 0
   #sweep: Timer | undefined
   #closed = false
 
-  constructor({ open, max, clock }: LinesOptions) {
+  constructor({ open, max, clock, faults }: LinesOptions<L>) {
     this.#open = open
     this.#max = max
     this.#clock = clock
+    this.#faults = faults
   }
 
   /** Open connections, for those who count. */
@@ -48,8 +51,8 @@ export class Lines {
   }
 
   /** A connection for the caller alone, who gives it back. While all are taken it waits, but not for longer than told. */
-  async take(waitMs: number = Infinity): Promise<Line> {
-    if (this.#closed) throw unavailable('the adapter was closed')
+  async take(waitMs: number = Infinity): Promise<L> {
+    if (this.#closed) throw this.#closedError()
     const found = this.#freshest()
     if (found !== undefined) return this.#lend(found.line)
     if (!this.full) return this.#openOne()
@@ -66,7 +69,7 @@ export class Lines {
   }
 
   /** Back to the others, unless it is of no more use. */
-  give(line: Line): void {
+  give(line: L): void {
     if (!this.#taken.delete(line)) return
     line.onEnd(undefined)
     line.busySince = undefined
@@ -81,7 +84,7 @@ export class Lines {
     this.#idle.push({ line, since: this.#clock.now() })
   }
 
-  discard(line: Line): void {
+  discard(line: L): void {
     line.destroy()
     this.give(line)
   }
@@ -90,18 +93,18 @@ export class Lines {
     this.#closed = true
     this.#sweep?.cancel()
     for (let next = this.#nextWaiting(); next !== undefined; next = this.#nextWaiting())
-      next.reject(unavailable('the adapter was closed'))
+      next.reject(this.#closedError())
     for (const line of this.#taken) line.destroy()
     await Promise.all(this.#idle.splice(0).map(({ line }) => line.close()))
   }
 
-  async #openOne(): Promise<Line> {
+  async #openOne(): Promise<L> {
     this.#opening += 1
     try {
       const line = await this.#open()
       if (this.#closed) {
         void line.close()
-        throw unavailable('the adapter was closed')
+        throw this.#closedError()
       }
       return this.#lend(line)
     } finally {
@@ -110,7 +113,7 @@ export class Lines {
     }
   }
 
-  #lend(line: Line): Line {
+  #lend(line: L): L {
     this.#taken.add(line)
     line.onEnd(undefined)
     line.keepAlive(true)
@@ -119,9 +122,9 @@ export class Lines {
   }
 
   /** One that the server is about to end, or has ended, is of no use. */
-  #freshest(): { readonly line: Line } | undefined {
+  #freshest(): { readonly line: L } | undefined {
     for (let found = this.#idle.pop(); found !== undefined; found = this.#idle.pop()) {
-      if (this.#clock.now() - found.since < found.line.waitTimeoutS * 500) return found
+      if (this.#clock.now() - found.since < found.line.idleLimitMs / 2) return found
       void found.line.close()
     }
     return undefined
@@ -133,17 +136,21 @@ export class Lines {
     if (next !== undefined) this.#openOne().then(next.resolve, next.reject)
   }
 
-  #nextWaiting(): Waiting | undefined {
+  #nextWaiting(): Waiting<L> | undefined {
     const next = this.#waiting.shift()
     next?.timer?.cancel()
     return next
   }
 
-  #exhausted(): LockError {
-    return unavailable(`all ${this.#max} connections are in use; see maxConnections`)
+  #closedError(): LockError {
+    return this.#faults.unavailable('the adapter was closed')
   }
 
-  #forget(line: Line): void {
+  #exhausted(): LockError {
+    return this.#faults.unavailable(`all ${this.#max} connections are in use; see maxConnections`)
+  }
+
+  #forget(line: L): void {
     const at = this.#idle.findIndex((one) => one.line === line)
     if (at >= 0) this.#idle.splice(at, 1)
   }

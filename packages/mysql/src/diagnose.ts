@@ -1,0 +1,67 @@
+import type { Clock, Finding } from '@locks/core'
+import { errnoOf } from './errors.ts'
+import type { Settings } from './options.ts'
+import type { Runner } from './runner.ts'
+import { namesOf } from './schema.ts'
+import { checks, ok, warning } from './server-checks.ts'
+import type { Server } from './server-checks.ts'
+
+const SLOW_MS = 100
+const ROUND_TRIPS = 3
+
+/** What the server and its settings mean for locks. Reads, and writes nothing. */
+export async function diagnose(
+  settings: Settings,
+  runner: Runner,
+  clock: Clock,
+): Promise<readonly Finding[]> {
+  const variables = new Map(
+    (await runner.run('SHOW GLOBAL VARIABLES')).rows.map(([name = '', text = '']) => [name, text]),
+  )
+  const connected = await runner.run("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+  const session = await runner.run('SELECT @@SESSION.sql_mode, @@SESSION.autocommit')
+  const [sqlMode = '', autocommit] = session.rows[0] ?? []
+  const server: Server = {
+    value: (name) => variables.get(name) ?? '',
+    connected: Number(connected.rows[0]?.[1]),
+    sqlMode,
+    autocommit: autocommit === '1',
+  }
+  const findings = checks.map((check) => check(server, settings)).filter((finding) => finding !== undefined)
+  return [...findings, await tables(settings, runner), await roundTrip(runner, clock)]
+}
+
+/** Asks for every right that locks need, in statements that touch no row. */
+async function tables({ place, strategy }: Settings, runner: Runner): Promise<Finding> {
+  const to = namesOf(place)
+  const counter = { 'unique-key': to.locks, row: to.holders, named: to.named }[strategy]
+  const written = strategy === 'row' ? [counter, to.rows] : [counter]
+  try {
+    const floor = await runner.run(`SELECT fence FROM ${to.pruned} WHERE id = 1 LOCK IN SHARE MODE`)
+    if (floor.rows.length === 0) return warning('tables', `${to.pruned} is empty`, 'run migrate()')
+    for (const table of written) {
+      await runner.run(`INSERT INTO ${table} SELECT * FROM ${table} WHERE 1 = 0`)
+      await runner.run(`UPDATE ${table} SET name = name WHERE 1 = 0`)
+    }
+    return ok('tables', `the tables of ${strategy} are there, and may be written`)
+  } catch (error) {
+    const errno = errnoOf(error)
+    if (errno === undefined) throw error
+    const found = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : String(error)
+    return warning('tables', found, 'run migrate(), and let the user read and write its tables')
+  }
+}
+
+async function roundTrip(runner: Runner, clock: Clock): Promise<Finding> {
+  const times: number[] = []
+  for (let n = 0; n < ROUND_TRIPS; n += 1) {
+    const before = clock.now()
+    await runner.run('SELECT 1')
+    times.push(clock.now() - before)
+  }
+  const bestMs = Math.min(...times)
+  const told = `a round trip takes ${bestMs.toFixed(1)} ms`
+  return bestMs < SLOW_MS
+    ? ok('round-trip', told)
+    : warning('round-trip', told, 'move the client nearer to the server, or use longer ttls')
+}

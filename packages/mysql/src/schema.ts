@@ -1,0 +1,62 @@
+import type { Place } from './options.ts'
+
+/** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps reserved words. */
+export interface Names {
+  readonly locks: string
+  readonly rows: string
+  readonly holders: string
+  readonly named: string
+  readonly pruned: string
+  readonly resources: string
+}
+
+export function namesOf({ schema, table }: Place): Names {
+  const within = schema === undefined ? '' : `\`${schema}\`.`
+  const named = (suffix: string): string => `${within}\`${table}${suffix}\``
+  return {
+    locks: named(''),
+    rows: named('_rows'),
+    holders: named('_holders'),
+    named: named('_named'),
+    pruned: named('_pruned'),
+    resources: `${within}fenced_resources`,
+  }
+}
+
+/**
+ * Tables of one place. Names and attempts are bytes: under a collation `LOCK`, `lock ` and `löck` may all be
+ * equal to `lock`. The one row of `pruned` keeps the highest fence that was ever deleted.
+ */
+export function schemaOf(place: Place): readonly string[] {
+  const to = namesOf(place)
+  const table = (name: string, ...columns: readonly string[]): string =>
+    `CREATE TABLE IF NOT EXISTS ${name} (\n  ${columns.join(',\n  ')}\n) ENGINE = InnoDB ROW_FORMAT = DYNAMIC`
+  const key = 'VARBINARY(1024) NOT NULL PRIMARY KEY'
+  const counted = [`name ${key}`, 'fence BIGINT NOT NULL']
+  const session = [
+    ...counted,
+    'attempt VARBINARY(1024) NOT NULL',
+    'holder MEDIUMBLOB NOT NULL',
+    'since DATETIME(6) NOT NULL',
+    'hold VARBINARY(64) NOT NULL',
+  ]
+  return [
+    ...(place.schema === undefined ? [] : [`CREATE DATABASE IF NOT EXISTS \`${place.schema}\``]),
+    table(
+      to.locks,
+      ...counted,
+      'verdict TINYINT NOT NULL DEFAULT 0',
+      'attempt VARBINARY(1024)',
+      'holder MEDIUMBLOB',
+      'since DATETIME(6) NOT NULL',
+      'expires_at DATETIME(6)',
+      'blocked_until DATETIME(6)',
+    ),
+    table(to.rows, `name ${key}`),
+    table(to.holders, ...session),
+    table(to.named, ...session),
+    table(to.pruned, 'id TINYINT NOT NULL PRIMARY KEY', 'fence BIGINT NOT NULL'),
+    `INSERT INTO ${to.pruned} (id, fence) VALUES (1, 0) ON DUPLICATE KEY UPDATE id = id`,
+    table(to.resources, `resource ${key}`, 'fence BIGINT NOT NULL'),
+  ]
+}

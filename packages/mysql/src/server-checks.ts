@@ -1,0 +1,124 @@
+import type { Finding } from '@locks/core'
+import type { Settings } from './options.ts'
+
+/** A question about the server's settings, answered by one finding; none where it does not apply. */
+export type Check = (server: Server, settings: Settings) => Finding | undefined
+
+export interface Server {
+  /** A setting of the server; '' where it has none of that name. */
+  readonly value: (name: string) => string
+  readonly connected: number
+  /** The mode of the connection that was asked. */
+  readonly sqlMode: string
+  readonly autocommit: boolean
+}
+
+export const ok = (check: string, message: string): Finding => ({ check, level: 'ok', message })
+export const warning = (check: string, message: string, advice: string): Finding => ({
+  check,
+  level: 'warning',
+  message,
+  advice,
+})
+const danger = (check: string, message: string, advice: string): Finding => ({
+  ...warning(check, message, advice),
+  level: 'danger',
+})
+
+const isOn = (value: string): boolean => !/^(|0|OFF|NO)$/i.test(value)
+
+export const checks: readonly Check[] = [
+  ({ value }) => {
+    const version = value('version')
+    const [major = 0, minor = 0] = version.split('.').map((part) => Number.parseInt(part, 10))
+    const maria = /mariadb/i.test(`${version} ${value('version_comment')}`)
+    const told = `${maria ? 'MariaDB' : 'MySQL'} ${version}`
+    const enough = maria ? major > 10 || (major === 10 && minor >= 6) : major >= 8
+    return enough
+      ? ok('server-version', told)
+      : danger('server-version', told, 'use MySQL 8 or newer, or MariaDB 10.6 or newer')
+  },
+  ({ value }) => {
+    const flush = value('innodb_flush_log_at_trx_commit')
+    const told = `innodb_flush_log_at_trx_commit is ${flush}`
+    return flush === '1' || flush === '3'
+      ? ok('durable-commit', told)
+      : danger('durable-commit', `${told}: a crash may bring a fence back`, 'set it to 1')
+  },
+  ({ value }) => {
+    if (!isOn(value('log_bin'))) return ok('durable-binlog', 'there is no binary log')
+    const told = `sync_binlog is ${value('sync_binlog')}`
+    return value('sync_binlog') === '1'
+      ? ok('durable-binlog', told)
+      : danger('durable-binlog', `${told}: a power failure may bring a fence back`, 'set it to 1')
+  },
+  ({ value }) =>
+    isOn(value('log_bin')) && value('binlog_format') === 'STATEMENT'
+      ? warning(
+          'binlog-format',
+          'binlog_format is STATEMENT, which refuses our isolation level',
+          'set it to ROW or MIXED',
+        )
+      : undefined,
+  ({ value }) => {
+    const set = ['read_only', 'super_read_only', 'innodb_read_only'].filter((name) => isOn(value(name)))
+    return set.length === 0
+      ? ok('writable', 'the server takes writes')
+      : warning(
+          'writable',
+          `${set.join(' and ')} is on: this is a replica, or in maintenance`,
+          'connect to the primary',
+        )
+  },
+  ({ value }, { strategy }) => {
+    const galera = isOn(value('wsrep_on'))
+    const group = value('group_replication_group_name') !== ''
+    if (!galera && !group) return ok('single-writer', 'neither Galera nor group replication')
+    const told = galera
+      ? 'this server is a node of a Galera cluster'
+      : 'this server is in a replication group'
+    return strategy === 'unique-key'
+      ? ok('single-writer', `${told}; unique-key spans its nodes`)
+      : danger(
+          'single-writer',
+          `${told}: locks of strategy ${strategy} hold on one node only`,
+          'let every client use the same node, or use strategy unique-key',
+        )
+  },
+  ({ autocommit }) =>
+    autocommit
+      ? ok('autocommit', 'each statement is committed')
+      : warning('autocommit', 'autocommit is off in your pool: acquires are refused', 'turn it on'),
+  ({ sqlMode }, { pool }) => {
+    if (/SIMULTANEOUS_ASSIGNMENT/.test(sqlMode))
+      return warning(
+        'sql-mode',
+        'sql_mode has SIMULTANEOUS_ASSIGNMENT: acquires are refused',
+        'remove it for your pool',
+      )
+    return /STRICT_(ALL|TRANS)_TABLES/.test(sqlMode)
+      ? ok('sql-mode', pool === undefined ? 'strict, as set by the adapter' : 'strict')
+      : warning(
+          'sql-mode',
+          'sql_mode of your pool is not strict: values may be cut to fit',
+          'add STRICT_ALL_TABLES',
+        )
+  },
+  ({ value, connected }, { strategy, pool, poolSize, maxConnections }) => {
+    const most = Number(value('max_connections'))
+    const sessions = strategy === 'unique-key' ? 0 : maxConnections
+    const own = sessions + (pool === undefined ? poolSize : 0)
+    const told = `${connected} of ${most} connections are in use; this client opens up to ${own}`
+    return connected + own <= most
+      ? ok('connections', told)
+      : warning('connections', told, 'raise max_connections, or lower maxConnections or poolSize')
+  },
+  ({ value }) => {
+    const seconds = Number(value('wait_timeout'))
+    const told = `idle connections end after ${seconds} s`
+    return seconds >= 30
+      ? ok('idle-limit', told)
+      : warning('idle-limit', told, 'raise wait_timeout: connecting is slow')
+  },
+  ({ value }) => ok('lock-wait', `innodb_lock_wait_timeout is ${value('innodb_lock_wait_timeout')} s`),
+]

@@ -1,0 +1,145 @@
+import type { LockState } from '@locks/core'
+import { readHolder } from '@locks/sql'
+import type { HoldInfo, SessionDriver } from '@locks/sql'
+import { randomBytes } from 'node:crypto'
+import { errnoOf, faults } from './errors.ts'
+import type { Cell, Line } from './line.ts'
+import { bytesOf } from './runner.ts'
+import type { Runner } from './runner.ts'
+import { getKey, killHolder } from './sql.ts'
+import type { SessionStatements } from './sql.ts'
+
+/** The wait ended without a grant, but nothing is wrong: killed, timed out, chosen by the deadlock detector. */
+const worthAnotherTry = new Set([1317, 1205, 1213, 1969, 3024, 3058])
+const NO_SUCH_THREAD = 1094
+
+/** What is known of a hold that lives. */
+export interface LiveHold {
+  readonly attemptId: string
+  readonly key: string
+  readonly state: LockState & Required<Pick<LockState, 'holder'>>
+}
+
+export interface MysqlSessionDriver extends SessionDriver<Line> {
+  holdOf(name: string): Promise<LiveHold | undefined>
+  list(limit: number): Promise<readonly LockState[]>
+  /** Has the server end the connection that has this key, if one has. It takes a moment to be gone. */
+  kill(key: string): Promise<void>
+}
+
+/** A lock is a row or a named lock of a connection, and the key of a hold another named lock of it. */
+export function sessionDriver(
+  sql: SessionStatements,
+  runner: Runner,
+  lockName: (name: string) => string,
+): MysqlSessionDriver {
+  /** Whether the name is locked now, and marked with the key. */
+  async function lock(line: Line, text: string, { request: { name }, key }: HoldInfo): Promise<boolean> {
+    if (sql.begin !== undefined) return (await line.query(text, [key, Buffer.from(name)])).rows.length > 0
+    const { rows } = await line.query(text, [lockName(name)])
+    const [got] = rows[0] ?? []
+    // NULL is neither "yours" nor "somebody else's".
+    if (got === undefined) throw faults.unavailable('GET_LOCK failed')
+    if (got === '1') await line.query(getKey, [key])
+    return got === '1'
+  }
+
+  /** Ends a silent connection after whole seconds, never before its time. Whether that had to be said. */
+  async function allowSilence(line: Line, silenceMs: number): Promise<boolean> {
+    const seconds = Math.ceil(silenceMs / 1_000)
+    if (line.waitTimeoutS === seconds) return false
+    await line.query(`SET SESSION wait_timeout = ${seconds}`)
+    line.waitTimeoutS = seconds
+    return true
+  }
+
+  /** A connection that is gone needs no killing. */
+  async function killed(text: string): Promise<void> {
+    await runner.run(text).catch((error: unknown) => {
+      if (errnoOf(error) !== NO_SUCH_THREAD) throw error
+    })
+  }
+
+  async function holdOf(name: string): Promise<LiveHold | undefined> {
+    const { rows } = await runner.run(sql.inspect, [Buffer.from(name)])
+    return rows[0] && liveHold(rows[0])
+  }
+
+  return {
+    newKey: () => `locks:${randomBytes(12).toString('hex')}`,
+    holdOf,
+    kill: (key) => killed(killHolder(key)),
+
+    async tryLock(line, hold, silenceMs) {
+      await allowSilence(line, silenceMs)
+      if (sql.begin !== undefined) await line.query(sql.begin)
+      if (await lock(line, sql.tryLock, hold)) return 'locked'
+      const name = Buffer.from(hold.request.name)
+      const { rows } = await line.query(sql.look, [name, name])
+      const [there, ...about] = rows[0] ?? []
+      return there === '1' ? { holder: liveHold(about)?.state.holder } : 'missing'
+    },
+
+    /**
+     * An INSERT of a row that is there waits for whoever has locked it, however long. So rows are made by one at
+     * a time, who looks first.
+     */
+    async make(line, { request: { name } }) {
+      if (sql.makeRow === undefined) return
+      await line.query('ROLLBACK')
+      const { rows } = await line.query(sql.makeRow.lock, [lockName(name)])
+      if (rows[0]?.[0] !== '1') throw faults.unavailable('the row of the lock cannot be made')
+      const found = await line.query(sql.makeRow.look, [Buffer.from(name)])
+      if (found.rows.length === 0) await line.query(sql.makeRow.insert, [Buffer.from(name)])
+    },
+
+    queue(line, hold) {
+      // Sent at once. A connection to end the wait from must not have to be opened then.
+      return { queued: runner.run('DO 1'), locked: lock(line, sql.lock, hold) }
+    },
+
+    async mint(_line, { request, key }) {
+      const values = [Buffer.from(request.name), request.attemptId, bytesOf(request), key, key]
+      const { insertId } = await runner.run(sql.mint, values)
+      return insertId > 0n ? insertId : undefined
+    },
+
+    async probe(line, silenceMs) {
+      if (!(await allowSilence(line, silenceMs))) await line.query('DO 1')
+    },
+
+    async free(line) {
+      for (const text of sql.free) await line.query(text)
+    },
+
+    cancel: ({ thread }) => killed(`KILL QUERY ${thread}`),
+
+    async isThere({ thread }) {
+      return (await runner.run(sql.isThere, [thread])).rows.length > 0
+    },
+
+    async holderOf(name) {
+      const hold = await holdOf(name)
+      return hold && { attemptId: hold.attemptId, holder: hold.state.holder }
+    },
+
+    async evict(name, attemptId) {
+      const hold = await holdOf(name)
+      if (hold?.attemptId === attemptId) await killed(killHolder(hold.key))
+    },
+
+    async list(limit) {
+      const { rows } = await runner.run(sql.list + String(limit))
+      return rows.map((row) => liveHold(row)?.state).filter((state) => state !== undefined)
+    },
+
+    isWorthAnotherTry: (error) => worthAnotherTry.has(errnoOf(error) ?? 0),
+  }
+}
+
+function liveHold([name, fence, by, since, attemptId, key]: readonly Cell[]): LiveHold | undefined {
+  const holder = readHolder(by, fence, since)
+  if (name === undefined || attemptId === undefined || key === undefined || holder === undefined)
+    return undefined
+  return { attemptId, key, state: { name, held: true, holder } }
+}

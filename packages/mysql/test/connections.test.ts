@@ -1,0 +1,18 @@
+import { createConnection } from 'mysql2/promise'
+import { afterAll } from 'vitest'
+import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
+import { bare, cell, open, startServer } from './setup.ts'
+
+const server = await startServer()
+const control = await createConnection(server.url)
+afterAll(() => control.end())
+const others = 'SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID()'
+
+for (const strategy of ['row', 'named']) {
+  const config = { url: server.url, strategy }
+  sessionConnectionTests(strategy, {
+    open: (bounds, options) => open({ ...config, ...bounds }, options),
+    bare: (bounds) => bare({ ...config, ...bounds }),
+    count: async () => Number(await cell(control, others)),
+  })
+}

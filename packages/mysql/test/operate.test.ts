@@ -1,0 +1,122 @@
+import { isLockError } from '@locks/core'
+import type { Finding } from '@locks/core'
+import { describe, expect, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { bare, cell, connect, contended, lossOf, open, startServer } from './setup.ts'
+
+const server = await startServer({ 'log-bin': 'binlog' })
+const strategies = ['unique-key', 'row', 'named'] as const
+const as = (user: string): string => server.url.replace('//locks@', `//${user}@`)
+
+describe.each(['row', 'named'])('%s', (strategy) => {
+  const config = { url: server.url, strategy }
+
+  test('a break ends the connection of that hold: neither a later one on it nor another of the client', async () => {
+    const holder = bare({ ...config, maxConnections: 2 })
+    const operator = bare(config)
+    const [first, other] = [holder.request('first'), holder.request('other')]
+    const over = await holder.take(first)
+    const kept = await holder.take(other)
+    const { holder: seen } = await operator.adapter.inspect('first')
+    await holder.adapter.release(over)
+    // On the connection that had the other one.
+    const again = await holder.take(holder.request('first'))
+    expect(await operator.adapter.break?.('first', { owner: 'x', fence: over.fence })).toBe('not-held')
+    if (seen !== undefined) expect(await operator.adapter.break?.('first', seen)).toBe('not-held')
+    expect(
+      await holder.adapter.renew([again, kept].map((grant) => ({ grant, ttlMs: 30_000, lockDelayMs: 0 }))),
+    ).toEqual(['renewed', 'renewed'])
+    expect(await operator.adapter.break?.('first', { owner: 'x', fence: again.fence })).toBe('broken')
+    expect(await operator.adapter.inspect('first')).toEqual({ name: 'first', held: false })
+    await expect.poll(() => holder.lost, { timeout: scaled(5_000) }).toEqual([again.attemptId])
+    expect(await holder.adapter.renew([{ grant: kept, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['renewed'])
+  })
+
+  test('who may not end connections of others is told so, and the holder stays', async () => {
+    const control = await connect(server)
+    await control.query(`CREATE USER IF NOT EXISTS weak@'%'`)
+    await control.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO weak@'%'`)
+    const [holder, weak] = [open(config), open({ url: as('weak'), strategy })]
+    const lease = await holder.lock('strong').acquire()
+    const error = await weak
+      .lock('strong')
+      .break()
+      .catch((reason: unknown) => reason)
+    expect(isLockError(error, 'LOCK_INVALID_ARGUMENT')).toBe(true)
+    expect(String(error)).toContain('CONNECTION ADMIN')
+    await lease.extend()
+    await lease.release()
+    // Of its own it may.
+    const own = await weak.lock('weak').acquire()
+    const lost = lossOf(own)
+    expect(
+      (
+        await open({ url: as('weak'), strategy })
+          .lock('weak')
+          .break()
+      )?.fence,
+    ).toBe(own.fence)
+    await lost
+  })
+
+  test('a break while others wait: the first of them has it, and list shows nobody else', async () => {
+    const [holder, next, operator] = [open(config), open(config), open(config)]
+    await holder.lock('queue').acquire()
+    const waits = contended(next, 'queue')
+    const turn = next.lock('queue').acquire({ owner: 'next', waitMs: scaled(20_000) })
+    await waits
+    await operator.lock('queue').break()
+    const lease = await turn
+    const listed = (await operator.list()).filter(({ name }) => name === 'queue')
+    expect(listed.map(({ holder: by }) => [by?.owner, by?.fence])).toEqual([['next', lease.fence]])
+  })
+})
+
+const levelOf = async (strategy: string, check: string): Promise<Finding | undefined> =>
+  (await open({ url: server.url, strategy }).diagnose()).find((finding) => finding.check === check)
+
+test.each(strategies)(
+  '%s: a server as it should be has nothing to be told but what is good',
+  async (strategy) => {
+    const control = await connect(server)
+    await control.query('SET GLOBAL sync_binlog = 1')
+    const findings = await open({ url: server.url, strategy }).diagnose()
+    expect(findings.filter(({ level }) => level !== 'ok')).toEqual([])
+    expect(findings.find(({ check }) => check === 'server-version')?.message).toMatch(/^MariaDB \d/)
+  },
+)
+
+test.each([
+  ['durable-commit', 'danger', 'innodb_flush_log_at_trx_commit = 2', 'innodb_flush_log_at_trx_commit = 1'],
+  ['durable-binlog', 'danger', 'sync_binlog = 0', 'sync_binlog = 1'],
+  ['binlog-format', 'warning', "binlog_format = 'STATEMENT'", "binlog_format = 'MIXED'"],
+  ['writable', 'warning', 'read_only = ON', 'read_only = OFF'],
+  ['connections', 'warning', 'max_connections = 20', 'max_connections = 151'],
+  ['idle-limit', 'warning', 'wait_timeout = 5', 'wait_timeout = 28800'],
+])('diagnose: %s is told as %s', async (check, level, worse, better) => {
+  const control = await connect(server)
+  await control.query(`SET GLOBAL ${worse}`)
+  try {
+    const found = await levelOf('row', check)
+    expect(found?.level).toBe(level)
+    expect(found?.advice).toBeTruthy()
+  } finally {
+    await control.query(`SET GLOBAL ${better}`)
+  }
+  expect((await levelOf('row', check))?.level ?? 'ok').toBe('ok')
+})
+
+test('diagnose: missing tables and missing rights are findings, and nothing is written', async () => {
+  const control = await connect(server)
+  await control.query(`CREATE USER IF NOT EXISTS reader@'%'`)
+  await control.query(`GRANT SELECT ON locks.* TO reader@'%'`)
+  for (const strategy of strategies)
+    for (const config of [
+      { url: server.url, strategy, table: 'nowhere' },
+      { url: as('reader'), strategy },
+    ]) {
+      const findings = await open(config).diagnose()
+      expect(findings.find(({ check }) => check === 'tables')).toMatchObject({ level: 'warning' })
+    }
+  expect(await cell(control, 'SELECT fence FROM locks_pruned')).toBe('0')
+})

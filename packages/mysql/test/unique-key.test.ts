@@ -1,0 +1,122 @@
+import { createLocks, isLockError } from '@locks/core'
+import { fromConfig } from '@locks/mysql'
+import { createPool } from 'mysql2/promise'
+import type { Pool } from 'mysql2/promise'
+import { expect, onTestFinished, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { bare, cell, connect, open, startServer } from './setup.ts'
+
+const server = await startServer()
+const config = { url: server.url }
+
+test('a withdrawal does not overtake the try it undoes, whichever connection each is on', async () => {
+  const client = bare(config)
+  for (let round = 0; round < 200; round += 1) {
+    const request = client.request(`overtaken:${round}`)
+    const tried = client.adapter.attempt(request)
+    await client.adapter.withdraw(request)
+    await tried
+    expect((await client.adapter.inspect(request.name)).held).toBe(false)
+  }
+})
+
+test('one attempt is one grant under one fence, however often and at once it is sent', async () => {
+  const [client, other] = [bare({ ...config, poolSize: 10 }), bare(config)]
+  const request = client.request('resent')
+  const answers = await Promise.all(Array.from({ length: 20 }, () => client.take(request)))
+  expect(new Set(answers.map(({ fence }) => fence))).toEqual(new Set([1n]))
+  expect(await other.adapter.attempt(other.request('resent'))).toMatchObject({ busy: true })
+})
+
+test('only who names the fence may adopt, and the end is not brought forward', async () => {
+  const [from, to] = [bare(config), bare(config)]
+  const grant = await from.take(from.request('adopted', { ttlMs: 60_000 }))
+  const request = to.request('adopted', { ttlMs: 1_000 })
+  expect(await to.adapter.adopt?.({ ...grant, fence: grant.fence + 1n }, request)).toBe('lost')
+  for (let twice = 0; twice < 2; twice += 1)
+    expect(await to.adapter.adopt?.(grant, request)).toMatchObject({ fence: grant.fence })
+  expect(await from.adapter.adopt?.(grant, from.request('adopted'))).toBe('lost')
+  expect((await to.adapter.inspect('adopted')).remainingMs).toBeGreaterThan(30_000)
+})
+
+test("a stranger's transaction on the row delays a try, and is neither busy nor an error", async () => {
+  const control = await connect(server)
+  const client = bare(config)
+  await client.adapter.release(await client.take(client.request('stranger')))
+  await control.beginTransaction()
+  await control.query("SELECT * FROM locks WHERE name = 'stranger' FOR UPDATE")
+  const tried = client.take(client.request('stranger'))
+  // Longer than one lock wait of the adapter's, which then tries again.
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  await control.commit()
+  expect((await tried).fence).toBe(2n)
+})
+
+function poolOf(setting: string): Pool {
+  const pool = createPool({ uri: server.url, connectionLimit: 3 })
+  pool.on('connection', (connection) => void connection.query(`SET SESSION ${setting}`))
+  onTestFinished(() => pool.end())
+  return pool
+}
+
+test.each([
+  ["sql_mode = 'SIMULTANEOUS_ASSIGNMENT'", 'SIMULTANEOUS_ASSIGNMENT', 'sql-mode'],
+  ["sql_mode = 'STRICT_ALL_TABLES,SIMULTANEOUS_ASSIGNMENT'", 'SIMULTANEOUS_ASSIGNMENT', 'sql-mode'],
+  ['autocommit = 0', 'autocommit', 'autocommit'],
+])('a pool with %s is refused, and nothing is held', async (setting, told, check) => {
+  const held = await open(config).lock('odd').acquire()
+  const locks = createLocks(fromConfig({ pool: poolOf(setting) }))
+  onTestFinished(() => locks.close())
+  for (const name of ['odd', `new ${setting}`]) {
+    const error = await locks
+      .lock(name)
+      .tryAcquire()
+      .catch((reason: unknown) => reason)
+    expect(isLockError(error, 'LOCK_INVALID_ARGUMENT')).toBe(true)
+    expect(String(error)).toContain(told)
+  }
+  const found = (await locks.diagnose()).find((finding) => finding.check === check)
+  expect(found?.level).toBe('warning')
+  const control = await connect(server)
+  expect(await cell(control, 'SELECT COUNT(*) FROM locks WHERE name LIKE ?', [`new ${setting}`])).toBe('0')
+  await held.extend()
+  await held.release()
+})
+
+test(
+  '5,000 holds are renewed in a few batches',
+  async () => {
+    const client = bare({ ...config, poolSize: 10 })
+    const count = 5_000
+    const grants = await Promise.all(
+      Array.from({ length: count }, (_, n) => client.take(client.request(`batch:${n}`, { ttlMs: 600_000 }))),
+    )
+    const gone = grants[7]
+    if (gone !== undefined) await client.adapter.release(gone)
+    const outcomes = await client.adapter.renew(
+      grants.map((grant) => ({ grant, ttlMs: 600_000, lockDelayMs: 0 })),
+    )
+    expect(outcomes.filter((outcome) => outcome === 'renewed')).toHaveLength(count - 1)
+    expect(outcomes[7]).toBe('lost')
+  },
+  scaled(60_000),
+)
+
+test(
+  'a pool of the program on a silent server: an outage in time, and no outage afterwards',
+  async () => {
+    const pool = createPool({ uri: server.url, connectionLimit: 1 })
+    onTestFinished(() => pool.end())
+    const client = bare({ pool })
+    await client.adapter.release(await client.take(client.request('silent')))
+    await server.pause()
+    const request = client.request('silent')
+    const tried = client.adapter.attempt(request)
+    const withdrawn = client.adapter.withdraw(request)
+    await expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    await server.resume()
+    await withdrawn
+    await client.take(client.request('another'))
+  },
+  scaled(40_000),
+)

@@ -1,0 +1,61 @@
+import type { Clock, Finding } from '@locks/core'
+import { faults } from './errors.ts'
+import { findingsOf } from './findings.ts'
+import type { Facts } from './findings.ts'
+import { Line } from './line.ts'
+import type { Settings } from './options.ts'
+import { poolingOf } from './pooler.ts'
+import { factStatements } from './sql.ts'
+
+const read = [
+  'default_transaction_isolation',
+  'default_transaction_read_only',
+  'fsync',
+  'full_page_writes',
+  'idle_session_timeout',
+  'max_connections',
+  'server_version',
+  'server_version_num',
+  'statement_timeout',
+  'superuser_reserved_connections',
+  'synchronous_commit',
+  'synchronous_standby_names',
+  'tcp_keepalives_idle',
+  'tcp_user_timeout',
+  'transaction_timeout',
+]
+
+/** Looks on connections of its own, so that it tells of those that the adapter would open. */
+export async function diagnose(settings: Settings, clock: Clock): Promise<readonly Finding[]> {
+  const sql = factStatements(settings.place, settings.strategy)
+  const open = (): Promise<Line> => Line.open(settings.config, { named: false })
+  const line = await open().catch(inLockError)
+  try {
+    return findingsOf(await line.promptly(() => factsOf(line)).catch(inLockError), settings)
+  } finally {
+    await line.close()
+  }
+
+  async function factsOf(on: Line): Promise<Facts> {
+    const values = new Map<string, string>()
+    for (const [name, value] of await on.query(sql.settings, [read])) values.set(name ?? '', value ?? '')
+    const sentAt = clock.now()
+    const [[inRecovery, connections] = []] = await on.query(sql.server)
+    const roundTripMs = clock.now() - sentAt
+    const missing = await on.query(sql.missing)
+    const forbidden = await on.query(sql.forbidden)
+    return {
+      settings: values,
+      roundTripMs,
+      pooling: await poolingOf(open),
+      inRecovery: inRecovery === 't',
+      connections: Number(connections),
+      missing: missing.map(([name]) => name ?? ''),
+      forbidden: forbidden.map(([name]) => name ?? ''),
+    }
+  }
+}
+
+function inLockError(error: unknown): never {
+  throw faults.toLockError(error)
+}

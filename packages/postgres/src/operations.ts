@@ -1,0 +1,57 @@
+import type { Adapter, Clock, Holder, LockState } from '@locks/core'
+import { readHolder } from '@locks/sql'
+import { faults } from './errors.ts'
+import type { Row } from './line.ts'
+import type { Runner } from './runner.ts'
+import type { RowStatements, UniqueKeyStatements } from './sql.ts'
+
+// What operators ask for: who holds what, and an end to it.
+
+type Operations = Required<Pick<Adapter, 'list' | 'break'>>
+
+/** A backend that is told to end does so when it next looks, which is at once unless the machine is busy. */
+const LOOK_AGAIN_MS = 10
+const LOOKS = 300
+
+export function uniqueKeyOperations(sql: UniqueKeyStatements, runner: Runner): Operations {
+  return {
+    list: async (limit) => (await runner.run(sql.list, [limit])).map(stateOf),
+
+    async break(name, { fence }) {
+      const [[outcome] = []] = await runner.run(sql.break, keyOf(name, fence))
+      return outcome === 'broken' ? 'broken' : 'not-held'
+    },
+  }
+}
+
+export function rowOperations(sql: RowStatements, runner: Runner, clock: Clock): Operations {
+  return {
+    list: async (limit) => (await runner.run(sql.list, [limit])).map(stateOf),
+
+    async break(name, { fence }) {
+      const key = keyOf(name, fence)
+      if ((await runner.run(sql.break, key)).length === 0) return 'not-held'
+      for (let looks = 0; looks < LOOKS; looks += 1) {
+        if ((await runner.run(sql.holds, key)).length === 0) return 'broken'
+        await new Promise<void>((resolve) => void clock.timer(LOOK_AGAIN_MS, resolve))
+      }
+      throw faults.unavailable('the connection of that hold was told to end, and has not yet')
+    },
+  }
+}
+
+/** No hold has the fence 0. */
+function keyOf(name: string, fence: Holder['fence']): unknown[] {
+  return [Buffer.from(name), String(fence ?? 0n)]
+}
+
+function stateOf([name, fence, holder, since, remaining, waiters]: Row): LockState {
+  const by = readHolder(holder, fence, since)
+  return {
+    name: Buffer.from(name ?? '', 'hex').toString(),
+    held: true,
+    ...(by && { holder: by }),
+    ...(remaining !== undefined && { remainingMs: Math.max(0, Number(remaining)) }),
+    ...(waiters !== undefined && { waiters: Number(waiters) }),
+  }
+}

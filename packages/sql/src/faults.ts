@@ -1,0 +1,39 @@
+import { isLockError, LockError } from '@locks/core'
+
+/** How one adapter tells of errors. */
+export interface Dialect {
+  /** The package, such as `@locks/postgres`. */
+  readonly adapter: string
+  /** What the server is called. */
+  readonly server: string
+  /** What an error may be told by: codes and numbers, never message text. The first is shown. */
+  readonly codesOf: (error: unknown) => Readonly<Record<string, string | number>>
+  /** For what no retry mends, such as missing tables: what to do about it. */
+  readonly adviceOn: (error: unknown) => string | undefined
+}
+
+export interface Faults {
+  /** Errors of drivers carry statements, values and more; only what is meant to be read goes on. */
+  readonly toLockError: (error: unknown) => LockError
+  readonly unavailable: (message: string) => LockError
+  readonly invalid: (message: string) => LockError
+}
+
+export function faultsOf({ adapter, server, codesOf, adviceOn }: Dialect): Faults {
+  return {
+    toLockError(error) {
+      if (isLockError(error)) return error
+      const codes = codesOf(error)
+      const message = error instanceof Error ? error.message : 'unknown error'
+      const cause = Object.assign(new Error(message), codes)
+      const [code] = Object.values(codes)
+      const told = code === undefined ? message : `${message} (${code})`
+      const advice = adviceOn(error)
+      if (advice !== undefined)
+        return new LockError('LOCK_INVALID_ARGUMENT', `${adapter}: ${advice}: ${told}`, { cause })
+      return new LockError('LOCK_UNAVAILABLE', `${server} failed: ${told}`, { cause })
+    },
+    unavailable: (message) => new LockError('LOCK_UNAVAILABLE', `${adapter}: ${message}`),
+    invalid: (message) => new LockError('LOCK_INVALID_ARGUMENT', `${adapter}: ${message}`),
+  }
+}

@@ -1,0 +1,33 @@
+import { LockError } from '@locks/core'
+import { identifier } from './checks.ts'
+import type { Faults } from './faults.ts'
+
+/** Pieces of an UPDATE of a table that has a fence of its own in each row. */
+export interface FencePieces {
+  /** For the SET list: the row remembers the fence that wrote it last. */
+  readonly set: string
+  /** For the WHERE clause: whoever comes with a lower fence changes no row. */
+  readonly where: string
+  /** The value of the parameter in either. */
+  readonly value: string
+}
+
+const MOST = 9_223_372_036_854_775_807n
+
+/** `quoted` and `placeholder` are how the server writes a name and a parameter. */
+export function fencePieces(
+  faults: Faults,
+  fence: bigint,
+  column: string,
+  quoted: (name: string) => string,
+  placeholder: string,
+): FencePieces {
+  if (typeof fence !== 'bigint' || fence < 0n || fence > MOST)
+    throw faults.invalid('fence must be a bigint of 0 to 2^63 - 1')
+  const name = quoted(identifier(faults, 'column', column, 63))
+  return { set: `${name} = ${placeholder}`, where: `${name} <= ${placeholder}`, value: String(fence) }
+}
+
+export function staleFence(fence: bigint): LockError {
+  return new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
+}

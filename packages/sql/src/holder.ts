@@ -1,0 +1,45 @@
+import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
+
+/** A column as text; drivers differ in what they call nothing. */
+type Cell = string | null | undefined
+
+/** Who holds, as JSON: read by people in the table, and by `inspect`. Escapes keep it free of NUL, which servers refuse. */
+export function writeHolder({ owner, metadata }: Pick<AcquireRequest, 'owner' | 'metadata'>): string {
+  return JSON.stringify({ owner, metadata })
+}
+
+export function readHolder(text: Cell, fence: Cell, since: Cell): Holder | undefined {
+  if (text === null || text === undefined) return undefined
+  return {
+    ...read(text),
+    ...(fence !== null && fence !== undefined && { fence: BigInt(fence) }),
+    ...(since !== null && since !== undefined && { since: Number(since) }),
+  }
+}
+
+/** What somebody else wrote there is a holder all the same. */
+function read(text: string): Pick<Holder, 'owner' | 'metadata'> {
+  let about: unknown
+  try {
+    about = JSON.parse(text)
+  } catch {
+    return { owner: 'unknown' }
+  }
+  if (typeof about !== 'object' || about === null) return { owner: 'unknown' }
+  return {
+    owner: 'owner' in about && typeof about.owner === 'string' ? about.owner : 'unknown',
+    ...('metadata' in about && isMetadata(about.metadata) && { metadata: about.metadata }),
+  }
+}
+
+function isMetadata(value: unknown): value is HolderMetadata {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'host' in value &&
+    typeof value.host === 'string' &&
+    'pid' in value &&
+    typeof value.pid === 'number' &&
+    (!('label' in value) || typeof value.label === 'string')
+  )
+}
