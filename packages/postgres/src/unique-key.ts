@@ -25,6 +25,9 @@ const SAFETY_POLL_MS = 30_000
 /** How often a waiter looks for itself while it cannot listen. */
 const DEAF_POLL_MS = 1_000
 
+/** Withdrawals that failed are remembered, in case a grant comes after all; not all of them for ever. */
+const MOST_ABANDONED = 10_000
+
 /** The highest fence that a column can hold. */
 const MOST = 9_223_372_036_854_775_807n
 
@@ -138,6 +141,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const { name, attemptId } = request
     waits.forget(attemptId)
     abandoned.set(attemptId, request)
+    const [oldest] = abandoned.keys()
+    if (abandoned.size > MOST_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
     await underWay.after(attemptId, () => runner.run(sql.withdraw, [Buffer.from(name), attemptId]))
     abandoned.delete(attemptId)
   }
