@@ -1,11 +1,10 @@
 import type { Place } from './options.ts'
-import { namesOf } from './sql.ts'
+import { epochMs, living, namesOf } from './sql.ts'
 
 /** Everything of strategy `unique-key`. May be run again, and over what an earlier version made. */
 export function uniqueKeySchema(place: Place): readonly string[] {
   const to = namesOf(place)
   const ms = (what: string): string => `${what} * interval '1 millisecond'`
-  const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
   // Whoever asks again may have been overtaken by its own later request: the end of a hold is never brought forward.
   const later = (ttl: string, delay: string): string =>
     `expires_at = greatest(expires_at, clock_timestamp() + ${ms(ttl)}),
@@ -224,7 +223,7 @@ DECLARE
 BEGIN
   ${durable}
   LOCK TABLE ${to.locks} IN EXCLUSIVE MODE;
-  DELETE FROM ${to.waiters} WHERE pg_try_advisory_xact_lock_shared(listener);
+  WITH ${living} DELETE FROM ${to.waiters} WHERE listener NOT IN (SELECT key FROM living);
   WITH pruned AS (
     DELETE FROM ${to.locks} l WHERE name <> '' AND since < clock_timestamp() - ${ms('p_older_ms')}
       AND (attempt IS NULL OR blocked_until < clock_timestamp() - ${ms('p_older_ms')})

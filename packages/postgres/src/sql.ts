@@ -95,7 +95,7 @@ export interface UniqueKeyStatements {
 }
 
 /** The keys of connections that live, as numbers: half of each stands in either column. */
-const living = `living AS MATERIALIZED (
+export const living = `living AS MATERIALIZED (
   SELECT (classid::bigint << 32) | objid::bigint AS key, pid FROM pg_locks
   WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -104,7 +104,7 @@ const living = `living AS MATERIALIZED (
 /** Whatever the server's default, what gives a fence is flushed: one that a crash could take back is none. */
 const durable = `CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`
 
-const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
+export const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
 
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const to = namesOf(place)

@@ -7,6 +7,7 @@ import type {
   Grant,
   PushedGrant,
 } from '@locks/core'
+import { isLockError } from '@locks/core'
 import { readHolder, UnderWay, writeHolder } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
@@ -23,6 +24,9 @@ const SAFETY_POLL_MS = 30_000
 
 /** How often a waiter looks for itself while it cannot listen. */
 const DEAF_POLL_MS = 1_000
+
+/** Withdrawals that failed are remembered, in case a grant comes after all; not all of them for ever. */
+const MOST_ABANDONED = 10_000
 
 /** The highest fence that a column can hold. */
 const MOST = 9_223_372_036_854_775_807n
@@ -57,6 +61,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const underWay = new UnderWay()
   /** Given up here, but perhaps not there. */
   const abandoned = new Map<string, AcquireRequest>()
+  /** A pooler in between keeps everybody from listening, for good. */
+  let pooled = false
   /** The last exchange on both clocks: the server read its own at our `localMs` or later. */
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
 
@@ -113,21 +119,30 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     if (!listener.ready) {
       const answer = await ask(request, null)
       if ('fence' in answer) return answer
+      waits.expect(request)
       try {
+        if (pooled) return slowly(answer)
         await listener.key()
-      } catch {
+      } catch (error) {
         // The server answers, but has no connection to spare for listening: better slowly than not at all.
-        return { ...answer, retryInMs: Math.min(answer.retryInMs ?? DEAF_POLL_MS, DEAF_POLL_MS) }
+        pooled = isLockError(error, 'LOCK_UNSUPPORTED')
+        return slowly(answer)
       }
     }
     waits.expect(request)
     return ask(request, await listener.key())
   }
 
+  function slowly(busy: Busy): Busy {
+    return { ...busy, retryInMs: Math.min(busy.retryInMs ?? DEAF_POLL_MS, DEAF_POLL_MS) }
+  }
+
   async function withdraw(request: AcquireRequest): Promise<void> {
     const { name, attemptId } = request
     waits.forget(attemptId)
     abandoned.set(attemptId, request)
+    const [oldest] = abandoned.keys()
+    if (abandoned.size > MOST_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
     await underWay.after(attemptId, () => runner.run(sql.withdraw, [Buffer.from(name), attemptId]))
     abandoned.delete(attemptId)
   }

@@ -26,5 +26,5 @@ test.each(['unique-key', 'row'])(
       return fence
     })
   },
-  scaled(120_000),
+  scaled(240_000),
 )

@@ -60,7 +60,7 @@ test.each([10, 50, 200])(
     )
     expect(perCycle).toBeLessThanOrEqual(2.2)
   },
-  scaled(120_000),
+  scaled(240_000),
 )
 
 test('killed waiters cost nothing, a stopped one no more than its claim', async () => {

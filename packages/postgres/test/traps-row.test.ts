@@ -30,7 +30,7 @@ test('trap 1: the connection of a holder is terminated: it is lost, and its succ
     const lease = await holder.lock(lock).acquire()
     const lost = lossOf(lease)
     const waits = contended(next, lock)
-    const turn = next.lock(lock).acquire({ waitMs: 10_000 })
+    const turn = next.lock(lock).acquire({ waitMs: scaled(20_000) })
     await waits
     const pid = await pidOf(control, lock)
     const start = performance.now()
@@ -54,7 +54,7 @@ test('trap 2: one backend killed ends every session, and so every hold', async (
   await server.signal(await pidOf(control, 'trap-2:a'), 'SIGKILL')
   await Promise.all(losses)
   expect([a.state, b.state]).toEqual(['lost', 'lost'])
-  const again = await two.lock('trap-2:a').acquire({ waitMs: 20_000 })
+  const again = await two.lock('trap-2:a').acquire({ waitMs: scaled(20_000) })
   expect(again.fence).toBeGreaterThan(a.fence)
 })
 

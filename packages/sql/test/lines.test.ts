@@ -1,31 +1,7 @@
 import { systemClock } from '@locks/core'
-import { faultsOf, Lines } from '@locks/sql'
-import type { Line } from '@locks/sql'
+import { Lines } from '@locks/sql'
 import { expect, test } from 'vitest'
-
-const faults = faultsOf({ adapter: 'a', server: 's', codesOf: () => ({}), adviceOn: () => undefined })
-
-class PlainLine implements Line {
-  ended = false
-  busySince: number | undefined
-  idleLimitMs: number = Infinity
-  #onEnd: (() => void) | undefined
-
-  onEnd(done: (() => void) | undefined): void {
-    this.#onEnd = done
-  }
-  keepAlive(): void {}
-  async close(): Promise<void> {
-    this.destroy()
-  }
-  destroy(): void {
-    this.ended = true
-  }
-  breakDown(): void {
-    this.ended = true
-    this.#onEnd?.()
-  }
-}
+import { faults, PlainLine } from './plain-store.ts'
 
 function linesOf(max: number, open: () => Promise<PlainLine> = async () => new PlainLine()) {
   return new Lines<PlainLine>({ open, max, clock: systemClock, faults })

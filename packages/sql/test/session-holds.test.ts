@@ -1,0 +1,139 @@
+import type { AcquireRequest, Grant } from '@locks/core'
+import { Lines, sessionHolds } from '@locks/sql'
+import { expect, test } from 'vitest'
+import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { never } from '../../../conformance/test-kit/bare-adapter.ts'
+import { faults, PlainLine, PlainStore } from './plain-store.ts'
+
+function bed(max = 5) {
+  const [store, clock] = [new PlainStore(), new HandClock()]
+  const opened: PlainLine[] = []
+  const lost: string[] = []
+  const open = async (): Promise<PlainLine> => {
+    const line = new PlainLine()
+    opened.push(line)
+    return line
+  }
+  const lines = new Lines<PlainLine>({ open, max, clock, faults })
+  const report = (_: string, attemptId?: string): void => void lost.push(attemptId ?? '')
+  const host = { clientId: 'c', clock, report }
+  const holds = sessionHolds({ driver: store, lines, faults, sessionTtlMs: 30_000 }, host)
+  let attempts = 0
+  const request = (options: Partial<AcquireRequest> = {}): AcquireRequest => {
+    const metadata = { host: 'h', pid: 1 }
+    const usual = { owner: 'o', mode: 'exclusive', ttlMs: 30_000, lockDelayMs: 0 } as const
+    return { name: 'a', attemptId: `c:${++attempts}`, ...usual, willWait: false, metadata, ...options }
+  }
+  const take = async (wanted: AcquireRequest): Promise<Grant> => {
+    const answer = await holds.attempt(wanted)
+    if ('fence' in answer) return answer
+    throw new Error('busy')
+  }
+  /** Lets what is under way come to rest. */
+  const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+  return { store, clock, opened, lost, lines, holds, request, take, settle }
+}
+
+test('a lock goes from its holder to who waits, under a higher fence, and back to nobody', async () => {
+  const { store, holds, request, take } = bed()
+  const held = await take(request())
+  expect(await holds.attempt(request())).toMatchObject({ busy: true, holder: { owner: 'o', fence: 1n } })
+  const waiter = request({ willWait: true })
+  expect(await holds.attempt(waiter)).toMatchObject({ busy: true })
+  const turn = holds.wait(waiter, 10_000, never)
+  expect(await holds.release(held)).toBe('released')
+  const next = await turn
+  expect(next).toMatchObject({ attemptId: waiter.attemptId, fence: 2n })
+  // Asked again, it is the same hold; the first one has nothing left to free.
+  expect(await holds.attempt(waiter)).toMatchObject({ fence: 2n })
+  expect(await holds.release(held)).toBe('not-held')
+  if (next !== undefined) expect(await holds.release(next)).toBe('released')
+  expect(store.held.size).toBe(0)
+})
+
+test('a withdrawal waits for the try that is under way, and frees what that got', async () => {
+  const { store, holds, request, settle } = bed()
+  store.made.add('a')
+  store.silent.add('mint')
+  const wanted = request()
+  const attempted = holds.attempt(wanted).catch(() => 'failed')
+  await settle()
+  expect(store.held.get('a')?.request).toBe(wanted)
+  let withdrawn = false
+  const done = holds.withdraw(wanted).then(() => (withdrawn = true))
+  await settle()
+  expect(withdrawn).toBe(false)
+  store.held.get('a')?.line.fail?.(new Error('no answer'))
+  await Promise.all([attempted, done])
+  expect(store.held.size).toBe(0)
+})
+
+test('a withdrawn wait is cancelled, once for all who ask, and its connection is not used again', async () => {
+  const { store, holds, request, take, opened, lines } = bed()
+  await take(request())
+  const waiter = request({ willWait: true })
+  await holds.attempt(waiter)
+  await Promise.all([holds.withdraw(waiter), holds.withdraw(waiter)])
+  expect(store.waiting).toEqual([])
+  expect(opened.map(({ ended }) => ended)).toEqual([false, true])
+  expect(lines.size).toBe(1)
+})
+
+test('a wait that cannot be cancelled loses its connection, and the grant with it', async () => {
+  const { store, holds, request, take, opened, lines } = bed()
+  const held = await take(request())
+  const waiter = request({ willWait: true })
+  await holds.attempt(waiter)
+  store.failing.add('cancel')
+  await expect(holds.withdraw(waiter)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  expect(opened[1]?.ended).toBe(true)
+  expect(lines.size).toBe(1)
+  await holds.withdraw(waiter)
+  await holds.release(held)
+})
+
+test('a try that the server does not answer is given up, and keeps no connection', async () => {
+  const { store, holds, request, clock, lines, settle } = bed(1)
+  store.silent.add('tryLock')
+  const attempted = holds.attempt(request())
+  await settle()
+  clock.move(6_000)
+  await expect(attempted).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  expect(lines.size).toBe(0)
+})
+
+test('a hold is over when its connection is, and said to be lost once', async () => {
+  const { store, holds, request, take, opened, lost } = bed()
+  const wanted = request()
+  const grant = await take(wanted)
+  opened.forEach((line) => line.breakDown())
+  opened.forEach((line) => store.forget(line))
+  expect(lost).toEqual([wanted.attemptId])
+  expect(await holds.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['lost'])
+  expect(await holds.release(grant)).toBe('released')
+})
+
+test('one probe that hangs leaves its outcome unknown and the others theirs; one that fails is a loss', async () => {
+  const { store, holds, request, take, clock, settle } = bed()
+  const [a, b] = [await take(request()), await take(request({ name: 'b' }))]
+  const renewals = [a, b].map((grant) => ({ grant, ttlMs: 30_000, lockDelayMs: 0 }))
+  store.silent.add('probe')
+  const renewed = holds.renew(renewals)
+  await settle()
+  clock.move(8_000)
+  expect(await renewed).toEqual(['unknown', 'unknown'])
+  store.silent.clear()
+  store.failing.add('probe')
+  expect(await holds.renew(renewals.slice(0, 1))).toEqual(['lost'])
+  store.failing.clear()
+  expect(await holds.renew(renewals)).toEqual(['lost', 'renewed'])
+})
+
+test('a renewal never brings the end of a hold forward', async () => {
+  const { store, holds, request, take, clock } = bed()
+  const grant = await take(request())
+  clock.move(10_000)
+  await holds.renew([{ grant, ttlMs: 5_000, lockDelayMs: 0 }])
+  await holds.renew([{ grant, ttlMs: 25_000, lockDelayMs: 0 }])
+  expect(store.silences.slice(-2)).toEqual([20_000, 25_000])
+})
