@@ -27,11 +27,17 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   }
 
   async function create(key: string, value: string): Promise<Put> {
-    const version = BigInt(Date.now()) * 1_000n
+    const version = await serverTime()
     const reply = await link.call('EXSET', prefix + key, value, 'NX', 'ABS', String(version))
     if (reply === 'OK') return { version }
     if (reply !== null) throw misunderstood('EXSET')
     return { conflict: true, current: await get(key) }
+  }
+
+  /** In microseconds: a key may be deleted and made again within a millisecond, and clients' clocks differ. */
+  async function serverTime(): Promise<bigint> {
+    const [seconds, micros] = listOf(await link.call('TIME'), 'TIME')
+    return versionOf(seconds) * 1_000_000n + versionOf(micros)
   }
 
   async function ring(key: string): Promise<void> {
