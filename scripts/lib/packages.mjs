@@ -7,6 +7,7 @@ import { CommandFailed, root, run } from './run.mjs'
  * @property {string} name
  * @property {string} version
  * @property {string} folder
+ * @property {string[]} clients what has to be installed beside it
  * @property {string[]} entries what a program may import, such as `@locks/core/conformance`
  */
 
@@ -51,11 +52,16 @@ export async function packAll(destination) {
  * @returns {Promise<PublicPackage | undefined>}
  */
 async function describePackage(folder) {
-  /** @type {{ name: string, version: string, private?: boolean, exports?: Record<string, unknown> }} */
+  /**
+   * @type {{ name: string, version: string, private?: boolean, exports?: Record<string, unknown>,
+   *   peerDependencies?: Record<string, string>, peerDependenciesMeta?: Record<string, unknown> }}
+   */
   const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
   if (manifest.private) return undefined
   const entries = Object.keys(manifest.exports ?? {})
     .filter((path) => path !== './package.json')
     .map((path) => join(manifest.name, path))
-  return { name: manifest.name, version: manifest.version, folder, entries }
+  const { name, version, peerDependencies = {}, peerDependenciesMeta = {} } = manifest
+  const clients = Object.keys(peerDependencies).filter((peer) => !(peer in peerDependenciesMeta))
+  return { name, version, folder, entries, clients }
 }
