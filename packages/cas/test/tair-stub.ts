@@ -76,8 +76,12 @@ export async function startTairStub(): Promise<TairStub> {
         const micros = String(Math.trunc((performance.timeOrigin + performance.now()) * 1_000))
         return `*2\r\n${bulk(micros.slice(0, -6))}${bulk(micros.slice(-6))}`
       }
+      case 'SCAN': {
+        const keys = [...records.keys()].filter((name) => name.startsWith(rest[0]?.slice(0, -1) ?? ''))
+        return `*2\r\n${bulk('0')}*${keys.length}\r\n${keys.map(bulk).join('')}`
+      }
       case 'INFO':
-        return bulk('redis_version:7.0.15\r\n')
+        return bulk('redis_version:7.0.15\r\nmaxmemory_policy:volatile-lru\r\naof_enabled:1\r\n')
       default:
         return '+OK\r\n'
     }
@@ -95,7 +99,8 @@ export async function startTairStub(): Promise<TairStub> {
         if (/^(EX|PUBLISH|TIME)/.test(command)) commands.push(parsed.words)
         acts.get(command)?.()
         acts.delete(command)
-        const reply = stub.unknown && command.startsWith('EX') ? '-ERR unknown command\r\n' : run(parsed.words, socket)
+        const reply =
+          stub.unknown && command.startsWith('EX') ? '-ERR unknown command\r\n' : run(parsed.words, socket)
         socket.write(reply, 'latin1')
       }
     })

@@ -4,8 +4,8 @@ import { isAbsolute, join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { codeOf, invalid, unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
-import { prepareDirectory } from './file-directory.ts'
-import { list, read, replace } from './file-folder.ts'
+import { diagnoseDirectory, prepareDirectory } from './file-directory.ts'
+import { foldersIn, list, read, replace } from './file-folder.ts'
 import { syncDirectory, writeWhole } from './file-io.ts'
 import { entryOf, folderOf, folderOfNew, NEW, newFolder, presentFile } from './file-paths.ts'
 
@@ -89,6 +89,16 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       if ('conflict' in put) await confirm(put.current)
       return put
     }),
+
+    async *values() {
+      await (prepared ??= prepare())
+      for (const folder of await failing(foldersIn)(directory)) {
+        const current = await failing(read)(join(directory, folder))
+        if (current !== undefined) yield current
+      }
+    },
+
+    diagnose: () => diagnoseDirectory(directory),
 
     watch: failing(async (key: string, hint: () => void) => {
       let latest = -1n

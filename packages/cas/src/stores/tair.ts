@@ -2,6 +2,7 @@ import { unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
+import { diagnoseServer, valuesOf } from './redis-server.ts'
 
 /** No record has this version: they begin at the clock's microseconds. */
 const NO_VERSION = '0'
@@ -77,6 +78,10 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
     },
 
     watch: (key, hint) => link.listen(key, () => hint()),
+
+    values: () => valuesOf(link.keys(), get),
+
+    diagnose: () => diagnoseServer(link),
 
     close: () => link.close(),
   }
