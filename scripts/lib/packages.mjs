@@ -23,7 +23,7 @@ export async function publicPackages() {
  */
 
 /**
- * Packs every public package exactly as it would be published.
+ * Packs every public package.
  *
  * @param {string} destination
  * @returns {Promise<PackedPackage[]>}
@@ -31,20 +31,24 @@ export async function publicPackages() {
 export async function packAll(destination) {
   /** @type {PackedPackage[]} */
   const packed = []
-  for (const each of await publicPackages()) {
-    const { exitCode, stdout, output } = await run(
-      'pnpm',
-      ['pack', '--json', '--pack-destination', destination],
-      {
-        cwd: each.folder,
-      },
-    )
-    if (exitCode !== 0) throw new CommandFailed(output, exitCode)
-    /** @type {{ filename: string, files: { path: string }[] }} */
-    const result = JSON.parse(stdout)
-    packed.push({ ...each, tarball: result.filename, files: result.files.map(({ path }) => path) })
-  }
+  for (const each of await publicPackages()) packed.push(await pack(each, destination))
   return packed
+}
+
+/**
+ * Packs a package exactly as it would be published.
+ *
+ * @param {PublicPackage} each
+ * @param {string} destination
+ * @returns {Promise<PackedPackage>}
+ */
+export async function pack(each, destination) {
+  const args = ['pack', '--json', '--pack-destination', destination]
+  const { exitCode, stdout, output } = await run('pnpm', args, { cwd: each.folder })
+  if (exitCode !== 0) throw new CommandFailed(output, exitCode)
+  /** @type {{ filename: string, files: { path: string }[] }} */
+  const result = JSON.parse(stdout)
+  return { ...each, tarball: result.filename, files: result.files.map(({ path }) => path) }
 }
 
 /**
