@@ -44,11 +44,22 @@ export async function packAll(destination) {
  */
 export async function pack(each, destination) {
   const args = ['pack', '--json', '--pack-destination', destination]
-  const { exitCode, stdout, output } = await run('pnpm', args, { cwd: each.folder })
+  /** @type {{ filename: string }} */
+  const { filename: tarball } = JSON.parse(await outputOf('pnpm', args, each.folder))
+  // What pnpm itself lists leaves out the licence, which it adds.
+  const files = (await outputOf('tar', ['-tzf', tarball], destination)).trim().split('\n')
+  return { ...each, tarball, files: files.map((file) => file.replace(/^package\//, '')).sort() }
+}
+
+/**
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {string} cwd
+ */
+async function outputOf(command, args, cwd) {
+  const { exitCode, stdout, output } = await run(command, args, { cwd })
   if (exitCode !== 0) throw new CommandFailed(output, exitCode)
-  /** @type {{ filename: string, files: { path: string }[] }} */
-  const result = JSON.parse(stdout)
-  return { ...each, tarball: result.filename, files: result.files.map(({ path }) => path) }
+  return stdout
 }
 
 /**
