@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bootstrap, providePnpm } from './bootstrap.mjs'
 import { checkMetadata } from './lib/metadata.mjs'
+import { nextVersions } from './lib/next-versions.mjs'
 import { packAll, publicPackages } from './lib/packages.mjs'
 import { CommandFailed, run, runMain, step } from './lib/run.mjs'
 
@@ -30,8 +31,9 @@ async function showPackages() {
       const kilobytes = Math.ceil((await stat(tarball)).size / 1024)
       console.log(`\n${name}@${version}, ${kilobytes} kB\n${files.map((file) => `  ${file}`).join('\n')}`)
     }
-    // Against this very commit, so that it shows what is pending and complains of nothing.
-    await inherit('changeset', ['status', '--since', 'HEAD'])
+    console.log('\nwhat the pending changesets make of the versions')
+    for (const { name, version, next } of await nextVersions())
+      console.log(`  ${name} ${version}${next === version ? ' stays' : ` → ${next}`}`)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
