@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bootstrap } from './bootstrap.mjs'
+import { checkMetadata } from './lib/metadata.mjs'
 import { packAll } from './lib/packages.mjs'
 import { CommandFailed, run, runMain, step } from './lib/run.mjs'
 import { packSmoke } from './pack-smoke.mjs'
@@ -16,6 +17,7 @@ await runMain(async () => {
       ['format', () => run('oxfmt', ['--check', '.'])],
       ['lint', () => run('oxlint', [])],
       ['types', () => run('tsc', ['-b'])],
+      ['metadata', () => checkMetadata(packed)],
       ['publint', () => forEach(tarballs, (tarball) => run('publint', ['run', tarball, '--strict']))],
       ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],
       ['knip', () => run('knip', [])],

@@ -29,10 +29,11 @@ export async function packSmoke(packed) {
     const entries = packed.flatMap((each) => each.entries)
     await writeProject(project, entries)
     const tarballs = packed.map(({ tarball }) => tarball)
-    const types = `@types/node@${await nodeTypesVersion()}`
+    // What a program in TypeScript has beside Node and pg anyway.
+    const types = [`@types/node@${await nodeTypesVersion()}`, '@types/pg@8']
     /** @type {[string, string[]][]} */
     const commands = [
-      ['npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', ...tarballs, types]],
+      ['npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', ...tarballs, ...types]],
       [process.execPath, ['import.mjs']],
       [process.execPath, ['require.cjs']],
       [process.execPath, ['program.mjs']],

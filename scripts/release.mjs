@@ -1,10 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bootstrap, providePnpm } from './bootstrap.mjs'
+import { checkMetadata } from './lib/metadata.mjs'
+import { nextVersions } from './lib/next-versions.mjs'
 import { packAll, publicPackages } from './lib/packages.mjs'
-import { CommandFailed, run, runMain } from './lib/run.mjs'
+import { CommandFailed, run, runMain, step } from './lib/run.mjs'
 
 const { values } = parseArgs({ options: { 'dry-run': { type: 'boolean' } } })
 
@@ -23,9 +25,15 @@ await runMain(async () => {
 async function showPackages() {
   const folder = await mkdtemp(join(tmpdir(), 'locks-release-'))
   try {
-    for (const { name, version, files } of await packAll(folder)) {
-      console.log(`\n${name}@${version}\n${files.map((file) => `  ${file}`).join('\n')}`)
+    const packed = await packAll(folder)
+    await step('metadata', () => checkMetadata(packed))
+    for (const { name, version, files, tarball } of packed) {
+      const kilobytes = Math.ceil((await stat(tarball)).size / 1024)
+      console.log(`\n${name}@${version}, ${kilobytes} kB\n${files.map((file) => `  ${file}`).join('\n')}`)
     }
+    console.log('\nwhat the pending changesets make of the versions')
+    for (const { name, version, next } of await nextVersions())
+      console.log(`  ${name} ${version}${next === version ? ' stays' : ` → ${next}`}`)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

@@ -18,6 +18,8 @@ beforeAll(async () => {
   const cache = join(import.meta.dirname, '../.cache')
   await mkdir(cache, { recursive: true })
   folder = await mkdtemp(join(cache, 'snippets-'))
+  // Where those that need no server keep their locks.
+  await mkdir(join(folder, 'locks'))
   for (const { id, code } of snippets) await writeFile(join(folder, `${id}.ts`), code)
   const config = {
     extends: join(root, 'tsconfig.base.json'),

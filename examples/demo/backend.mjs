@@ -57,7 +57,7 @@ function parse(json) {
 
 /** No more of it than this: it may carry a password. @param {import('@locks/core').LocksConfig} config */
 function titleOf(config) {
-  if (typeof config === 'object') return config.adapter
+  if (typeof config === 'object') return 'adapter' in config ? config.adapter : 'a choice of stores'
   const { protocol, host } = URL.canParse(config) ? new URL(config) : { protocol: 'an unknown URL', host: '' }
   return host === '' ? protocol : `${protocol}//${host}`
 }

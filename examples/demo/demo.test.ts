@@ -1,47 +1,16 @@
-import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { start } from '../test-support/program.ts'
+import type { Program } from '../test-support/program.ts'
 
 const program = fileURLToPath(new URL('main.mjs', import.meta.url))
 
-interface Demo {
-  interrupt(): void
-  said(text: string): Promise<void>
-  /** Every process of the demo inherits its stderr, so that pipe closes when the last of them is gone. */
-  readonly everybodyGone: Promise<{ exitCode: number | null; output: string }>
-}
-
-function startDemo(...args: string[]): Demo {
-  const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  let output = ''
-  const readers: (() => void)[] = []
-  const read = (text: string): void => {
-    output += text
-    for (const reader of readers) reader()
-  }
-  child.stdout.setEncoding('utf8').on('data', read)
-  child.stderr.setEncoding('utf8').on('data', read)
-  return {
-    interrupt() {
-      // Twice, as from a terminal and from a script that passes it on.
-      child.kill('SIGINT')
-      child.kill('SIGINT')
-    },
-    said: (text) =>
-      new Promise((resolve) => {
-        readers.push(() => {
-          if (output.includes(text)) resolve()
-        })
-      }),
-    everybodyGone: new Promise((resolve) => {
-      child.once('close', (exitCode) => resolve({ exitCode, output }))
-    }),
-  }
+function startDemo(...args: string[]): Program {
+  return start(program, { args })
 }
 
 test('every claim holds, with several real processes', { timeout: 60_000 }, async () => {
-  const { exitCode, output } = await startDemo().everybodyGone
+  const { exitCode, output } = await startDemo().ended
   const claims = output.split('\n').filter((line) => /^[✔✘]/u.test(line))
   expect(claims).toEqual([
     expect.stringMatching(/^✔ without a lock: \d+ sold of 100, \d+ too many$/),
@@ -59,23 +28,25 @@ test.each(['Selling with a lock', 'is paused with SIGSTOP'])(
   'interrupted at "%s", no process is left behind',
   async (moment) => {
     const demo = startDemo()
-    await demo.said(moment)
-    demo.interrupt()
-    const { exitCode, output } = await demo.everybodyGone
+    await demo.said(new RegExp(moment))
+    // Twice, as from a terminal and from a script that passes it on.
+    demo.kill('SIGINT')
+    demo.kill('SIGINT')
+    const { exitCode, output } = await demo.ended
     expect(output).toContain('interrupted (SIGINT)')
     expect(exitCode).toBe(130)
   },
 )
 
 test('a backend that processes cannot share is refused', async () => {
-  const { exitCode, output } = await startDemo('--url', 'memory:').everybodyGone
+  const { exitCode, output } = await startDemo('--url', 'memory:').ended
   expect(output).toContain('keeps its locks inside one process')
   expect(exitCode).toBe(2)
 })
 
 test('a backend that cannot be reached is named', async () => {
   const config = JSON.stringify({ adapter: '@locks/reference', url: 'tcp://127.0.0.1:1' })
-  const { exitCode, output } = await startDemo('--url', config).everybodyGone
+  const { exitCode, output } = await startDemo('--url', config).ended
   expect(output).toContain('cannot reach the backend @locks/reference')
   expect(exitCode).toBe(2)
 })

@@ -7,6 +7,7 @@ import { CommandFailed, root, run } from './run.mjs'
  * @property {string} name
  * @property {string} version
  * @property {string} folder
+ * @property {string[]} clients what has to be installed beside it
  * @property {string[]} entries what a program may import, such as `@locks/core/conformance`
  */
 
@@ -22,7 +23,7 @@ export async function publicPackages() {
  */
 
 /**
- * Packs every public package exactly as it would be published.
+ * Packs every public package.
  *
  * @param {string} destination
  * @returns {Promise<PackedPackage[]>}
@@ -30,20 +31,35 @@ export async function publicPackages() {
 export async function packAll(destination) {
   /** @type {PackedPackage[]} */
   const packed = []
-  for (const each of await publicPackages()) {
-    const { exitCode, stdout, output } = await run(
-      'pnpm',
-      ['pack', '--json', '--pack-destination', destination],
-      {
-        cwd: each.folder,
-      },
-    )
-    if (exitCode !== 0) throw new CommandFailed(output, exitCode)
-    /** @type {{ filename: string, files: { path: string }[] }} */
-    const result = JSON.parse(stdout)
-    packed.push({ ...each, tarball: result.filename, files: result.files.map(({ path }) => path) })
-  }
+  for (const each of await publicPackages()) packed.push(await pack(each, destination))
   return packed
+}
+
+/**
+ * Packs a package exactly as it would be published.
+ *
+ * @param {PublicPackage} each
+ * @param {string} destination
+ * @returns {Promise<PackedPackage>}
+ */
+export async function pack(each, destination) {
+  const args = ['pack', '--json', '--pack-destination', destination]
+  /** @type {{ filename: string }} */
+  const { filename: tarball } = JSON.parse(await outputOf('pnpm', args, each.folder))
+  // What pnpm itself lists leaves out the licence, which it adds.
+  const files = (await outputOf('tar', ['-tzf', tarball], destination)).trim().split('\n')
+  return { ...each, tarball, files: files.map((file) => file.replace(/^package\//, '')).sort() }
+}
+
+/**
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {string} cwd
+ */
+async function outputOf(command, args, cwd) {
+  const { exitCode, stdout, output } = await run(command, args, { cwd })
+  if (exitCode !== 0) throw new CommandFailed(output, exitCode)
+  return stdout
 }
 
 /**
@@ -51,11 +67,16 @@ export async function packAll(destination) {
  * @returns {Promise<PublicPackage | undefined>}
  */
 async function describePackage(folder) {
-  /** @type {{ name: string, version: string, private?: boolean, exports?: Record<string, unknown> }} */
+  /**
+   * @type {{ name: string, version: string, private?: boolean, exports?: Record<string, unknown>,
+   *   peerDependencies?: Record<string, string>, peerDependenciesMeta?: Record<string, unknown> }}
+   */
   const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
   if (manifest.private) return undefined
   const entries = Object.keys(manifest.exports ?? {})
     .filter((path) => path !== './package.json')
     .map((path) => join(manifest.name, path))
-  return { name: manifest.name, version: manifest.version, folder, entries }
+  const { name, version, peerDependencies = {}, peerDependenciesMeta = {} } = manifest
+  const clients = Object.keys(peerDependencies).filter((peer) => !(peer in peerDependenciesMeta))
+  return { name, version, folder, entries, clients }
 }

@@ -1,4 +1,4 @@
-import { openLocks } from '@locks/core'
+import { createLocks, loadAdapter } from '@locks/core'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -84,7 +84,7 @@ test('requests that a hung server leaves unanswered do not keep a process alive'
 
 test('a server that hangs leaves an acquire to core, one that is gone is an outage', async () => {
   const server = await startServer()
-  const locks = await openLocks(server.config, { storeTimeoutMs: 500 })
+  const locks = createLocks(await loadAdapter(server.config), { storeTimeoutMs: 500 })
   onTestFinished(() => locks.close())
   await locks.with('order', () => undefined)
   server.pause()

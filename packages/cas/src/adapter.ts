@@ -5,18 +5,23 @@ import type {
   Busy,
   Capabilities,
   Grant,
+  LockState,
   RenewOutcome,
 } from '@locks/core'
 import { changeOf } from './change.ts'
 import type { Change, Decision } from './change.ts'
 import { unavailable } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
-import { encodeFree, encodeHeld, holderOf, newHold } from './record.ts'
+import { encodeFree, encodeHeld, holderOf, nameOfHeld, newHold } from './record.ts'
 import type { Held } from './record.ts'
-import type { VersionedStore } from './versioned-store.ts'
+import type { Versioned, VersionedStore } from './versioned-store.ts'
 import { Waits } from './waits.ts'
 
-export type CasCapabilities = Capabilities & { readonly handover: true; readonly lockDelay: true }
+export type CasCapabilities = Capabilities & {
+  readonly handover: true
+  readonly lockDelay: true
+  readonly break: true
+}
 
 function capabilitiesOf(store: VersionedStore): CasCapabilities {
   const { scope, fencing } = store
@@ -28,8 +33,8 @@ function capabilitiesOf(store: VersionedStore): CasCapabilities {
     fairness: 'none',
     handover: true,
     lockDelay: true,
-    list: false,
-    break: false,
+    list: store.values !== undefined,
+    break: true,
     modes: ['exclusive'],
     minTtlMs: scope === 'process' ? 10 : 50,
     maxNameBytes: 1024,
@@ -51,6 +56,7 @@ export function casAdapter(
   seen: Observations,
 ): Adapter<CasCapabilities> {
   const capabilities = capabilitiesOf(store)
+  const [values, diagnose] = [store.values?.bind(store), store.diagnose?.bind(store)]
   const waits = new Waits(store, clock, seen)
   const change: Change = changeOf(store, seen)
   /** Attempts that are being made, and whether they are still wanted. */
@@ -89,6 +95,25 @@ export function casAdapter(
     }
     const taken = grant(request, newHold(request, ++writes), (given) => given)
     return held === undefined ? taken : { ...taken, careful: true }
+  }
+
+  function stateOf(name: string, current: Versioned | undefined): LockState {
+    const at = seen.note(name, current)
+    const { held } = at
+    if (held === undefined || seen.stoodStill(at, blockedMs(held))) return { name, held: false }
+    const remainingMs = seen.remainingMs(at, blockedMs(held))
+    return { name, held: true, holder: holderOf(held, fenceOf(at, held)), remainingMs }
+  }
+
+  async function heldAmong(all: AsyncIterable<Versioned>, limit: number): Promise<LockState[]> {
+    const found = new Map<string, LockState>()
+    for await (const current of all) {
+      const name = nameOfHeld(current.value)
+      const state = name === undefined ? undefined : stateOf(name, current)
+      if (state?.held) found.set(state.name, state)
+      if (found.size >= limit) break
+    }
+    return [...found.values()]
   }
 
   async function renew(
@@ -184,12 +209,20 @@ export function casAdapter(
     },
 
     async inspect(name) {
-      const at = seen.note(name, await store.get(name))
-      const { held } = at
-      if (held === undefined || seen.stoodStill(at, blockedMs(held))) return { name, held: false }
-      const remainingMs = seen.remainingMs(at, blockedMs(held))
-      return { name, held: true, holder: holderOf(held, fenceOf(at, held)), remainingMs }
+      return stateOf(name, await store.get(name))
     },
+
+    ...(values !== undefined && { list: (limit: number) => heldAmong(values(), limit) }),
+
+    async break(name, { fence }) {
+      return change(name, (at): Decision<'broken' | 'not-held'> => {
+        const { held } = at
+        if (held === undefined || fenceOf(at, held) !== fence) return { answer: 'not-held' }
+        return { write: encodeFree(name), durable: false, careful: true, done: () => 'broken' }
+      })
+    },
+
+    ...(diagnose !== undefined && { diagnose }),
 
     async close() {
       waits.close()

@@ -46,13 +46,8 @@ export function encodeFree(name: string): string {
 
 /** Undefined means free. What cannot be understood counts as held: a torn file, or a later format. */
 export function decode(value: string): Held | undefined {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(value)
-  } catch {
-    return unreadable
-  }
-  if (!isObject(parsed) || typeof parsed['name'] !== 'string') return unreadable
+  const parsed = parse(value)
+  if (parsed === undefined) return unreadable
   const { attemptId, owner, metadata, fence, ttlMs, lockDelayMs, since, write } = parsed
   if (attemptId === undefined) return undefined
   if (typeof attemptId !== 'string' || typeof owner !== 'string' || !isMetadata(metadata)) return unreadable
@@ -60,6 +55,23 @@ export function decode(value: string): Held | undefined {
   const held = { attemptId, owner, metadata, ttlMs, lockDelayMs, since, write }
   if (fence === undefined) return held
   return typeof fence === 'string' && /^\d+$/.test(fence) ? { ...held, fence: BigInt(fence) } : unreadable
+}
+
+/** The name that a held record carries; undefined when it is free, or cannot be read. */
+export function nameOfHeld(value: string): string | undefined {
+  const held = decode(value)
+  return held === undefined || held === unreadable ? undefined : parse(value)?.name
+}
+
+function parse(value: string): (Readonly<Record<string, unknown>> & { readonly name: string }) | undefined {
+  try {
+    const parsed: unknown = JSON.parse(value)
+    return isObject(parsed) && typeof parsed['name'] === 'string'
+      ? { ...parsed, name: parsed['name'] }
+      : undefined
+  } catch {
+    return undefined
+  }
 }
 
 export function holderOf({ owner, metadata, since }: Held, fence: bigint): Holder {

@@ -1,3 +1,5 @@
+import type { Finding } from '@locks/core'
+
 /**
  * All that the lock algorithm asks of a store: read a value with its version, and replace it if the
  * version is still the one that was read. A store of this kind is written in a few lines; prove it
@@ -50,6 +52,15 @@ export interface VersionedStore {
    * ends it; rejects when the store cannot tell just now. Leave it out when there is no such signal.
    */
   watch?(key: string, hint: (current?: Versioned) => void): Promise<() => void>
+
+  /**
+   * Every value there is, with its version, in any order; one that comes, goes or changes meanwhile may be
+   * missed or come twice. For operators: it MAY be slow. Leave it out when the store cannot tell.
+   */
+  values?(): AsyncIterable<Versioned>
+
+  /** What the store's settings mean for locks, as the `diagnose` of an adapter. Changes nothing. */
+  diagnose?(): Promise<readonly Finding[]>
 
   /** Ends what this store opened itself. */
   close(): Promise<void>

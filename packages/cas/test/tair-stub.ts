@@ -72,8 +72,16 @@ export async function startTairStub(): Promise<TairStub> {
       case 'UNSUBSCRIBE':
         if (socket !== undefined) listeners.get(key)?.delete(socket)
         return `*3\r\n${bulk('unsubscribe')}${bulk(key)}:0\r\n`
+      case 'TIME': {
+        const micros = String(Math.trunc((performance.timeOrigin + performance.now()) * 1_000))
+        return `*2\r\n${bulk(micros.slice(0, -6))}${bulk(micros.slice(-6))}`
+      }
+      case 'SCAN': {
+        const keys = [...records.keys()].filter((name) => name.startsWith(rest[0]?.slice(0, -1) ?? ''))
+        return `*2\r\n${bulk('0')}*${keys.length}\r\n${keys.map(bulk).join('')}`
+      }
       case 'INFO':
-        return bulk('redis_version:7.0.15\r\n')
+        return bulk('redis_version:7.0.15\r\nmaxmemory_policy:volatile-lru\r\naof_enabled:1\r\n')
       default:
         return '+OK\r\n'
     }
@@ -88,11 +96,11 @@ export async function startTairStub(): Promise<TairStub> {
       for (let parsed = parse(received); parsed !== undefined; parsed = parse(received)) {
         received = parsed.rest
         const [command = ''] = parsed.words
-        const counts = /^(EX|PUBLISH)/.test(command)
-        if (counts) commands.push(parsed.words)
+        if (/^(EX|PUBLISH|TIME)/.test(command)) commands.push(parsed.words)
         acts.get(command)?.()
         acts.delete(command)
-        const reply = stub.unknown && counts ? '-ERR unknown command\r\n' : run(parsed.words, socket)
+        const reply =
+          stub.unknown && command.startsWith('EX') ? '-ERR unknown command\r\n' : run(parsed.words, socket)
         socket.write(reply, 'latin1')
       }
     })

@@ -12,18 +12,19 @@ async function setUp(): Promise<{ stub: TairStub; store: VersionedStore }> {
   return { stub, store }
 }
 
-/** Microseconds, so that no deleted key comes back at an old version. */
+/** The server's microseconds, so that no deleted key comes back at an old version. */
 const seed = /^1\d{15}$/
 
 describe('the commands on the wire', () => {
-  test('of a new key: EXCAS finds it missing, EXSET NX ABS makes it at a version of our own', async () => {
+  test("of a new key: EXCAS finds it missing, EXSET NX ABS makes it at the server's time", async () => {
     const { stub, store } = await setUp()
     const put = await store.put('order', 'value', undefined, true)
     expect(stub.commands).toEqual([
       ['EXCAS', 'p:order', 'value', '0'],
+      ['TIME'],
       ['EXSET', 'p:order', 'value', 'NX', 'ABS', expect.stringMatching(seed)],
     ])
-    expect('version' in put && String(put.version)).toBe(stub.commands[1]?.[5])
+    expect('version' in put && String(put.version)).toBe(stub.commands[2]?.[5])
   })
 
   test('of a present key: one EXCAS, and a bell that nobody waits for', async () => {

@@ -1,120 +1,92 @@
-import { createRequire } from 'node:module'
-import { dirname, isAbsolute, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { isLockError, LockError } from './errors.ts'
+import { importAdapter } from './config-import.ts'
+import { adapterOf } from './config-schemes.ts'
+import type { LocksConfig, UncheckedConfig } from './config-types.ts'
+import { isPlain, plainUrl, plainValue } from './config-values.ts'
+import type { Plain } from './config-values.ts'
 import { createLocks } from './locks.ts'
 import type { Locks } from './locks.ts'
 import type { LocksOptions } from './options.ts'
 import type { AdapterFactory } from './spi.ts'
 import { invalid } from './validate.ts'
 
-/**
- * One JSON value describes a backend everywhere: a URL, or an adapter's package name or module path
- * with that adapter's own options.
- */
-export type LocksConfig = string | ({ readonly adapter: string } & Readonly<Record<string, unknown>>)
-
-/**
- * What a module must export to be named in a config. `options` is the config less its `adapter`
- * key, or `{ url }`; unknown keys and bad values MUST be refused with `LOCK_INVALID_ARGUMENT`.
- */
-export interface AdapterModule {
-  fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory | Promise<AdapterFactory>
+export type OpenOptions = LocksOptions & {
+  /** Which of several `stores`; that of `default` unless told. */
+  readonly store?: string
 }
 
-/** Which package serves which URL scheme. */
-export const schemes: ReadonlyMap<string, string> = new Map([
-  ['memory', '@locks/memory'],
-  ['file', '@locks/cas'],
-  ['tair', '@locks/cas'],
-  ['redis', '@locks/redis'],
-  ['rediss', '@locks/redis'],
-  ['redis+sentinel', '@locks/redis'],
-  ['redis+cluster', '@locks/redis'],
-  ['redlock', '@locks/redlock'],
-  ['zookeeper', '@locks/zookeeper'],
-  ['postgres', '@locks/postgres'],
-  ['postgresql', '@locks/postgres'],
-  ['mysql', '@locks/mysql'],
-  ['mariadb', '@locks/mysql'],
-])
-
-/** Makes a client from config; a URL may also come from the environment as `LOCKS_URL`. */
-export async function openLocks(
-  config: LocksConfig | undefined = process.env['LOCKS_URL'],
-  options?: LocksOptions,
-): Promise<Locks> {
-  return createLocks(await loadAdapter(config), options)
+/**
+ * Makes a client from config: a URL, an adapter with its options, or one of several named stores. Without
+ * any, the URL comes from the environment as `LOCKS_URL`. Adapters are loaded when they are named, not before.
+ */
+export async function openLocks(config?: LocksConfig, options: OpenOptions = {}): Promise<Locks> {
+  const { store, ...given } = options
+  const { adapter, options: own, defaults } = settle(config, store)
+  const factory = await configured(adapter, own)
+  // Checked by createLocks like any other options, under the same names.
+  return createLocks(factory, { ...defaults, ...given })
 }
 
 /** Imports the adapter that `config` names and configures it. Connects to nothing yet. */
-export async function loadAdapter(config: LocksConfig | undefined): Promise<AdapterFactory> {
-  if (config === undefined) throw invalid('no config: pass a URL or { adapter }, or set LOCKS_URL')
-  if (typeof config === 'string') {
-    const module = await importAdapter(packageOf(config))
-    return module.fromConfig({ url: config })
+export async function loadAdapter(config?: UncheckedConfig, store?: string): Promise<AdapterFactory> {
+  const { adapter, options } = settle(config, store)
+  return configured(adapter, options)
+}
+
+async function configured(adapter: string, options: Plain): Promise<AdapterFactory> {
+  return (await importAdapter(adapter)).fromConfig(options)
+}
+
+interface Settled {
+  readonly adapter: string
+  readonly options: Plain
+  readonly defaults: LocksOptions
+}
+
+function settle(config: unknown, store: string | undefined): Settled {
+  if (config === undefined) {
+    const url = process.env['LOCKS_URL']
+    if (url === undefined || url === '')
+      throw invalid('no config: pass a URL or { adapter }, or set LOCKS_URL to a URL')
+    return settle(url, store)
   }
-  if (typeof config !== 'object' || config === null || typeof config.adapter !== 'string')
-    throw invalid('config must be a URL or an object with the key adapter: a package name or a module path')
-  const { adapter, ...options } = config
-  const module = await importAdapter(adapter)
-  return module.fromConfig(options)
+  const value = plainValue('config', config)
+  if (isPlain(value) && Object.hasOwn(value, 'stores')) return settleStore(pick(value, store))
+  if (store !== undefined) throw invalid('store is for a config with several stores; this one has none')
+  return settleStore(['config', value])
 }
 
-function packageOf(url: string): string {
-  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase()
-  const name = scheme === undefined ? undefined : schemes.get(scheme)
-  if (name !== undefined) return name
-  // Not the URL itself: it may carry a password.
-  const got = scheme === undefined ? 'no scheme' : `scheme ${scheme}:`
-  throw invalid(`unknown backend URL (${got}); known schemes: ${[...schemes.keys()].join(', ')}`)
-}
-
-async function importAdapter(specifier: string): Promise<AdapterModule> {
-  if (/^(?!file:)[a-z][a-z0-9+.-]*:/i.test(specifier) && !isAbsolute(specifier))
-    throw invalid(
-      'adapter must be a package name or a module path, not a URL; pass a URL as the config itself',
-    )
-  let module: unknown
-  try {
-    module = await import(resolve(specifier))
-  } catch (error) {
-    if (isLockError(error)) throw error
-    const why = error instanceof Error ? error.message : 'unknown error'
-    throw new LockError('LOCK_INVALID_ARGUMENT', `cannot load adapter ${JSON.stringify(specifier)}: ${why}`, {
-      cause: error,
-    })
+function settleStore([path, value]: readonly [path: string, value: unknown]): Settled {
+  if (typeof value === 'string') {
+    const url = plainUrl(value)
+    return { adapter: adapterOf(url), options: { url }, defaults: {} }
   }
-  if (!isAdapterModule(module))
-    throw invalid(`module ${JSON.stringify(specifier)} is no adapter: it must export a function fromConfig`)
-  return module
-}
-
-/**
- * Paths and packages are the program's: with strict installs core cannot see an adapter itself. They
- * are looked for from the working directory, then from the program's own, then from here.
- */
-function resolve(specifier: string): string {
-  if (specifier.startsWith('file:')) return specifier
-  for (const folder of [process.cwd(), dirname(process.argv[1] ?? ''), import.meta.dirname]) {
-    try {
-      return pathToFileURL(createRequire(join(folder, 'package.json')).resolve(specifier)).href
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : undefined
-      // A package for `import` only: that cannot be resolved from elsewhere, but perhaps from here.
-      if (code === 'ERR_PACKAGE_PATH_NOT_EXPORTED') return specifier
-    }
+  if (!isPlain(value) || typeof value['adapter'] !== 'string' || value['adapter'] === '')
+    throw invalid(`${path} must be a URL or an object with the key adapter: a package name or a module path`)
+  const { adapter, defaults = {}, ...options } = value
+  if (!isPlain(defaults)) throw invalid(`${path}.defaults must be an object of lock options`)
+  if ('clock' in defaults) throw invalid(`unknown key "clock" in ${path}.defaults`)
+  const { url } = options
+  return {
+    adapter,
+    options: typeof url === 'string' ? { ...options, url: plainUrl(url) } : options,
+    defaults,
   }
-  throw invalid(
-    `cannot find adapter ${JSON.stringify(specifier)}: install it (npm install ${specifier}) or check the path`,
-  )
 }
 
-function isAdapterModule(module: unknown): module is AdapterModule {
-  return (
-    typeof module === 'object' &&
-    module !== null &&
-    'fromConfig' in module &&
-    typeof module.fromConfig === 'function'
-  )
+/** One of several stores, by name. */
+function pick(config: Plain, asked: string | undefined): readonly [path: string, value: unknown] {
+  const { stores, default: usual, ...others } = config
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined)
+    throw invalid(`unknown key ${JSON.stringify(unknown)} in config; known beside stores: default`)
+  if (!isPlain(stores) || Object.keys(stores).length === 0)
+    throw invalid('config.stores must be an object of at least one store by name')
+  const names = Object.keys(stores).join(', ')
+  if (usual !== undefined && (typeof usual !== 'string' || !Object.hasOwn(stores, usual)))
+    throw invalid(`config.default must be the name of a store: ${names}`)
+  const name = asked ?? usual
+  if (typeof name !== 'string') throw invalid(`config has no default; ask for one of its stores: ${names}`)
+  if (!Object.hasOwn(stores, name))
+    throw invalid(`config has no store ${JSON.stringify(name)}; its stores: ${names}`)
+  return [`config.stores.${name}`, stores[name]]
 }

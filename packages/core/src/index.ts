@@ -27,5 +27,9 @@ export type {
   Renewal,
   RenewOutcome,
 } from './spi.ts'
-export { loadAdapter, openLocks, schemes } from './config.ts'
-export type { AdapterModule, LocksConfig } from './config.ts'
+export { loadAdapter, openLocks } from './config.ts'
+export type { OpenOptions } from './config.ts'
+export type { AdapterModule } from './config-import.ts'
+export { schemes } from './config-schemes.ts'
+export type * from './config-types.ts'
+export { parseDuration } from './duration.ts'

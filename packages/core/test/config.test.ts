@@ -34,12 +34,14 @@ describe('a config', () => {
   test('with a package that is not installed says how to get it', async () => {
     const error = await lockErrorOf(loadAdapter({ adapter: '@locks/nowhere', url: 'x://user:hunter2@host' }))
     expect(error).toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
-    expect(error.message).toContain('npm install @locks/nowhere')
+    expect(error.message).toContain('is not installed: npm install @locks/nowhere')
     expect(error.message).not.toContain('hunter2')
   })
 
-  test('with a path to nothing is refused', async () => {
-    expect(codeOf(await reasonOf(loadAdapter({ adapter: './not/here.js' })))).toBe('LOCK_INVALID_ARGUMENT')
+  test('with a path to nothing is refused, and not to be installed', async () => {
+    const error = await lockErrorOf(openLocks({ adapter: './not/here.js' }))
+    expect(error.code).toBe('LOCK_INVALID_ARGUMENT')
+    expect(error.message).toMatch(/cannot find adapter ".\/not\/here.js": no such module, seen from \//)
   })
 
   test('with a module that is no adapter is refused', async () => {

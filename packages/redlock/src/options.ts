@@ -5,7 +5,7 @@ import type { RedisOptions } from '@locks/redis'
 export interface RedlockOptions {
   /** Three, five or any number of independent primaries, by URL or as for `@locks/redis`. */
   readonly nodes?: readonly (string | RedisOptions)[]
-  /** `redlock://[user:password@]host:port,host:port,…[/db]`. */
+  /** `redlock://[user:password@]host:port,host:port,…[/db]` or `redlock:redis://…,redis://…`. */
   readonly url?: string
   /** In front of every lock name. */
   readonly prefix?: string
@@ -25,7 +25,7 @@ export interface RedlockSettings {
 }
 
 const known = ['nodes', 'url', 'prefix', 'quorum', 'nodeTimeoutMs', 'fencing']
-const parts = /^redlock:\/\/((?:[^@/?#]*@)?)([^@/?#]+)(\/[^?#]*)?(?:\?([^#]*))?$/i
+const form = 'redlock://[user:password@]host:port,host:port,…[/db] or redlock:redis://…,redis://…'
 
 export function settle(options: unknown): RedlockSettings {
   if (!isRecord(options)) throw invalid('options must be an object')
@@ -68,18 +68,25 @@ function isSame(one: unknown, other: unknown): boolean {
 }
 
 function fromUrl(url: unknown): Record<string, unknown> {
-  const match = typeof url === 'string' ? parts.exec(url) : null
-  if (match === null) throw invalid('url must be redlock://[user:password@]host:port,host:port,…[/db]')
-  const [, login = '', hosts = '', db = '', query = ''] = match
-  const found: Record<string, unknown> = {
-    nodes: hosts.split(',').map((host) => `redis://${login}${host}${db}`),
-  }
+  const match = typeof url === 'string' ? /^redlock:([^?#]+)(?:\?([^#]*))?$/i.exec(url) : null
+  const [, servers = '', query = ''] = match ?? []
+  const found: Record<string, unknown> = { nodes: nodesOf(servers) }
   for (const [key, value] of new URLSearchParams(query)) {
     if (!['prefix', 'quorum', 'nodeTimeoutMs', 'fencing'].includes(key))
       throw invalid(`url: unknown key ${JSON.stringify(key)}; known: prefix, quorum, nodeTimeoutMs, fencing`)
     found[key] = key === 'prefix' ? value : key === 'fencing' ? booleanOf(value) : Number(value)
   }
   return found
+}
+
+/** Addresses alone, or whole URLs where servers differ in more than that. */
+function nodesOf(servers: string): readonly string[] {
+  const urls = servers.split(',')
+  if (urls.every((url) => /^rediss?:\/\/[^/]/i.test(url))) return urls
+  const match = /^\/\/((?:[^@/]*@)?)([^@/]+)(\/.*)?$/.exec(servers)
+  if (match === null) throw invalid(`url must be ${form}`)
+  const [, login = '', hosts = '', db = ''] = match
+  return hosts.split(',').map((host) => `redis://${login}${host}${db}`)
 }
 
 function booleanOf(value: string): unknown {

@@ -49,6 +49,7 @@ export function versionedStoreContract(subject: StoreSubject): readonly Contract
 function whyUntested({ needs }: StoreRule, subject: StoreSubject): string | undefined {
   if (needs === 'drop' && subject.drop === undefined) return 'no way to delete a key was given'
   if (needs === 'watch' && subject.open().watch === undefined) return 'the store has no change signal'
+  if (needs === 'values' && subject.open().values === undefined) return 'the store cannot tell its values'
   if (needs !== 'processes') return undefined
   if (subject.open().scope === 'process') return 'scope is process'
   return subject.module === undefined ? 'no module was given for other processes' : undefined

@@ -4,7 +4,7 @@ import type { Bench } from './bench.ts'
 export interface StoreRule {
   readonly id: string
   readonly title: string
-  readonly needs?: 'drop' | 'watch' | 'processes'
+  readonly needs?: 'drop' | 'watch' | 'values' | 'processes'
   /** How long it may take, before scaling; 10 s unless told. */
   readonly timeoutMs?: number
   run(bench: Bench): Promise<void>

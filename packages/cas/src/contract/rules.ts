@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { watchRules } from './watch-rules.ts'
 import type { StoreRule } from './rule.ts'
 
@@ -155,4 +156,26 @@ export const rules: readonly StoreRule[] = [
     },
   },
   ...watchRules,
+  {
+    id: 'STORE-13',
+    title: 'values tells every value there is, with its version, and changes nothing',
+    needs: 'values',
+    async run(bench) {
+      const [store, other] = [bench.open(), bench.open()]
+      const made = new Map<string, bigint>()
+      for (let n = 0; n < 30; n += 1) {
+        const [key, value] = [bench.key(`${n}`), `value ${randomUUID()}`]
+        const first = await bench.put(store, key, `earlier ${value}`)
+        made.set(value, await bench.put(store, key, value, first))
+      }
+      for (const reader of [store, other, other]) {
+        const found = new Map<string, bigint>()
+        for await (const { value, version } of reader.values?.() ?? []) found.set(value, version)
+        for (const [value, version] of made) {
+          assert.equal(found.get(value), version, value)
+          assert.ok(!found.has(`earlier ${value}`), 'a value that is there no more')
+        }
+      }
+    },
+  },
 ]

@@ -1,3 +1,4 @@
+import type { Finding } from '@locks/core'
 import { constants } from 'node:fs'
 import { access, mkdir, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -29,18 +30,45 @@ export function untrustedFileSystem(type: number): string | undefined {
   return untrusted.get(type >>> 0)
 }
 
+const UNCERTAIN = 'where renames are not certain to exclude each other'
+
+/** Answers the name of a file system that locks cannot be trusted to; rejects when the directory cannot serve at all. */
+async function checkDirectory(directory: string): Promise<string | undefined> {
+  if (!(await stat(directory)).isDirectory()) throw invalid(`${JSON.stringify(directory)} is not a directory`)
+  await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
+  return untrustedFileSystem(Number((await statfs(directory)).type))
+}
+
+export async function diagnoseDirectory(directory: string): Promise<readonly Finding[]> {
+  const shown = JSON.stringify(directory)
+  try {
+    const type = await checkDirectory(directory)
+    const usable: Finding = { check: 'directory', level: 'ok', message: `${shown} exists and is writable` }
+    const local: Finding = {
+      check: 'file-system',
+      level: 'ok',
+      message: `${shown} is on a local file system`,
+    }
+    const advice = 'Use a directory on a disk of this host, or an adapter for several hosts.'
+    const message = `${shown} is on ${type}, ${UNCERTAIN}`
+    return [usable, type === undefined ? local : { check: 'file-system', level: 'danger', message, advice }]
+  } catch (error) {
+    const failure = directoryError(shown, error)
+    const message = failure instanceof Error ? failure.message : `${shown} cannot be read`
+    const advice = 'Create the directory, and let the user of this process read and write in it.'
+    return [{ check: 'directory', level: 'warning', message, advice }]
+  }
+}
+
 /** Refuses a directory that cannot serve, saying why and what to do, before anything is put into it. */
 export async function prepareDirectory(directory: string, trustFileSystem: boolean): Promise<void> {
   const shown = JSON.stringify(directory)
   try {
-    if (!(await stat(directory)).isDirectory()) throw invalid(`${shown} is not a directory`)
-    const type = untrustedFileSystem(Number((await statfs(directory)).type))
+    const type = await checkDirectory(directory)
     if (type !== undefined && !trustFileSystem)
       throw invalid(
-        `${shown} is on ${type}, where renames are not certain to exclude each other; ` +
-          `choose a local directory, or set trustFileSystem if you know better`,
+        `${shown} is on ${type}, ${UNCERTAIN}; choose a local directory, or set trustFileSystem if you know better`,
       )
-    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
     await mkdir(join(directory, NEW), { recursive: true })
   } catch (error) {
     throw directoryError(shown, error)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { codeOf, unavailable } from '../errors.ts'
 import type { Put, Versioned } from '../versioned-store.ts'
 import { ifThere, readIfThere, renameIfThere, syncDirectory, unlinkIfThere, writeWhole } from './file-io.ts'
-import { entryOf, nextFile, presentFile, wasFile } from './file-paths.ts'
+import { entryOf, NEW, nextFile, presentFile, wasFile } from './file-paths.ts'
 import type { Entry } from './file-paths.ts'
 
 /** A folder that is being changed may show nothing for a moment; so often it is looked at again. */
@@ -52,6 +52,12 @@ export async function replace(
   if (durable) await syncDirectory(folder)
   await sweep(folder, version)
   return { version }
+}
+
+/** The folders of all keys. What else somebody put there is left alone. */
+export async function foldersIn(directory: string): Promise<readonly string[]> {
+  const entries = await readdir(directory, { withFileTypes: true })
+  return entries.filter((entry) => entry.isDirectory() && entry.name !== NEW).map(({ name }) => name)
 }
 
 /** Undefined when there is no such folder. */

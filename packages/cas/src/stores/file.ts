@@ -1,10 +1,11 @@
 import { watch as watchFiles } from 'node:fs'
 import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
+import { setTimeout as pass } from 'node:timers/promises'
 import { codeOf, invalid, unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
-import { prepareDirectory } from './file-directory.ts'
-import { list, read, replace } from './file-folder.ts'
+import { diagnoseDirectory, prepareDirectory } from './file-directory.ts'
+import { foldersIn, list, read, replace } from './file-folder.ts'
 import { syncDirectory, writeWhole } from './file-io.ts'
 import { entryOf, folderOf, folderOfNew, NEW, newFolder, presentFile } from './file-paths.ts'
 
@@ -89,6 +90,16 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       return put
     }),
 
+    async *values() {
+      await (prepared ??= prepare())
+      for (const folder of await failing(foldersIn)(directory)) {
+        const current = await failing(read)(join(directory, folder))
+        if (current !== undefined) yield current
+      }
+    },
+
+    diagnose: () => diagnoseDirectory(directory),
+
     watch: failing(async (key: string, hint: () => void) => {
       let latest = -1n
       const watcher = watchFiles(await pathOf(key), { persistent: false }, (_, file) => {
@@ -118,7 +129,8 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
 /** A key is made as a whole folder, so that a folder without a value is never to be seen. */
 async function create(directory: string, folder: string, value: string): Promise<Put> {
   // Above whatever a deleted key had come to.
-  const version = BigInt(Date.now()) * 1_000n
+  const now = Date.now()
+  const version = BigInt(now) * 1_000n
   const made = newFolder(directory, folder)
   try {
     await mkdir(made)
@@ -134,6 +146,8 @@ async function create(directory: string, folder: string, value: string): Promise
   }
   await syncDirectory(directory)
   await sweepNew(directory)
+  // Who deletes the key and makes it again must come by a later time.
+  while (Date.now() === now) await pass(1)
   return { version }
 }
 

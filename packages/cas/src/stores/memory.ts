@@ -31,6 +31,10 @@ export function memoryStore(): StoreFactory {
       }
     },
 
+    async *values() {
+      yield* records.values()
+    },
+
     async close() {},
   }
   return () => store

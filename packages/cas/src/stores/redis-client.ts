@@ -8,6 +8,8 @@ export interface RedisClient {
   unsubscribe(channel: string): Promise<unknown>
   on(event: string, listener: (...args: never[]) => void): unknown
   disconnect(): void
+  /** Of a cluster. */
+  nodes?(role: 'master'): readonly RedisClient[]
 }
 
 export interface RedisStoreOptions {
@@ -86,6 +88,27 @@ export class RedisLink {
   async channelOf(key: string): Promise<string> {
     const { keyPrefix, db } = optionsOf(await this.#client())
     return `${keyPrefix}${this.#options.prefix ?? DEFAULT_PREFIX}changed:${db}:${key}`
+  }
+
+  /** The keys under our prefix, without it; one may come twice. */
+  async *keys(...filter: string[]): AsyncGenerator<string> {
+    const client = await this.#client()
+    const prefix = this.#options.prefix ?? DEFAULT_PREFIX
+    const { keyPrefix } = optionsOf(client)
+    const pattern = `${(keyPrefix + prefix).replaceAll(/[*?[\]\\]/g, '\\$&')}*`
+    for (const node of client.nodes?.('master') ?? [client]) {
+      let cursor = '0'
+      do {
+        const reply = await node
+          .call('SCAN', cursor, 'MATCH', pattern, 'COUNT', '500', ...filter)
+          .catch((error: unknown) => Promise.reject(redisError(error)))
+        const page: readonly unknown[] = Array.isArray(reply) ? reply : []
+        const [next, keys] = page
+        if (!Array.isArray(keys)) throw unavailable('SCAN gave an answer that is not understood')
+        for (const key of keys) yield String(key).slice(keyPrefix.length + prefix.length)
+        cursor = String(next)
+      } while (cursor !== '0')
+    }
   }
 
   /** Resolves once changes of `key` are heard. */

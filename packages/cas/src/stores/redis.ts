@@ -1,6 +1,7 @@
 import { unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
+import { diagnoseServer, valuesOf } from './redis-server.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
 import { putScript } from './redis-script.ts'
 
@@ -10,14 +11,16 @@ export function redisStore(options: RedisStoreOptions): StoreFactory {
 }
 
 function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
+  async function get(key: string): Promise<Versioned | undefined> {
+    const [version, value] = texts(await link.call('HMGET', prefix + key, 'version', 'value'))
+    return versioned(version, value)
+  }
+
   return {
     scope: 'cluster',
     fencing: 'clock-assisted',
 
-    async get(key) {
-      const [version, value] = texts(await link.call('HMGET', prefix + key, 'version', 'value'))
-      return versioned(version, value)
-    },
+    get,
 
     async put(key, value, expected): Promise<Put> {
       const { breaks } = link
@@ -33,6 +36,10 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
     },
 
     watch: (key, hint) => link.listen(key, (message) => hint(changeIn(message))),
+
+    values: () => valuesOf(link.keys('TYPE', 'hash'), get),
+
+    diagnose: () => diagnoseServer(link),
 
     close: () => link.close(),
   }

@@ -2,6 +2,7 @@ import { unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
+import { diagnoseServer, valuesOf } from './redis-server.ts'
 
 /** No record has this version: they begin at the clock's microseconds. */
 const NO_VERSION = '0'
@@ -27,11 +28,17 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   }
 
   async function create(key: string, value: string): Promise<Put> {
-    const version = BigInt(Date.now()) * 1_000n
+    const version = await serverTime()
     const reply = await link.call('EXSET', prefix + key, value, 'NX', 'ABS', String(version))
     if (reply === 'OK') return { version }
     if (reply !== null) throw misunderstood('EXSET')
     return { conflict: true, current: await get(key) }
+  }
+
+  /** In microseconds: a key may be deleted and made again within a millisecond, and clients' clocks differ. */
+  async function serverTime(): Promise<bigint> {
+    const [seconds, micros] = listOf(await link.call('TIME'), 'TIME')
+    return versionOf(seconds) * 1_000_000n + versionOf(micros)
   }
 
   async function ring(key: string): Promise<void> {
@@ -71,6 +78,10 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
     },
 
     watch: (key, hint) => link.listen(key, () => hint()),
+
+    values: () => valuesOf(link.keys(), get),
+
+    diagnose: () => diagnoseServer(link),
 
     close: () => link.close(),
   }

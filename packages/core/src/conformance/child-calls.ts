@@ -1,4 +1,4 @@
-import type { LocksConfig } from '../config.ts'
+import type { UncheckedConfig } from '../config-types.ts'
 import type { LockErrorCode } from '../errors.ts'
 import type { LeaseState } from '../lease.ts'
 import type { LocksOptions } from '../options.ts'
@@ -26,7 +26,7 @@ export interface ChildAcquireOptions {
 
 /** Everything a child process can be told to do. */
 export interface ChildCalls {
-  open: Call<{ config: LocksConfig; options: LocksOptions }, void>
+  open: Call<{ config: UncheckedConfig; options: LocksOptions }, void>
   acquire: Call<{ lock: string; options?: ChildAcquireOptions }, ChildLease>
   tryAcquire: Call<{ lock: string; options?: ChildAcquireOptions }, ChildLease | null>
   /** Whether an acquire of that name has met another holder so far. */

@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
-import { openLocks } from '../config.ts'
+import { loadAdapter } from '../config.ts'
 import { isLockError } from '../errors.ts'
 import type { Lease } from '../lease.ts'
+import { createLocks } from '../locks.ts'
 import type { Locks } from '../locks.ts'
 import type { ChildCalls, ChildLease, ChildRequest } from './child-calls.ts'
 import { contend } from './contend.ts'
@@ -34,7 +35,7 @@ type Calls = { [K in keyof ChildCalls]: (args: ChildCalls[K]['args']) => Promise
 
 const calls: Calls = {
   async open({ config, options }) {
-    opened = await openLocks(config, options)
+    opened = createLocks(await loadAdapter(config), options)
     opened.on('contended', ({ lock }) => void contended.add(lock))
   },
   acquire: async ({ lock, options }) => keep(await locks().lock(lock).acquire(options)),

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Capabilities } from '../capabilities.ts'
 import { loadAdapter } from '../config.ts'
-import type { LocksConfig } from '../config.ts'
+import type { UncheckedConfig } from '../config-types.ts'
 import { isLockError } from '../errors.ts'
 import type { LockErrorCode } from '../errors.ts'
 import { createLocks } from '../locks.ts'
@@ -91,7 +91,7 @@ export class Harness {
   }
 
   /** A real process with a client of its own. Only for rules that need `processes`, or with a config of its own. */
-  async child(options: LocksOptions = {}, config: LocksConfig = this.subject.config): Promise<Child> {
+  async child(options: LocksOptions = {}, config: UncheckedConfig = this.subject.config): Promise<Child> {
     const child = await startChild()
     this.onEnd(() => child.kill())
     await child.call('open', { config, options: { ttlMs: this.lastingMs, ...options } })

@@ -1,4 +1,4 @@
-import type { LocksConfig } from '../config.ts'
+import type { UncheckedConfig } from '../config-types.ts'
 import type { AdapterFactory } from '../spi.ts'
 import type { Target } from './fault-proxy.ts'
 
@@ -10,7 +10,7 @@ export interface Subject {
   /** Shown in reports. */
   readonly name: string
   /** From which clients are opened, here and in child processes; see `openLocks`. */
-  readonly config: LocksConfig
+  readonly config: UncheckedConfig
   /** Used in this process instead of `config`, for an adapter that has no module of its own. */
   readonly adapter?: AdapterFactory
   /** How to reach the store through a TCP proxy, for wire faults. */
@@ -28,7 +28,7 @@ export interface Subject {
 export interface Wire {
   readonly target: Target
   /** The config of a client that connects to `proxy` in place of the target. */
-  via(proxy: Target): LocksConfig
+  via(proxy: Target): UncheckedConfig
 }
 
 export interface ServerControl {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { loadAdapter } from '../../config.ts'
-import type { LocksConfig } from '../../config.ts'
+import type { UncheckedConfig } from '../../config-types.ts'
 import { isLockError } from '../../errors.ts'
 import type { Rule } from '../rule.ts'
 import {
@@ -18,7 +18,7 @@ import {
 const outages = ['refuse', 'blackhole'] as const
 
 /** A config that its adapter should refuse, with whatever is secret in it. */
-function spoilt(config: LocksConfig): LocksConfig {
+function spoilt(config: UncheckedConfig): UncheckedConfig {
   if (typeof config !== 'string') return { ...config, 'no such key': true }
   return `${config}${config.includes('?') ? '&' : '?'}no-such-key=1`
 }

@@ -1,0 +1,74 @@
+import { isLockError, loadAdapter, schemes } from '@locks/core'
+import { describe, expect, test } from 'vitest'
+import { packagesFor } from '../../packages/core/src/config-schemes.ts'
+import { publicPackages } from '../../scripts/lib/packages.mjs'
+
+/** A URL of each scheme as the documentation has it. None of them is connected to. */
+const urls: ReadonlyMap<string, string> = new Map([
+  ['memory', 'memory:'],
+  ['file', 'file:/var/lock/app'],
+  ['tair', 'tair://user:sesame@host:6379'],
+  ['redis', 'redis://user:sesame@host:6379/1'],
+  ['rediss', 'rediss://host'],
+  ['redis+sentinel', 'redis+sentinel://a:26379,b:26379/primary'],
+  ['redis+cluster', 'redis+cluster://a:7000,b:7000'],
+  ['redlock', 'redlock:redis://a:6379,redis://b:6379,rediss://user:sesame@c:6379?quorum=2&nodeTimeoutMs=2s'],
+  ['zookeeper', 'zookeeper://a:2181,b:2181,c:2181/chroot?sessionTimeoutMs=10s'],
+  ['postgres', 'postgres://user:sesame@host/db?strategy=row&sessionTtlMs=10s'],
+  ['postgresql', 'postgresql://host/db?strategy=unique-key'],
+  ['mysql', 'mysql://user:sesame@host/db?strategy=named'],
+  ['mariadb', 'mariadb://host/db?strategy=row'],
+])
+
+async function refusalOf(name: string, options: object): Promise<unknown> {
+  const module: unknown = await import(name)
+  if (!isAdapterModule(module)) throw new Error(`${name} exports no fromConfig`)
+  try {
+    await module.fromConfig(options)
+    return undefined
+  } catch (error) {
+    return error
+  }
+}
+
+function isAdapterModule(module: unknown): module is { fromConfig(options: object): unknown } {
+  return typeof module === 'object' && module !== null && 'fromConfig' in module
+}
+
+/** Packages of this repository that are no adapters. */
+const others = new Set(['@locks/core', '@locks/cli'])
+const adapters = (await publicPackages()).filter(({ name }) => !others.has(name))
+
+describe('the registry of schemes', () => {
+  test('has an example of every scheme', () => {
+    expect([...urls.keys()].toSorted()).toEqual([...schemes.keys()].toSorted())
+  })
+
+  test('names every adapter that exists, and no other', () => {
+    expect([...new Set(schemes.values())].toSorted()).toEqual(adapters.map(({ name }) => name).toSorted())
+  })
+
+  test.each(adapters)('knows what $name needs beside it', ({ name, clients }) => {
+    expect(packagesFor(name)).toBe([name, ...clients].join(' '))
+  })
+
+  test.each([...schemes])('%s: is served by %s', async (scheme) => {
+    expect(await loadAdapter(urls.get(scheme))).toBeTypeOf('function')
+  })
+
+  test.each(adapters)(
+    '$name serves its own schemes and refuses all others, by key and without a password',
+    async ({ name }) => {
+      for (const [scheme, url] of urls) {
+        const given = { url: url.replaceAll(/(Ms=\d+)s/g, '$1000') }
+        const refused = await refusalOf(name, given)
+        if (schemes.get(scheme) === name) expect(refused).toBeUndefined()
+        else {
+          expect(isLockError(refused, 'LOCK_INVALID_ARGUMENT'), `${name} on ${scheme}:`).toBe(true)
+          expect(String(refused)).toMatch(/url/)
+          expect(String(refused)).not.toContain('sesame')
+        }
+      }
+    },
+  )
+})

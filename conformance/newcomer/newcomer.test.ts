@@ -1,0 +1,84 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { isSelected } from '../selection.ts'
+import { startService } from '../services/index.ts'
+import { scaled } from '../services/timing.ts'
+import { stepsOf } from './readme.ts'
+import { startRegistry } from './registry.ts'
+
+/** Nearly all of it is npm's. */
+const PATIENCE_MS = 120_000
+
+async function emptyDirectory(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'locks-newcomer-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  return directory
+}
+
+/** A shell of a user who knows nothing of this workspace. */
+async function typed(command: string, cwd: string, registry: string): Promise<string> {
+  const { PATH = '', HOME = '' } = process.env
+  const npm = {
+    npm_config_registry: registry,
+    npm_config_cache: join(cwd, '.npm'),
+    npm_config_userconfig: '',
+  }
+  const child = spawn('sh', ['-ec', command], {
+    cwd,
+    env: { PATH, HOME, ...npm, npm_config_audit: 'false', npm_config_update_notifier: 'false' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  const exitCode = await new Promise((resolve) => child.once('close', resolve))
+  if (exitCode !== 0) throw new Error(`${command}\n${output}`)
+  return output
+}
+
+if (isSelected('cas-file') && isSelected('redis'))
+  describe('a newcomer, from an empty directory', () => {
+    test(
+      'holds a lock on a directory, then on Redis, by the README alone',
+      { timeout: scaled(300_000) },
+      async () => {
+        const steps = await stepsOf('Quick start')
+        const named = steps.flatMap((step) =>
+          'file' in step ? [] : (step.command.match(/@locks\/[\w-]+/g) ?? []),
+        )
+        await using registry = await startRegistry(named)
+        await using redis = await startService('redis')
+        const directory = await emptyDirectory()
+        const held: { fence: bigint; ms: number; command: string }[] = []
+        const begun = performance.now()
+        for (const step of steps) {
+          if ('file' in step) {
+            await writeFile(join(directory, step.file), step.text)
+            continue
+          }
+          // The one thing that is another one here: where the server is.
+          const command = step.command.replace('redis://localhost:6379', redis.url)
+          const [, fence] =
+            /^holding order:42 under fence (\d+)$/m.exec(await typed(command, directory, registry.url)) ?? []
+          if (fence !== undefined)
+            held.push({ fence: BigInt(fence), ms: performance.now() - begun, command: step.command })
+        }
+        console.log(
+          held.map(({ command, ms }) => `${command}: held after ${(ms / 1_000).toFixed(1)} s`).join('\n'),
+        )
+        expect(held.map(({ command }) => command)).toEqual([
+          'node order.mjs',
+          'LOCKS_URL=redis://localhost:6379 node order.mjs',
+        ])
+        expect(held.every(({ ms }) => ms < scaled(PATIENCE_MS))).toBe(true)
+        // Really there: one lock in the directory.
+        expect(await readdir(join(directory, 'locks'))).toContainEqual(expect.stringMatching(/^order_42-/))
+      },
+    )
+  })
+else
+  test('a newcomer, from an empty directory', ({ skip }) => skip('LOCKS_ONLY leaves out cas-file or redis'))

@@ -1,0 +1,67 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { contentFaults, manifestFaults } from '../../scripts/lib/metadata.mjs'
+import { nextVersions } from '../../scripts/lib/next-versions.mjs'
+import { publicPackages } from '../../scripts/lib/packages.mjs'
+import { root } from '../../scripts/lib/run.mjs'
+import { scaled } from '../services/timing.ts'
+
+const packages = await publicPackages()
+
+describe('packages', () => {
+  test.each(packages)('the manifest of $name is complete', async (each) => {
+    expect(await manifestFaults(each)).toEqual([])
+  })
+
+  test('a tarball with anything but code, types and what people read is found out', () => {
+    const [name, entries] = ['x', ['x']]
+    const files = ['package.json', 'README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts']
+    expect(contentFaults({ name, entries, files })).toEqual([])
+    expect(contentFaults({ name, entries, files: [...files, 'src/index.ts', 'dist/.tsbuildinfo'] })).toEqual([
+      'x: src/index.ts should not be published',
+      'x: dist/.tsbuildinfo should not be published',
+    ])
+    expect(contentFaults({ name, entries, files: files.slice(0, 2) })).toHaveLength(3)
+  })
+})
+
+describe('versions', () => {
+  test(
+    'each package has its own, with a changelog, from the changesets that name it',
+    { timeout: scaled(60_000) },
+    async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'locks-changesets-'))
+      onTestFinished(() => rm(folder, { recursive: true, force: true }))
+      await cp(join(root, '.changeset/config.json'), join(folder, 'config.json'))
+      await writeFile(join(folder, 'one.md'), "---\n'@locks/redlock': minor\n---\n\nKnows a new trick.\n")
+      for (const { name, version, next, changelog } of await nextVersions(folder)) {
+        const isNamed = name === '@locks/redlock'
+        expect(next === version, name).toBe(!isNamed)
+        expect(changelog.includes('Knows a new trick.'), name).toBe(isNamed)
+      }
+    },
+  )
+
+  test('the pending changesets name packages that exist', { timeout: scaled(60_000) }, async () => {
+    const versions = await nextVersions()
+    expect(versions.map(({ name }) => name)).toContain('@locks/core')
+  })
+})
+
+describe('workflows', () => {
+  const workflow = (name: string): Promise<string> => readFile(join(root, '.github/workflows', name), 'utf8')
+
+  test('CI does what .ci/run does, on every Node that is supported', async () => {
+    const text = await workflow('ci.yml')
+    expect(text).toMatch(/^ +run: \.ci\/run$/m)
+    expect(text).toContain('node: [20, 22, 24, 26]')
+  })
+
+  test('a release may prove where it comes from, and does no more than the scripts', async () => {
+    const text = await workflow('release.yml')
+    expect(text).toContain('id-token: write')
+    expect(text).toContain('publish: npm run release')
+  })
+})

@@ -1,0 +1,4 @@
+import { plainStore } from './plain-store.js'
+
+/** A store that can be named in config. */
+export const fromConfig = () => plainStore()
