@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import type { Reporter, TestCase, TestModule, TestSuite, Vitest } from 'vitest/node'
 import type { SerializedError } from 'vitest'
-import { count, type Outcome } from './outcome.ts'
+import { count, rulesOf, type Outcome } from './outcome.ts'
 import { renderReport } from './table.ts'
 
 /**
@@ -23,7 +23,8 @@ export class ConformanceReporter implements Reporter {
     ]
     const table = renderReport(outcomes)
     const summaryFile = process.env['LOCKS_TEST_SUMMARY']
-    if (summaryFile) writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table }))
+    if (summaryFile)
+      writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table, rules: rulesOf(outcomes) }))
     else if (outcomes.some(({ rule }) => rule)) console.log(`\n${table}`)
   }
 }
