@@ -1,0 +1,86 @@
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Application } from 'typedoc'
+
+/** @typedef {{ name: string, source: string }} PublicModule */
+
+/** Exported for other packages of this repository, and not covered by semver. */
+const internal = ['redis/node']
+
+const layout = {
+  outputFileStrategy: 'modules',
+  entryFileName: 'index',
+  hidePageHeader: true,
+  hideBreadcrumbs: true,
+  useCodeBlocks: true,
+  parametersFormat: 'table',
+  interfacePropertiesFormat: 'table',
+  typeDeclarationFormat: 'table',
+  tableColumnSettings: { hideSources: true, hideInherited: true, hideOverrides: true },
+  pageTitleTemplates: { index: 'API reference', module: '@locks/{name}' },
+}
+
+/**
+ * Writes the API reference from the sources: one page for everything a program may import.
+ *
+ * @param {string} root the repository
+ */
+export async function writeApi(root) {
+  const modules = await publicModules(root)
+  const out = join(root, 'docs/api')
+  await rm(out, { recursive: true, force: true })
+  const app = await Application.bootstrapWithPlugins({
+    plugin: ['typedoc-plugin-markdown'],
+    entryPoints: modules.map(({ source }) => join(root, source)),
+    tsconfig: join(root, 'docs/tsconfig.api.json'),
+    out,
+    readme: 'none',
+    disableSources: true,
+    excludeExternals: true,
+    excludePrivate: true,
+    treatWarningsAsErrors: true,
+    logLevel: 'Warn',
+    ...layout,
+  })
+  const project = await app.convert()
+  if (project === undefined) throw new Error('the API reference cannot be made from these sources')
+  for (const reflection of project.children ?? []) {
+    const own = modules.find(
+      ({ source }) => source.replace(/(\/index)?\.ts$/, '') === `packages/${reflection.name}`,
+    )
+    if (own === undefined) throw new Error(`${reflection.name} is no module that a program may import`)
+    reflection.name = own.name
+  }
+  await app.generateOutputs(project)
+  if (app.logger.hasErrors() || app.logger.hasWarnings()) throw new Error('the API reference has mistakes')
+}
+
+/**
+ * @param {string} root
+ * @returns {Promise<PublicModule[]>}
+ */
+async function publicModules(root) {
+  const folders = await readdir(join(root, 'packages'))
+  const modules = await Promise.all(
+    folders.map(async (folder) => {
+      /** @type {{ exports?: Record<string, string | { types: string }> }} */
+      const { exports = {} } = JSON.parse(
+        await readFile(join(root, 'packages', folder, 'package.json'), 'utf8'),
+      )
+      return Object.entries(exports).flatMap(([path, target]) =>
+        typeof target === 'string'
+          ? []
+          : [{ name: join(folder, path), source: sourceOf(folder, target.types) }],
+      )
+    }),
+  )
+  return modules.flat().filter(({ name }) => !internal.includes(name))
+}
+
+/**
+ * @param {string} folder
+ * @param {string} types
+ */
+function sourceOf(folder, types) {
+  return join('packages', folder, types.replace('/dist/', '/src/').replace(/\.d\.ts$/, '.ts'))
+}
