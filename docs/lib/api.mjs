@@ -1,8 +1,8 @@
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Application } from 'typedoc'
 
-/** @typedef {{ name: string, source: string }} PublicModule */
+/** @typedef {{ name: string, source: string, about: string }} PublicModule */
 
 /** Exported for other packages of this repository, and not covered by semver. */
 const internal = ['redis/node']
@@ -53,6 +53,9 @@ export async function writeApi(root) {
   }
   await app.generateOutputs(project)
   if (app.logger.hasErrors() || app.logger.hasWarnings()) throw new Error('the API reference has mistakes')
+  const list = modules.map(({ name, about }) => `| [\`@locks/${name}\`](${name}.md) | ${about} |`)
+  const text = `# API reference\n\nMade from the types.\n\n| import | package |\n|---|---|\n${list.join('\n')}\n`
+  await writeFile(join(out, 'index.md'), text)
 }
 
 /**
@@ -63,14 +66,19 @@ async function publicModules(root) {
   const folders = await readdir(join(root, 'packages'))
   const modules = await Promise.all(
     folders.map(async (folder) => {
-      /** @type {{ exports?: Record<string, string | { types: string }> }} */
-      const { exports = {} } = JSON.parse(
-        await readFile(join(root, 'packages', folder, 'package.json'), 'utf8'),
-      )
+      const manifest = await readFile(join(root, 'packages', folder, 'package.json'), 'utf8')
+      /** @type {{ description: string, exports?: Record<string, string | { types: string }> }} */
+      const { description, exports = {} } = JSON.parse(manifest)
       return Object.entries(exports).flatMap(([path, target]) =>
         typeof target === 'string'
           ? []
-          : [{ name: join(folder, path), source: sourceOf(folder, target.types) }],
+          : [
+              {
+                name: join(folder, path),
+                source: sourceOf(folder, target.types),
+                about: path === '.' ? description : 'a part of the same package, for tests',
+              },
+            ],
       )
     }),
   )
