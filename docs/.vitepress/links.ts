@@ -38,9 +38,8 @@ function siteLink(page: string, href: string): string | undefined {
   const [path = '', anchor] = href.split('#')
   const target = posix.join(posix.dirname(sourceOf(page)), path).replace(/\/$/, '')
   // A link that leads nowhere is left to the dead-link check, wherever it points.
-  const to =
-    existsSync(join(root, target)) || target === 'packages/cli' ? pageOf(target) : posix.join('/', target)
-  return to === undefined || anchor === undefined ? to : `${to}#${anchor}`
+  const to = existsSync(join(root, target)) ? pageOf(target) : posix.join('/', target)
+  return to === undefined || anchor === undefined || to.includes('#') ? to : `${to}#${anchor}`
 }
 
 /** The file whose text a page shows. */
@@ -54,9 +53,9 @@ function sourceOf(page: string): string {
 
 function pageOf(target: string): string | undefined {
   const name = /^packages\/(\w+)(\/README\.md)?$/.exec(target)?.[1]
-  if (name === 'core') return '/api/core.md'
-  if (name === 'cli') return existsSync(join(root, target)) ? '/command-line.md' : undefined
-  if (name !== undefined) return `/adapters/${name}.md`
+  if (name === 'cli') return '/command-line.md'
+  if (name !== undefined)
+    return [`/adapters/${name}.md`, `/api/${name}.md`].find((page) => existsSync(join(root, 'docs', page)))
   if (target === 'README.md') return '/index.md'
   if (target === 'packages/core/src/spi.ts') return '/api/core.md#adapter'
   if (target === 'docs/decisions') return '/decisions/index.md'

@@ -21,6 +21,8 @@ const adapters = new Map([
   ],
 ])
 
+const headings = ['What it guarantees', 'What it does not', 'Options', 'Server settings']
+
 /**
  * Writes a page for every adapter: its README, what it claims to do and what was measured.
  *
@@ -34,10 +36,24 @@ export async function writeAdapterPages(root) {
   const behaviour = JSON.parse(await readFile(join(root, 'docs/behaviour.json'), 'utf8'))
   for (const [name, configs] of adapters) {
     const readme = await readFile(join(root, 'packages', name, 'README.md'), 'utf8')
+    checkHeadings(name, readme)
     const measured = behaviour.backends.filter(({ backend }) => backends.get(backend) === name)
     const parts = [readme.trimEnd(), await capabilities(configs), failures(measured)]
     await writeFile(join(folder, `${name}.md`), `${parts.join('\n\n')}\n`)
   }
+}
+
+/**
+ * Whoever knows the page of one adapter finds his way on that of any other.
+ *
+ * @param {string} name
+ * @param {string} readme
+ */
+function checkHeadings(name, readme) {
+  const found = [...readme.matchAll(/^## (.*)$/gm)].map(([, heading = '']) => heading)
+  const shared = found.filter((heading) => headings.includes(heading))
+  if (shared.join() !== headings.join())
+    throw new Error(`packages/${name}/README.md needs the headings ${headings.join(', ')}, in this order`)
 }
 
 /** @param {Readonly<Record<string, import('@locks/core').LocksConfig>>} configs */
@@ -66,6 +82,6 @@ function failures(measured) {
   const told =
     measured.length === 0
       ? 'The store ends with the process, so neither holder nor waiter can fail on their own.'
-      : `${renderTable(measured)}\n\n[How this was measured, and what the words mean](/choosing.md#measured).`
+      : `${renderTable(measured, 'columns')}\n\n[How this was measured, and what the words mean](/choosing.md#measured).`
   return `## When something fails\n\n${told}`
 }

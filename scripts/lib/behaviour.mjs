@@ -29,15 +29,26 @@ const columns = new Map([
   ['waiter-dies', 'waiter killed'],
 ])
 
-/** @param {readonly Measured[]} measured */
-export function renderTable(measured) {
-  const head = ['backend', 'lease', ...columns.values()]
+/**
+ * A line for every backend; or, for a few of them, a column for each.
+ *
+ * @param {readonly Measured[]} measured
+ * @param {'lines' | 'columns'} [as]
+ */
+export function renderTable(measured, as = 'lines') {
   const rows = measured.map(({ backend, leaseMs, measured: situations }) => [
     `\`${backend}\``,
     duration(leaseMs),
     ...[...columns.keys()].map((id) => renderCell(id, situations[id])),
   ])
-  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n')
+  const table = [['backend', 'lease', ...columns.values()], ...rows]
+  const [head = [], ...lines] = as === 'lines' ? table : turned(table)
+  return [head, head.map(() => '---'), ...lines].map((row) => `| ${row.join(' | ')} |`).join('\n')
+}
+
+/** @param {readonly (readonly string[])[]} table */
+function turned(table) {
+  return (table[0] ?? []).map((_, column) => table.map((row) => row[column] ?? ''))
 }
 
 /**
