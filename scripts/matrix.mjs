@@ -3,19 +3,25 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { CommandFailed, root, runMain } from './lib/run.mjs'
 
-// Writes docs/matrix.md from the summary of a test run: LOCKS_TEST_SUMMARY=/tmp/summary.json npm test
+// Writes docs/matrix.md from the summary of a test run, or of several that had a part of the backends each:
+// LOCKS_TEST_SUMMARY=/tmp/summary.json npm test
 
 /** @typedef {{ backend: string, area: string, rule: string, state: 'passed' | 'failed' | 'untested', reason?: string }} RuleOutcome */
 
 await runMain(async () => {
   const { positionals } = parseArgs({ allowPositionals: true })
-  const [file] = positionals
-  if (file === undefined) throw new CommandFailed('which summary? node scripts/matrix.mjs FILE', 2)
+  if (positionals.length === 0) throw new CommandFailed('which summary? node scripts/matrix.mjs FILE…', 2)
+  const rules = (await Promise.all(positionals.map(rulesIn))).flat()
+  await writeFile(join(root, 'docs/matrix.md'), render(rules))
+})
+
+/** @param {string} file */
+async function rulesIn(file) {
   /** @type {{ rules?: RuleOutcome[] }} */
   const { rules = [] } = JSON.parse(await readFile(resolve(file), 'utf8'))
   if (rules.length === 0) throw new CommandFailed(`${file} tells of no rule of the suite`, 1)
-  await writeFile(join(root, 'docs/matrix.md'), render(rules))
-})
+  return rules
+}
 
 /** @param {readonly RuleOutcome[]} rules */
 function render(rules) {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
@@ -16,7 +16,7 @@ const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, heig
 const looks = Object.entries(sizes).flatMap(([device, viewport]) =>
   (['light', 'dark'] as const).map((colorScheme) => ({ device, viewport, colorScheme })),
 )
-type Look = (typeof looks)[number]
+type Look = Omit<(typeof looks)[number], 'device'>
 
 const found = await obtainChromium()
 
@@ -44,6 +44,22 @@ describe('the site in a browser', () => {
 
   afterAll(() => rm(folder, { recursive: true, force: true }))
 
+  test(
+    'no page is wider than a phone or has a mistake in its console',
+    { timeout: minutes(10) },
+    async () => {
+      const { page, mistakes } = await open(browser, { viewport: sizes.phone, colorScheme: 'light' })
+      const files = await readdir(join(folder, 'dist'), { recursive: true })
+      const wide: string[] = []
+      for (const file of files.filter((name) => name.endsWith('.html') && name !== '404.html')) {
+        await page.goto(`${url}/${file}`, patience)
+        if ((await overflow(page)) > 0) wide.push(file)
+      }
+      expect(wide).toEqual([])
+      expect(mistakes).toEqual([])
+    },
+  )
+
   for (const look of looks) {
     const { device, colorScheme } = look
     const shows = (what: string, path: string, inspect: (page: Page) => Promise<void>): void => {
@@ -58,14 +74,14 @@ describe('the site in a browser', () => {
         expect(await page.evaluate('document.documentElement.classList.contains("dark")')).toBe(
           colorScheme === 'dark',
         )
-        expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+        expect(await overflow(page)).toBe(0)
         await inspect(page)
         expect(mistakes).toEqual([])
       })
     }
 
     shows('the home page has the example and every adapter', '/', async (page) => {
-      await page.getByText('createLocks(memory())').first().waitFor(patience)
+      await page.getByText("locks.with('order:42'").first().waitFor(patience)
       for (const name of ['memory', 'cas', 'redis', 'redlock', 'zookeeper', 'postgres', 'mysql'])
         await page
           .getByRole('link', { name: `@locks/${name}`, exact: true })
@@ -94,6 +110,11 @@ describe('the site in a browser', () => {
     })
   }
 })
+
+/** By how many pixels the page can be scrolled sideways. */
+function overflow(page: Page): Promise<number> {
+  return page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+}
 
 /** A window of its own. Whatever its console calls an error is kept. */
 async function open(
