@@ -30,7 +30,15 @@ export default defineConfig({
   },
   themeConfig: {
     logo: '/logo.svg',
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      // What is explained comes before what is declared.
+      options: {
+        miniSearch: {
+          searchOptions: { boostDocument: (id: unknown) => (String(id).startsWith('/api/') ? 0.2 : 1) },
+        },
+      },
+    },
     outline: [2, 3],
     nav: [
       { text: 'Guide', link: '/guide' },
