@@ -22,7 +22,9 @@ export async function writeCommandLine(root) {
   const help = await Promise.all(
     commands.map(async (command) => {
       const { stdout } = await run(process.execPath, [join(folder, bin.locks), command, '--help'])
-      return `### locks ${command}\n\n\`\`\`text\n${stdout.trim()}\n\`\`\``
+      // The exit codes are the same everywhere, and in the README.
+      const [own = ''] = stdout.split(/^Exit codes$/m)
+      return `### locks ${command}\n\n\`\`\`text\n${own.trim()}\n\`\`\``
     }),
   )
   const page = [readme.trimEnd(), '## Help', 'What `locks COMMAND --help` prints.', ...help].join('\n\n')
