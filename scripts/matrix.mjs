@@ -3,22 +3,22 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { CommandFailed, root, runMain } from './lib/run.mjs'
 
-// Writes docs/matrix.md from the summary of a test run, or of several that had a part of the backends each:
-// LOCKS_TEST_SUMMARY=/tmp/summary.json npm test
+// Writes docs/matrix.md from what a test run found, or several that had a part of the backends each:
+// LOCKS_TEST_RULES=/tmp/rules.json npm test && node scripts/matrix.mjs /tmp/rules.json
 
 /** @typedef {{ backend: string, area: string, rule: string, state: 'passed' | 'failed' | 'untested', reason?: string }} RuleOutcome */
 
 await runMain(async () => {
   const { positionals } = parseArgs({ allowPositionals: true })
-  if (positionals.length === 0) throw new CommandFailed('which summary? node scripts/matrix.mjs FILE…', 2)
+  if (positionals.length === 0) throw new CommandFailed('which run? node scripts/matrix.mjs FILE…', 2)
   const rules = (await Promise.all(positionals.map(rulesIn))).flat()
   await writeFile(join(root, 'docs/matrix.md'), render(rules))
 })
 
 /** @param {string} file */
 async function rulesIn(file) {
-  /** @type {{ rules?: RuleOutcome[] }} */
-  const { rules = [] } = JSON.parse(await readFile(resolve(file), 'utf8'))
+  /** @type {RuleOutcome[]} */
+  const rules = JSON.parse(await readFile(resolve(file), 'utf8'))
   if (rules.length === 0) throw new CommandFailed(`${file} tells of no rule of the suite`, 1)
   return rules
 }
@@ -45,7 +45,7 @@ tried there, and [why](#untested). Each column leads to its rules.
 
 ${table}
 
-This page is written by \`node scripts/matrix.mjs\` from the summary of a test run, and not by hand.
+This page is written by \`node scripts/matrix.mjs\` from what a test run found, and not by hand.
 [\`locks conformance\`](../packages/cli) makes the same for an adapter of yours.
 
 ## Untested

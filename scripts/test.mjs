@@ -12,7 +12,6 @@ Installs the dependencies, builds the packages and runs every test.
   --only <backends>  conformance of these backends alone, separated by commas: --only memory,redis
   --help             this text
 
-LOCKS_TEST_SUMMARY=<file> keeps what became of every rule, for \`node scripts/matrix.mjs <file>\`.
 The last line reads "N passed, N failed". The exit code is 0 only when something passed and nothing failed.`
 
 /** @typedef {{ passed: number, failed: number, untested: number, table: string }} Summary */
@@ -48,7 +47,7 @@ function readArguments() {
 /** @param {string | undefined} only */
 async function runTests(only) {
   const folder = await mkdtemp(join(tmpdir(), 'locks-test-'))
-  const summaryFile = process.env['LOCKS_TEST_SUMMARY'] ?? join(folder, 'summary.json')
+  const summaryFile = join(folder, 'summary.json')
   try {
     const { exitCode } = await run(
       process.execPath,

@@ -6,7 +6,8 @@ import { renderReport } from './table.ts'
 
 /**
  * Accounts for every test of a run. `npm test` names a file in LOCKS_TEST_SUMMARY and prints the
- * account itself, last of all; without it the account goes to the terminal.
+ * account itself, last of all; without it the account goes to the terminal. What became of every rule is
+ * kept in the file that LOCKS_TEST_RULES names, for `scripts/matrix.mjs`.
  */
 export class ConformanceReporter implements Reporter {
   #vitest: Vitest | undefined
@@ -23,9 +24,10 @@ export class ConformanceReporter implements Reporter {
     ]
     const table = renderReport(outcomes)
     const summaryFile = process.env['LOCKS_TEST_SUMMARY']
-    if (summaryFile)
-      writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table, rules: rulesOf(outcomes) }))
+    if (summaryFile) writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table }))
     else if (outcomes.some(({ rule }) => rule)) console.log(`\n${table}`)
+    const rulesFile = process.env['LOCKS_TEST_RULES']
+    if (rulesFile) writeFileSync(rulesFile, JSON.stringify(rulesOf(outcomes)))
   }
 }
 
