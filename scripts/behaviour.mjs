@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { backends, renderTable } from './lib/behaviour.mjs'
 import { CommandFailed, root, run, runMain, step } from './lib/run.mjs'
@@ -8,6 +9,7 @@ import { CommandFailed, root, run, runMain, step } from './lib/run.mjs'
 // Measures on real servers what each backend does when a holder or a waiter fails. Writes docs/behaviour.json and the
 // table in docs/choosing.md. Build first; with --only the other backends keep what was measured before.
 
+const config = fileURLToPath(import.meta.resolve('../conformance/behaviour/vitest.config.ts'))
 const dataFile = join(root, 'docs/behaviour.json')
 const pageFile = join(root, 'docs/choosing.md')
 const [begin, end] = ['<!-- measured -->\n', '<!-- /measured -->']
@@ -59,12 +61,7 @@ async function measure(backend, rounds) {
   const folder = await mkdtemp(join(tmpdir(), 'locks-behaviour-'))
   const file = join(folder, 'measured.json')
   try {
-    const args = [
-      'node_modules/vitest/vitest.mjs',
-      'run',
-      '--config',
-      'conformance/behaviour/vitest.config.ts',
-    ]
+    const args = ['node_modules/vitest/vitest.mjs', 'run', '--config', config]
     const env = {
       LOCKS_TEST_SLOW: slow,
       LOCKS_BEHAVIOUR_BACKEND: backend,
