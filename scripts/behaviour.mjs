@@ -7,7 +7,8 @@ import { backends, renderTable } from './lib/behaviour.mjs'
 import { CommandFailed, root, run, runMain, step } from './lib/run.mjs'
 
 // Measures on real servers what each backend does when a holder or a waiter fails. Writes docs/behaviour.json and the
-// table in docs/choosing.md. Build first; with --only the other backends keep what was measured before.
+// table in docs/choosing.md. Build first; with --only the other backends keep what was measured before. With --check it
+// only says whether the table is that of the data.
 
 const config = fileURLToPath(import.meta.resolve('../conformance/behaviour/vitest.config.ts'))
 const dataFile = join(root, 'docs/behaviour.json')
@@ -19,28 +20,35 @@ const slow = '2'
 
 await runMain(async () => {
   const { values } = parseArgs({
-    options: { only: { type: 'string' }, rounds: { type: 'string', default: '5' } },
+    options: {
+      only: { type: 'string' },
+      rounds: { type: 'string', default: '5' },
+      check: { type: 'boolean' },
+    },
   })
-  const wanted = values.only?.split(',') ?? [...backends.keys()]
+  const before = await readBefore()
+  const page = await readFile(pageFile, 'utf8')
+  if (values.check) {
+    if (page === withTable(page, before.backends)) return
+    throw new CommandFailed('the table in docs/choosing.md is not that of docs/behaviour.json', 1)
+  }
   const rounds = Number(values.rounds)
   if (!Number.isInteger(rounds) || rounds < 1)
     throw new CommandFailed('--rounds needs a whole number above 0', 2)
+  const wanted = values.only?.split(',') ?? [...backends.keys()]
   const unknown = wanted.find((name) => !backends.has(name))
   if (unknown !== undefined)
     throw new CommandFailed(
       `no backend is called ${unknown}; there are ${[...backends.keys()].join(', ')}`,
       2,
     )
-  const before = await readBefore()
   const measured = new Map(before.backends.map((one) => [one.backend, one]))
   for (const backend of wanted) measured.set(backend, await measure(backend, rounds))
   const all = [...backends.keys()].flatMap((name) => measured.get(name) ?? [])
   const date = new Date().toISOString().slice(0, 10)
-  await writeFile(
-    dataFile,
-    `${JSON.stringify({ rounds, node: process.versions.node, date, backends: all }, null, 1)}\n`,
-  )
-  await writePage(renderTable(all))
+  const data = { rounds, node: process.versions.node, date, backends: all }
+  await writeFile(dataFile, `${JSON.stringify(data, null, 1)}\n`)
+  await writeFile(pageFile, withTable(page, all))
 })
 
 /** @returns {Promise<import('./lib/behaviour.mjs').Behaviour>} */
@@ -84,10 +92,12 @@ function rounded(measured) {
   )
 }
 
-/** @param {string} table */
-async function writePage(table) {
-  const page = await readFile(pageFile, 'utf8')
+/**
+ * @param {string} page
+ * @param {readonly import('./lib/behaviour.mjs').Measured[]} measured
+ */
+function withTable(page, measured) {
   const [from, to] = [page.indexOf(begin), page.indexOf(end)]
   if (from < 0 || to < from) throw new CommandFailed(`${pageFile} has no place for the table`, 1)
-  await writeFile(pageFile, `${page.slice(0, from + begin.length)}\n${table}\n\n${page.slice(to)}`)
+  return `${page.slice(0, from + begin.length)}\n${renderTable(measured)}\n\n${page.slice(to)}`
 }
