@@ -34,3 +34,28 @@ export function count(outcomes: readonly Outcome[]): Counts {
   for (const { state } of outcomes) counts[state] += 1
   return counts
 }
+
+/** What became of each rule on each backend, for the matrix of the documentation. */
+export interface RuleOutcome {
+  readonly backend: string
+  readonly area: string
+  readonly rule: string
+  readonly state: Outcome['state']
+  readonly reason?: string
+}
+
+export function rulesOf(outcomes: readonly Outcome[]): RuleOutcome[] {
+  return outcomes.flatMap(({ state, rule, reason }) =>
+    rule === undefined
+      ? []
+      : [
+          {
+            backend: rule.backend,
+            area: rule.area,
+            rule: rule.rule,
+            state,
+            ...(reason !== undefined && { reason }),
+          },
+        ],
+  )
+}

@@ -1,12 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import type { Reporter, TestCase, TestModule, TestSuite, Vitest } from 'vitest/node'
 import type { SerializedError } from 'vitest'
-import { count, type Outcome } from './outcome.ts'
+import { count, rulesOf, type Outcome } from './outcome.ts'
 import { renderReport } from './table.ts'
 
 /**
  * Accounts for every test of a run. `npm test` names a file in LOCKS_TEST_SUMMARY and prints the
- * account itself, last of all; without it the account goes to the terminal.
+ * account itself, last of all; without it the account goes to the terminal. What became of every rule is
+ * kept in the file that LOCKS_TEST_RULES names, for `scripts/matrix.mjs`.
  */
 export class ConformanceReporter implements Reporter {
   #vitest: Vitest | undefined
@@ -25,6 +26,8 @@ export class ConformanceReporter implements Reporter {
     const summaryFile = process.env['LOCKS_TEST_SUMMARY']
     if (summaryFile) writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table }))
     else if (outcomes.some(({ rule }) => rule)) console.log(`\n${table}`)
+    const rulesFile = process.env['LOCKS_TEST_RULES']
+    if (rulesFile) writeFileSync(rulesFile, JSON.stringify(rulesOf(outcomes)))
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { count, type Outcome } from './outcome.ts'
+import { count, rulesOf, type Outcome } from './outcome.ts'
 import { renderCell, renderReport } from './table.ts'
 
 function outcome(backend: string, rule: string, state: Outcome['state'], reason?: string): Outcome {
@@ -81,4 +81,17 @@ test('the counts tell passed, failed and untested apart', () => {
       { state: 'passed', name: 'a unit test' },
     ]),
   ).toEqual({ passed: 2, failed: 1, untested: 1 })
+})
+
+test('what became of each rule leaves out tests that belong to none', () => {
+  expect(
+    rulesOf([
+      outcome('redis', 'OWN-1', 'passed'),
+      outcome('memory', 'CRASH-1', 'untested', 'scope is process'),
+      { state: 'failed', name: 'a unit test' },
+    ]),
+  ).toEqual([
+    { backend: 'redis', area: 'OWN', rule: 'OWN-1', state: 'passed' },
+    { backend: 'memory', area: 'CRASH', rule: 'CRASH-1', state: 'untested', reason: 'scope is process' },
+  ])
 })

@@ -1,3 +1,4 @@
+import { obtainChromium } from '../site/chromium.ts'
 import { selectedKinds } from './families.ts'
 import { prepareServices } from './prepare.ts'
 
@@ -6,4 +7,6 @@ export async function setup(): Promise<void> {
   const sources = await prepareServices(selectedKinds())
   const list = [...sources].map(([kind, source]) => `${kind} (${source})`).join(', ')
   if (list !== '') process.stderr.write(`locks: real servers for this run: ${list}\n`)
+  // Without one, the test that needs it says so.
+  await obtainChromium().catch((error: unknown) => process.stderr.write(`locks: ${String(error)}\n`))
 }

@@ -10,6 +10,9 @@ import type { Service, ServiceKind } from '../services/index.ts'
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
+/** Pages of the site that are made of others, if it was built here: their snippets stand elsewhere. */
+const generated = ['docs/adapters', 'docs/api', 'docs/command-line.md', 'docs/decisions/index.md']
+
 const pages = await pagesOf(['README.md', 'docs', 'packages'])
 const snippets = (await Promise.all(pages.map(snippetsOf))).flat()
 let folder: string
@@ -88,12 +91,12 @@ async function pagesOf(places: readonly string[]): Promise<string[]> {
     places.map(async (place) => {
       if (place.endsWith('.md')) return [place]
       const entries = await readdir(join(root, place), { withFileTypes: true })
-      const wanted = entries.filter(({ name }) => name !== 'node_modules' && name !== 'dist')
-      return pagesOf(
-        wanted
-          .filter((entry) => entry.isDirectory() || entry.name.endsWith('.md'))
-          .map(({ name }) => `${place}/${name}`),
+      const wanted = entries.filter(
+        (entry) =>
+          !['node_modules', 'dist', '.vitepress'].includes(entry.name) &&
+          (entry.isDirectory() || entry.name.endsWith('.md')),
       )
+      return pagesOf(wanted.map(({ name }) => `${place}/${name}`).filter((page) => !generated.includes(page)))
     }),
   )
   return found.flat()

@@ -1,0 +1,81 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { defineConfig } from 'vitepress'
+import { siteLinks } from './links.ts'
+import { inlinePictures } from './pictures.ts'
+
+const docs = join(import.meta.dirname, '..')
+
+/** Generated and numbered pages speak for themselves: their first heading is their name. */
+function pagesIn(folder: string): { text: string; link: string }[] {
+  return readdirSync(join(docs, folder), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.md') && file !== 'index.md')
+    .toSorted()
+    .map((file) => ({ text: titleOf(join(docs, folder, file)), link: `/${folder}/${file}` }))
+}
+
+function titleOf(file: string): string {
+  return /^# (.*)$/m.exec(readFileSync(file, 'utf8'))?.[1] ?? file
+}
+
+export default defineConfig({
+  title: '@locks',
+  description: 'Distributed locks for Node and TypeScript',
+  lang: 'en',
+  head: [['link', { rel: 'icon', href: '/logo.svg', type: 'image/svg+xml' }]],
+  markdown: {
+    config(md) {
+      md.use(siteLinks).use(inlinePictures)
+    },
+  },
+  themeConfig: {
+    logo: '/logo.svg',
+    search: {
+      provider: 'local',
+      // What is explained comes before what is declared.
+      options: {
+        miniSearch: {
+          searchOptions: { boostDocument: (id: unknown) => (String(id).startsWith('/api/') ? 0.2 : 1) },
+        },
+      },
+    },
+    outline: [2, 3],
+    nav: [
+      { text: 'Guide', link: '/guide' },
+      { text: 'Adapters', link: '/choosing' },
+      { text: 'Conformance', link: '/matrix' },
+      { text: 'API', link: '/api/' },
+    ],
+    sidebar: [
+      {
+        text: 'Using locks',
+        items: [
+          { text: 'Guide', link: '/guide' },
+          { text: 'Choosing a backend', link: '/choosing' },
+          { text: 'What is guaranteed', link: '/guarantees' },
+          ...(existsSync(join(docs, 'command-line.md'))
+            ? [{ text: 'Command line', link: '/command-line' }]
+            : []),
+          { text: 'Migrating', link: '/migrating' },
+        ],
+      },
+      { text: 'Adapters', items: pagesIn('adapters') },
+      {
+        text: 'Writing your own',
+        items: [
+          { text: 'An adapter', link: '/writing-an-adapter' },
+          { text: 'A versioned store', link: '/versioned-stores' },
+        ],
+      },
+      {
+        text: 'Conformance',
+        items: [
+          { text: 'Matrix', link: '/matrix' },
+          { text: 'Specification', link: '/spec' },
+          { text: 'Decisions', link: '/decisions/' },
+        ],
+      },
+      { text: 'API reference', link: '/api/', collapsed: true, items: pagesIn('api') },
+    ],
+  },
+})

@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs'
+import { join, posix } from 'node:path'
+import type { MarkdownOptions } from 'vitepress'
+
+type MarkdownIt = Parameters<NonNullable<MarkdownOptions['config']>>[0]
+
+const root = join(import.meta.dirname, '../..')
+
+/**
+ * Pages are written for readers of the repository: their links are paths in it. Here a link to something that
+ * has a page leads to that page, and one to something that has none becomes plain text.
+ */
+export function siteLinks(md: MarkdownIt): void {
+  md.core.ruler.push('site-links', (state) => {
+    const env: unknown = state.env
+    const page =
+      typeof env === 'object' && env !== null && 'relativePath' in env ? String(env.relativePath) : ''
+    for (const { children } of state.tokens) {
+      let hidden = 0
+      for (const token of children ?? []) {
+        if (token.type === 'link_open') {
+          const href = siteLink(page, token.attrGet('href') ?? '')
+          if (href === undefined) hidden += 1
+          else token.attrSet('href', href)
+          if (href === undefined) token.type = 'text'
+        } else if (token.type === 'link_close' && hidden > 0) {
+          hidden -= 1
+          token.type = 'text'
+        }
+      }
+    }
+  })
+}
+
+/** Undefined when the site has no such page. */
+function siteLink(page: string, href: string): string | undefined {
+  if (/^([a-z][a-z0-9+.-]*:|[/#])/i.test(href)) return href
+  const [path = '', anchor] = href.split('#')
+  const target = posix.join(posix.dirname(sourceOf(page)), path).replace(/\/$/, '')
+  // A link that leads nowhere is left to the dead-link check, wherever it points.
+  const isThere = existsSync(join(root, target)) || target === 'packages/cli'
+  const to = isThere ? pageOf(target) : posix.join('/', target)
+  return to === undefined || anchor === undefined || to.includes('#') ? to : `${to}#${anchor}`
+}
+
+/** The file whose text a page shows. */
+function sourceOf(page: string): string {
+  const adapter = /^adapters\/(\w+)\.md$/.exec(page)?.[1]
+  if (adapter !== undefined) return `packages/${adapter}/README.md`
+  if (page === 'command-line.md') return 'packages/cli/README.md'
+  if (page === 'index.md') return 'README.md'
+  return `docs/${page}`
+}
+
+function pageOf(target: string): string | undefined {
+  const name = /^packages\/(\w+)(\/README\.md)?$/.exec(target)?.[1]
+  if (name !== undefined)
+    return [`/adapters/${name}.md`, `/api/${name}.md`, ...(name === 'cli' ? ['/command-line.md'] : [])].find(
+      (page) => existsSync(join(root, 'docs', page)),
+    )
+  if (target === 'README.md') return '/index.md'
+  if (target === 'packages/core/src/spi.ts') return '/api/core.md#adapter'
+  if (target === 'docs/decisions') return '/decisions/index.md'
+  return target.startsWith('docs/') ? target.slice('docs'.length) : undefined
+}
