@@ -5,8 +5,10 @@ import { ConformanceReporter } from './conformance/report/reporter.ts'
 import { checkSelection, isAdapterSelected } from './conformance/selection.ts'
 
 const root = import.meta.dirname
+/** Packages that are no backend, and are tested whichever of those is asked for. */
+const libraries = ['core', 'cli']
 const packages = readdirSync(join(root, 'packages'))
-const adapters = packages.filter((name) => name !== 'core')
+const adapters = packages.filter((name) => !libraries.includes(name))
 checkSelection([...adapters, 'reference'])
 
 export default defineConfig({
@@ -21,9 +23,8 @@ export default defineConfig({
     passWithNoTests: true,
     globalSetup: [join(root, 'conformance/services/global-setup.ts')],
     projects: [
-      project('core', 'packages/core', 'test/**/*.test.ts'),
-      ...adapters
-        .filter((name) => isAdapterSelected(name))
+      ...packages
+        .filter((name) => libraries.includes(name) || isAdapterSelected(name))
         .map((name) => project(name, `packages/${name}`, 'test/**/*.test.ts')),
       project('conformance', 'conformance', '**/*.test.ts'),
       project('examples', 'examples', '**/*.test.ts'),

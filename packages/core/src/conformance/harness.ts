@@ -192,15 +192,15 @@ export class Harness {
 
 async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   if (signal === undefined) return work
-  let stop: (() => void) | undefined
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason)
+  let stop = (): void => undefined
+  const aborted = new Promise<void>((resolve) => {
+    stop = resolve
     signal.addEventListener('abort', stop, { once: true })
     if (signal.aborted) stop()
   })
   try {
-    await Promise.race([work, aborted])
+    await Promise.race([work, aborted.then(() => signal.throwIfAborted())])
   } finally {
-    if (stop !== undefined) signal.removeEventListener('abort', stop)
+    signal.removeEventListener('abort', stop)
   }
 }
