@@ -6,7 +6,7 @@ import { checkSelection, isAdapterSelected } from './conformance/selection.ts'
 
 const root = import.meta.dirname
 /** Packages that are no backend, and are tested whichever of those is asked for. */
-const libraries = ['core', 'sql']
+const libraries = ['core', 'sql', 'cli']
 const packages = readdirSync(join(root, 'packages'))
 const adapters = packages.filter((name) => !libraries.includes(name))
 checkSelection([...adapters, 'reference'])

@@ -3,6 +3,7 @@ import { systemClock } from '../clock.ts'
 import { loadAdapter } from '../config.ts'
 import type { AdapterFactory } from '../spi.ts'
 import { Harness, slowFactor } from './harness.ts'
+import type { CaseHost } from './harness.ts'
 import type { Area, RuleKind } from './rule.ts'
 import { whyUntested } from './rule.ts'
 import { rules } from './rules/index.ts'
@@ -19,7 +20,7 @@ export interface ConformanceCase {
   readonly untested?: string
   readonly timeoutMs: number
   /** Rejects with an assertion error when the promise is broken. */
-  readonly run: () => Promise<void>
+  readonly run: (host?: CaseHost) => Promise<void>
 }
 
 /** The whole suite for one adapter, as data. Cases are independent and may run in any order. */
@@ -38,7 +39,7 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
         title: `${id} ${rule.title} [${reason === undefined ? kind : 'untested'}]`,
         timeoutMs: (rule.timeoutMs ?? 30_000) * slowFactor(),
         ...(reason !== undefined && { untested: reason }),
-        run: () => new Harness(subject, factory, capabilities).run((harness) => rule.run(harness)),
+        run: (host) => new Harness(subject, factory, capabilities).run((harness) => rule.run(harness), host),
       })
     }
   return cases

@@ -18,6 +18,7 @@ import { startFaultProxy } from './fault-proxy.ts'
 import type { FaultProxy } from './fault-proxy.ts'
 import { faulty } from './faulty-adapter.ts'
 import type { Faults } from './faulty-adapter.ts'
+import type { HistoryEvent } from './history.ts'
 import type { Subject } from './subject.ts'
 import { openTestAdapter } from './test-adapter.ts'
 import type { TestAdapter } from './test-adapter.ts'
@@ -26,6 +27,14 @@ import type { TestAdapter } from './test-adapter.ts'
 export function slowFactor(): number {
   const factor = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
   return Number.isFinite(factor) && factor >= 1 ? factor : 1
+}
+
+/** What whoever runs a case may want of it. The context of vitest's and node:test's tests fits. */
+export interface CaseHost {
+  /** Ends the case early: it then rejects with the signal's reason, once everything it made is closed. */
+  readonly signal?: AbortSignal
+  /** Gets what the processes of a contended case recorded, before it is judged. */
+  readonly onHistory?: (events: readonly HistoryEvent[]) => void
 }
 
 /** A client of its own, as an independent program would have it, with its adapter under control. */
@@ -41,6 +50,8 @@ export class Harness {
   readonly #factory: AdapterFactory
   readonly #cleanups: (() => Promise<unknown>)[] = []
   #unhandled: unknown[] = []
+  #host: CaseHost = {}
+  #over = false
 
   constructor(subject: Subject, factory: AdapterFactory, capabilities: Capabilities) {
     this.subject = subject
@@ -141,16 +152,25 @@ export class Harness {
   }
 
   onEnd(cleanup: () => Promise<unknown>): void {
-    this.#cleanups.push(cleanup)
+    // A rule that was ended early may still be under way.
+    if (this.#over) void cleanup().catch(() => undefined)
+    else this.#cleanups.push(cleanup)
+  }
+
+  /** For whoever runs the case; see `CaseHost`. */
+  recorded(events: readonly HistoryEvent[]): void {
+    this.#host.onHistory?.(events)
   }
 
   /** Runs `body`, then ends everything it made. An unhandled rejection meanwhile fails the rule. */
-  async run(body: (harness: Harness) => Promise<void>): Promise<void> {
+  async run(body: (harness: Harness) => Promise<void>, host: CaseHost = {}): Promise<void> {
+    this.#host = host
     const onUnhandled = (reason: unknown): void => void this.#unhandled.push(reason)
     process.on('unhandledRejection', onUnhandled)
     try {
-      await body(this)
+      await unlessAborted(body(this), host.signal)
     } finally {
+      this.#over = true
       for (const cleanup of this.#cleanups.reverse()) await cleanup()
       // A rejection counts as unhandled one turn of the loop after it happened.
       await new Promise((resolve) => setImmediate(resolve))
@@ -167,5 +187,20 @@ export class Harness {
       await locks.close()
     })
     return { locks, faults }
+  }
+}
+
+async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return work
+  let stop = (): void => undefined
+  const aborted = new Promise<void>((resolve) => {
+    stop = resolve
+    signal.addEventListener('abort', stop, { once: true })
+    if (signal.aborted) stop()
+  })
+  try {
+    await Promise.race([work, aborted.then(() => signal.throwIfAborted())])
+  } finally {
+    signal.removeEventListener('abort', stop)
   }
 }

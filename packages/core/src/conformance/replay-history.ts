@@ -52,8 +52,7 @@ export interface Replay {
   readonly until: number
 }
 
-/** The violations of a history, its events in any order; none means that every invariant asked for held. */
-
+/** The holds, waits and faults of a history, its events in any order; `report` hears what is wrong by itself. */
 export function replayHistory(unordered: readonly HistoryEvent[], report: Report = () => undefined): Replay {
   const events = unordered.toSorted((a, b) => a.t - b.t)
   const names = new Map<string, NameHistory>()

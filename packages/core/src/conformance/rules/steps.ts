@@ -112,6 +112,7 @@ export async function recordedHold(
 export function assertHistory(h: Harness, directory: string, options: CheckOptions): readonly HistoryEvent[] {
   const files = readdirSync(directory).filter((file) => file.endsWith('.jsonl'))
   const events = readHistory(files.map((file) => join(directory, file)))
+  h.recorded(events)
   const fenced = h.capabilities.fencing !== 'none'
   const violations = checkHistory(events, options).filter(({ invariant }) => fenced || invariant !== 'I2')
   const shown = violations.slice(0, 10).map(({ invariant, message }) => `${invariant} ${message}`)

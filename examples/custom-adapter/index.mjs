@@ -1,0 +1,2 @@
+export { fromConfig, keyValue } from './adapter.mjs'
+export { subject } from './subject.mjs'

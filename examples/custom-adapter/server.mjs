@@ -1,0 +1,68 @@
+import { createServer } from 'node:http'
+import { pathToFileURL } from 'node:url'
+
+/** @typedef {{ key: string, value: string, writer: string, revision: string, remainingMs: number }} Entry */
+/** @typedef {{ op: string, key?: string, value?: string, writer?: string, revision?: string, ttlMs?: number }} Call */
+
+/** What a key-value server with leases can do, each step by itself and in one go. */
+export function createStore() {
+  /** @type {Map<string, { value: string, writer: string, revision: string, expiresAt: number }>} */
+  const entries = new Map()
+  // From the clock, so that it rises over a restart too.
+  let lastRevision = BigInt(Date.now()) * 1_000n
+
+  /** @param {string} key @returns {Entry | null} */
+  function look(key) {
+    const entry = entries.get(key)
+    const remainingMs = entry === undefined ? 0 : entry.expiresAt - performance.now()
+    if (entry === undefined || remainingMs <= 0) {
+      entries.delete(key)
+      return null
+    }
+    const { value, writer, revision } = entry
+    return { key, value, writer, revision, remainingMs }
+  }
+
+  /** @param {Call} call */
+  return ({ op, key = '', value = '', writer, revision, ttlMs = 0 }) => {
+    const current = look(key)
+    const met =
+      current !== null &&
+      (writer === undefined || current.writer === writer) &&
+      (revision === undefined || current.revision === revision)
+    const expiresAt = performance.now() + ttlMs
+    if (op === 'list') return [...entries.keys()].map(look).filter((entry) => entry !== null)
+    if (op === 'add' && current === null) {
+      entries.set(key, { value, writer: writer ?? '', revision: String(++lastRevision), expiresAt })
+      return { done: true, entry: look(key) }
+    }
+    const entry = entries.get(key)
+    if (op === 'prolong' && met && entry !== undefined) entry.expiresAt = Math.max(entry.expiresAt, expiresAt)
+    if (op === 'delete' && met) entries.delete(key)
+    return { done: met && op !== 'add', entry: look(key) }
+  }
+}
+
+/** Serves a store by HTTP, one call per POST, on a port of its own. */
+export async function serve() {
+  const store = createStore()
+  const server = createServer((request, response) => {
+    let body = ''
+    request.setEncoding('utf8').on('data', (text) => (body += text))
+    request.on('end', () => {
+      /** @type {Call} */
+      const call = JSON.parse(body)
+      response.end(JSON.stringify(store(call)))
+    })
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)))
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('the server has no TCP port')
+  return address.port
+}
+
+// As a process: tells its port, and ends with whoever started it.
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  process.on('disconnect', () => process.exit())
+  process.send?.(await serve())
+}

@@ -1,0 +1,71 @@
+import { dirname, resolve } from 'node:path'
+import { openLocks } from '@locks/core'
+import type { Locks, LocksConfig, LocksOptions } from '@locks/core'
+import type { Arguments, Options } from './arguments.ts'
+import { UsageError } from './errors.ts'
+import { readJsonFile } from './json-file.ts'
+import type { Session } from './session.ts'
+
+export const backendOptions: Options = {
+  url: { takes: 'URL', help: 'the backend; default: --config, then LOCKS_URL' },
+  config: { takes: 'FILE', help: 'a JSON file with the config of the backend' },
+}
+
+/** Which backend a call is about: its own argument, `--url`, `--config` or `LOCKS_URL`. */
+export async function backendOf(
+  args: Arguments,
+  url: string | undefined = args.text('url'),
+): Promise<LocksConfig> {
+  if (url !== undefined) return url
+  const file = args.text('config')
+  if (file !== undefined) return readConfig(file)
+  const { LOCKS_URL } = process.env
+  if (LOCKS_URL !== undefined && LOCKS_URL !== '') return LOCKS_URL
+  throw new UsageError('which backend? Give --url URL or --config FILE, or set LOCKS_URL')
+}
+
+/** A client that is closed, and so gives back what it holds, however the call ends. */
+export async function openBackend(
+  session: Session,
+  config: LocksConfig,
+  options?: LocksOptions,
+): Promise<Locks> {
+  const locks = await openLocks(config, options)
+  session.onEnd(() => locks.close())
+  return locks
+}
+
+async function readConfig(file: string): Promise<LocksConfig> {
+  const value = seenFrom(dirname(file), await readJsonFile('--config', file))
+  if (isConfig(value)) return value
+  throw new UsageError(`--config ${file} must be a URL in quotes or an object`)
+}
+
+/** A path in a file is meant from that file, wherever the command runs. */
+function seenFrom(folder: string, value: unknown): unknown {
+  if (!isRecord(value)) return value
+  const { adapter, stores } = value
+  if (typeof adapter === 'string' && adapter.startsWith('.'))
+    return { ...value, adapter: resolve(folder, adapter) }
+  if (!isRecord(stores)) return value
+  const seen = Object.entries(stores).map(([name, store]): [string, unknown] => [
+    name,
+    seenFrom(folder, store),
+  ])
+  return { ...value, stores: Object.fromEntries(seen) }
+}
+
+/** As far as it can be told here: whoever opens it looks at every key. */
+function isConfig(value: unknown): value is LocksConfig {
+  return typeof value === 'string' || isRecord(value)
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A backend as it may be shown. Greedy on purpose: a password may contain what ends one elsewhere. */
+export function showBackend(config: LocksConfig): string {
+  if (typeof config !== 'string') return 'adapter' in config ? config.adapter : 'several stores'
+  return config.replace(/\/\/.*@/, '//').replace(/\?.*$/, '')
+}

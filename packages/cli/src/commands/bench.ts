@@ -1,0 +1,48 @@
+import { backendOf, backendOptions, showBackend } from '../backend.ts'
+import { contended, uncontended } from '../measure.ts'
+import type { Command } from '../command.ts'
+import { showDuration } from '../duration.ts'
+import { UsageError } from '../errors.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { table } from '../output.ts'
+
+const clientCounts = [2, 256] as const
+
+export const bench: Command = {
+  usage: '[URL] [options]',
+  about: `Measures one backend from here: how long it takes to acquire and release a lock that nobody wants, and how fast a
+lock that everybody wants goes from hand to hand. Independent clients of this one process, so a busy backend may do
+more than one process can ask for.`,
+  options: {
+    time: { takes: 'TIME', help: 'for each of the two measures; default 3s' },
+    clients: { takes: 'N', help: 'that want the same lock; default 8' },
+    ...backendOptions,
+  },
+  examples: ['locks bench redis://localhost', 'locks bench file:/var/lock/app --time 1s --clients 4 --json'],
+
+  async run(args, session) {
+    const [url] = args.named('[URL]')
+    const config = await backendOf(args, url)
+    const timeMs = args.durationMs('time') ?? 3_000
+    if (timeMs < 1 || timeMs > 600_000) throw new UsageError('--time must be from 1ms to 10m')
+    const clients = args.integer('clients', clientCounts) ?? 8
+    if (!args.flag('json')) session.note(`measuring ${showBackend(config)} …`)
+    const free = await uncontended(config, timeMs, session)
+    const wanted = await contended(config, timeMs, clients, session)
+    if (args.flag('json')) {
+      session.printJson({ backend: showBackend(config), uncontended: free, contended: wanted })
+      return exitCodes.ok
+    }
+    const rows = [
+      ['', 'per second', 'p50', 'p99', 'count'],
+      ['acquire + release, nobody else', ...figures(free)],
+      [`hand-off between ${clients} clients`, ...figures(wanted)],
+    ]
+    session.print(table(rows, (cell, _column, row) => (row === 0 ? session.paint('dim', cell) : cell)))
+    return exitCodes.ok
+  },
+}
+
+function figures({ perSecond, p50Ms, p99Ms, count }: Awaited<ReturnType<typeof uncontended>>): string[] {
+  return [String(perSecond), showDuration(p50Ms), showDuration(p99Ms), String(count)]
+}

@@ -1,0 +1,60 @@
+import type { Finding } from '@locks/core'
+import { backendOf, backendOptions, openBackend, showBackend } from '../backend.ts'
+import type { Command } from '../command.ts'
+import { exitCodes } from '../exit-codes.ts'
+import type { Paint } from '../output.ts'
+import { probe } from '../probe.ts'
+
+export const doctor: Command = {
+  usage: '[URL] [options]',
+  about: `Checks a backend: whether it answers, whether locks can be taken, renewed and given back, how long that takes,
+and what its settings mean for locks, each finding with what to do. Takes a lock of its own and changes nothing
+else. Leaves with 1 when it finds a danger.`,
+  options: backendOptions,
+  examples: [
+    'locks doctor redis://localhost',
+    'locks doctor --json | jq \'.findings[] | select(.level != "ok")\'',
+  ],
+
+  async run(args, session) {
+    const [url] = args.named('[URL]')
+    const config = await backendOf(args, url)
+    const locks = await openBackend(session, config)
+    const { findings: own, roundTripMs } = await probe(locks, session.signal)
+    let findings = own
+    try {
+      const told = await locks.diagnose()
+      const checks = new Set(told.map(({ check }) => check))
+      findings = [...own.filter(({ check }) => !checks.has(check)), ...told]
+    } catch (error) {
+      // Unreachable is what the probe has said already.
+      if (own.every(({ level }) => level !== 'danger')) throw error
+    }
+    const danger = findings.some(({ level }) => level === 'danger')
+    const unreachable = own.some(({ check, level }) => check === 'reachable' && level === 'danger')
+    if (args.flag('json')) {
+      const backend = showBackend(config)
+      session.printJson({ backend, ok: !danger, findings, roundTripMs, capabilities: locks.capabilities })
+    } else {
+      session.print(`${session.paint('bold', showBackend(config))}\n`)
+      for (const finding of findings) session.print(show(finding, session.paint))
+      session.print(`\n${verdict(findings)}`)
+    }
+    return unreachable ? exitCodes.unavailable : danger ? exitCodes.failure : exitCodes.ok
+  },
+}
+
+const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], danger: ['red', '✗'] } as const
+
+function show({ check, level, message, advice }: Finding, paint: Paint): string {
+  const [colour, mark] = marks[level]
+  const todo = advice === undefined ? '' : `\n    ${paint('dim', '→')} ${advice}`
+  return `${paint(colour, mark)} ${paint('bold', check)}: ${message}${todo}`
+}
+
+function verdict(findings: readonly Finding[]): string {
+  const count = (level: Finding['level']): number => findings.filter((one) => one.level === level).length
+  const [dangers, warnings] = [count('danger'), count('warning')]
+  if (dangers + warnings === 0) return 'All is well.'
+  return `${dangers} ${dangers === 1 ? 'danger' : 'dangers'}, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}.`
+}

@@ -1,0 +1,30 @@
+import { backendOf, backendOptions, openBackend } from '../backend.ts'
+import type { Command } from '../command.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { stateRows } from '../holder.ts'
+import { table } from '../output.ts'
+
+export const inspect: Command = {
+  usage: 'NAME [options]',
+  about:
+    'Shows whether the lock NAME is held, by whom, since when and for how long at least. Changes nothing.',
+  options: backendOptions,
+  examples: [
+    'locks inspect nightly-report --url redis://localhost',
+    "locks inspect nightly-report --json | jq -r '.holder.fence'",
+  ],
+
+  async run(args, session) {
+    const [name = ''] = args.named('NAME')
+    const locks = await openBackend(session, await backendOf(args))
+    const state = await locks.inspect(name)
+    if (args.flag('json')) session.printJson(state)
+    else
+      session.print(
+        table(stateRows(state), (cell, column) =>
+          column === 0 ? session.paint('dim', cell) : cell === 'held' ? session.paint('yellow', cell) : cell,
+        ),
+      )
+    return exitCodes.ok
+  },
+}

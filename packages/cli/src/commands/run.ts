@@ -1,0 +1,112 @@
+import { basename } from 'node:path'
+import { isLockError } from '@locks/core'
+import type { Holder, Lease, Locks } from '@locks/core'
+import type { Arguments } from '../arguments.ts'
+import { backendOf, backendOptions, openBackend } from '../backend.ts'
+import { startChild } from '../child.ts'
+import type { Command } from '../command.ts'
+import { UsageError } from '../errors.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { describeHolder } from '../holder.ts'
+import { printable, toJson } from '../output.ts'
+import type { Session } from '../session.ts'
+import { supervise } from '../supervise.ts'
+
+export const run: Command = {
+  usage: 'NAME [options] -- COMMAND [args…]',
+  about: `Runs COMMAND while holding the lock NAME, and passes its exit code on. Its environment has LOCKS_NAME and
+LOCKS_FENCE, the fencing token: hand it to what the lock protects. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed
+on to it. When the lock is lost, or about to be, it gets SIGTERM, then SIGKILL, and with it what it started. The
+lock is released when COMMAND ends, whatever it left in the background. --json turns what locks itself says, on
+stderr, into lines of JSON.`,
+  options: {
+    wait: { takes: 'TIME', help: 'wait that long for another holder; default 0: try once' },
+    ttl: { takes: 'TIME', help: 'length of the lease, renewed while the command runs; default 30s' },
+    grace: { takes: 'TIME', help: 'from SIGTERM to SIGKILL; default 5s, at most a third of the lease' },
+    label: { takes: 'TEXT', help: 'who holds it, for others to see; default: the command' },
+    'busy-code': { takes: 'N', help: 'exit code when somebody else holds the lock; default 75' },
+    ...backendOptions,
+  },
+  examples: [
+    'locks run nightly-report -- ./report.sh --all           # one at a time; the others leave with 75',
+    'locks run nightly-report --busy-code 0 -- ./report.sh   # in a crontab, where that is fine',
+    `locks run deploy --wait 10m --ttl 1m -- sh -c './deploy.sh "$LOCKS_FENCE"'`,
+  ],
+
+  async run(args, session) {
+    const [name = ''] = args.named('NAME')
+    const [command, ...rest] = args.rest ?? []
+    if (command === undefined) throw new UsageError('which command? locks run NAME -- COMMAND [args…]')
+    const busyCode = args.integer('busy-code', [0, 255]) ?? exitCodes.busy
+    const graceMs = args.durationMs('grace') ?? 5_000
+    const tell = args.flag('json') ? tellJson(session) : tellPeople(session)
+
+    const locks = await openBackend(session, await backendOf(args))
+    locks.on('contended', ({ holder }) => {
+      if ((args.durationMs('wait') ?? 0) === 0) return
+      tell({ event: 'waiting', name, holder }, `waiting: ${printable(name)}${heldBy(holder)}`)
+    })
+    let lease: Lease
+    try {
+      lease = await acquire(locks, name, args.text('label') ?? basename(command), args, session)
+    } catch (error) {
+      if (!isLockError(error, 'LOCK_TIMEOUT')) throw error
+      const { holder } = error
+      tell({ event: 'busy', name, holder }, `not run: ${printable(name)}${heldBy(holder)}`)
+      return busyCode
+    }
+    session.signal.throwIfAborted()
+    const fenced = locks.capabilities.fencing !== 'none'
+    const fence = fenced ? { LOCKS_FENCE: lease.fence.toString() } : {}
+    if (args.flag('json')) tell({ event: 'acquired', name, fence: fenced ? lease.fence : undefined }, '')
+    const child = startChild(command, rest, { LOCKS_NAME: name, ...fence })
+    const { code, lost } = await supervise(child, lease, graceMs, session, (why) =>
+      tell({ event: 'stopping', name, reason: why }, `${why}: stopping ${command}`),
+    )
+    const unconfirmed = await release(lease)
+    if (unconfirmed !== undefined) tell({ event: 'not-released', name, reason: unconfirmed }, unconfirmed)
+    if (!lost && lease.state !== 'lost') return code
+    tell(
+      { event: 'lost', name, commandCode: code },
+      `${printable(name)} was lost; the command left with ${code}`,
+    )
+    return exitCodes.lost
+  },
+}
+
+function acquire(
+  locks: Locks,
+  name: string,
+  label: string,
+  args: Arguments,
+  { signal }: Session,
+): Promise<Lease> {
+  const ttlMs = args.durationMs('ttl')
+  const waitMs = args.durationMs('wait') ?? 0
+  return locks.lock(name).acquire({ waitMs, label, signal, ...(ttlMs !== undefined && { ttlMs }) })
+}
+
+function heldBy(holder: Holder | undefined): string {
+  return holder === undefined ? ' is held' : ` is held by ${describeHolder(holder)}`
+}
+
+/** What must be told about it; a loss is told elsewhere. */
+async function release(lease: Lease): Promise<string | undefined> {
+  try {
+    await lease.release()
+  } catch (error) {
+    if (isLockError(error, 'LOCK_UNAVAILABLE')) return `not released, its time will end it: ${error.message}`
+    if (!isLockError(error, 'LOCK_LOST')) throw error
+  }
+  return undefined
+}
+
+type Tell = (event: Readonly<Record<string, unknown>>, text: string) => void
+
+function tellJson(session: Session): Tell {
+  return (event) => session.note(toJson(event))
+}
+
+function tellPeople(session: Session): Tell {
+  return (_event, text) => session.note(`${session.paintError('yellow', 'locks:')} ${text}`)
+}

@@ -1,0 +1,34 @@
+import type { Session } from '../session.ts'
+import type { Outcome } from './outcome.ts'
+
+const marks = { passed: ['green', '✓'], failed: ['red', '✗'], untested: ['dim', '–'] } as const
+
+export interface Progress {
+  begins(id: string, promise: string): void
+  ended(outcome: Outcome): void
+  over(): void
+}
+
+/** A line that changes on a terminal, above it what failed; elsewhere a line per rule. */
+export function progress(total: number, { paintError }: Session): Progress {
+  const { stderr } = process
+  const live = stderr.isTTY
+  let done = 0
+  const clear = (): void => void (live && stderr.write('\r\x1b[2K'))
+  return {
+    begins(id, promise) {
+      if (!live) return
+      const line = `${done}/${total} ${id} ${promise}`
+      stderr.write(`\r\x1b[2K${line.slice(0, (stderr.columns ?? 80) - 1)}`)
+    },
+    ended({ id, promise, state, durationMs, reason }) {
+      done += 1
+      const [colour, mark] = marks[state]
+      const why = state === 'untested' ? ` (${reason})` : ` ${durationMs} ms`
+      if (live && state !== 'failed') return
+      clear()
+      stderr.write(`${paintError(colour, mark)} ${id} ${promise}${paintError('dim', why)}\n`)
+    },
+    over: clear,
+  }
+}

@@ -1,0 +1,111 @@
+import { readFile, stat } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { isAbsolute, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { schemes } from '@locks/core'
+import type { Subject } from '@locks/core/conformance'
+import { showBackend } from '../backend.ts'
+import { UsageError } from '../errors.ts'
+
+/** A subject and what ends the servers that it started, if any. */
+export type OpenSubject = Subject & Partial<AsyncDisposable>
+
+/**
+ * What the suite is to be run against: a backend's URL, or a module that exports `subject` (a `Subject` or a function that
+ * makes one, with servers and all) or `fromConfig`, as every adapter does.
+ */
+export async function resolveSubject(
+  target: string,
+  options: Readonly<Record<string, unknown>>,
+): Promise<OpenSubject> {
+  if (isUrl(target)) {
+    if (Object.keys(options).length > 0)
+      throw new UsageError('--options goes with a module; a URL has its own')
+    return { name: showBackend(target), config: target }
+  }
+  const file = await locate(target)
+  const module = await load(target, file)
+  const { subject, fromConfig } = module
+  if (subject !== undefined) return checked(target, await made(subject))
+  if (typeof fromConfig !== 'function')
+    throw new UsageError(`${target} is no adapter: it must export subject or fromConfig`)
+  const config: Subject['config'] = { ...options, adapter: file }
+  return { name: target, config }
+}
+
+function isUrl(target: string): boolean {
+  const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(target)?.[1]?.toLowerCase()
+  return scheme !== undefined && schemes.has(scheme)
+}
+
+/** A path from here, where a directory counts as a package, or the name of a package. */
+async function locate(target: string): Promise<string> {
+  if (!target.startsWith('.') && !isAbsolute(target)) {
+    try {
+      return createRequire(resolve('package.json')).resolve(target)
+    } catch {
+      throw new UsageError(
+        `cannot find ${target}: install it (npm install ${target}), or write ./${target} for a path`,
+      )
+    }
+  }
+  const path = resolve(target)
+  const found = await stat(path).catch(() => undefined)
+  if (found === undefined) throw new UsageError(`there is no ${target}`)
+  return found.isDirectory() ? join(path, await entryOf(path)) : path
+}
+
+async function entryOf(directory: string): Promise<string> {
+  let text: string
+  try {
+    text = await readFile(join(directory, 'package.json'), 'utf8')
+  } catch {
+    return 'index.js'
+  }
+  const manifest: unknown = JSON.parse(text)
+  if (!isRecord(manifest)) return 'index.js'
+  const { exports, main } = manifest
+  return importTarget(exports) ?? (typeof main === 'string' ? main : 'index.js')
+}
+
+/** What `import` of the package would get. */
+function importTarget(entry: unknown): string | undefined {
+  if (typeof entry === 'string') return entry
+  if (!isRecord(entry)) return undefined
+  for (const condition of ['.', 'import', 'node', 'default', 'module-sync']) {
+    const found = importTarget(entry[condition])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+async function load(name: string, file: string): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    const module: unknown = await import(pathToFileURL(file).href)
+    return isRecord(module) ? module : {}
+  } catch (error) {
+    const why = error instanceof Error ? error.message : 'unknown error'
+    throw new UsageError(`cannot load ${name}: ${why}`, { cause: error })
+  }
+}
+
+async function made(subject: unknown): Promise<unknown> {
+  return isMaker(subject) ? subject() : subject
+}
+
+function isMaker(value: unknown): value is () => unknown {
+  return typeof value === 'function'
+}
+
+function checked(name: string, value: unknown): OpenSubject {
+  if (isSubject(value)) return value
+  throw new UsageError(`subject of ${name} must have name and config; see Subject in @locks/core/conformance`)
+}
+
+function isSubject(value: unknown): value is OpenSubject {
+  return isRecord(value) && typeof value['name'] === 'string' && value['config'] !== undefined
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}

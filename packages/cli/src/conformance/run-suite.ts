@@ -1,0 +1,52 @@
+import type { Session } from '../session.ts'
+import { outcomeOf } from './outcome.ts'
+import type { Outcome } from './outcome.ts'
+import type { Progress } from './progress.ts'
+import { startWorker } from './start-worker.ts'
+import type { Worker } from './start-worker.ts'
+import type { CaseInfo, WorkerOrder } from './worker-protocol.ts'
+
+export interface SuiteRun {
+  readonly subject: string
+  readonly outcomes: readonly Outcome[]
+}
+
+/** Runs the cases that `select` leaves, `jobs` at a time, each in a process that runs nothing else meanwhile. */
+export async function runSuite(
+  order: WorkerOrder,
+  jobs: number,
+  select: (cases: readonly CaseInfo[]) => readonly CaseInfo[],
+  watch: (total: number) => Progress,
+  session: Session,
+): Promise<SuiteRun> {
+  const start = (): Promise<Worker> => startWorker(order, (close) => session.onEnd(close))
+  const first = await start()
+  const cases = select(first.cases)
+  const progress = watch(cases.length)
+  session.onEnd(async () => progress.over())
+  const outcomes = new Map<string, Outcome>()
+  const note = (outcome: Outcome): void => {
+    outcomes.set(outcome.id, outcome)
+    progress.ended(outcome)
+  }
+  for (const one of cases)
+    if (one.untested !== undefined)
+      note(outcomeOf(one, { state: 'untested', durationMs: 0, reason: one.untested }))
+
+  // The longest first, so that nobody waits for one of them at the end.
+  const queue = cases.filter(({ id }) => !outcomes.has(id)).toSorted((a, b) => b.timeoutMs - a.timeoutMs)
+  async function work(given?: Worker): Promise<void> {
+    let worker = given ?? (await start())
+    for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
+      session.signal.throwIfAborted()
+      if (!worker.alive) worker = await start()
+      progress.begins(one.id, one.promise)
+      note(await worker.run(one))
+    }
+    await worker.close()
+  }
+  const more = Math.min(jobs, queue.length) - 1
+  await Promise.all([work(first), ...Array.from({ length: Math.max(0, more) }, () => work())])
+  progress.over()
+  return { subject: first.subject, outcomes: cases.flatMap(({ id }) => outcomes.get(id) ?? []) }
+}

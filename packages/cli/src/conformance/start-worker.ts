@@ -1,0 +1,90 @@
+import { fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { UsageError } from '../errors.ts'
+import { outcomeOf } from './outcome.ts'
+import type { Outcome } from './outcome.ts'
+import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
+
+/** A process that runs cases one at a time. */
+export interface Worker {
+  readonly subject: string
+  readonly cases: readonly CaseInfo[]
+  /** Never rejects: a process that dies of a case, or hangs, fails that case. */
+  run(info: CaseInfo): Promise<Outcome>
+  /** Whether it can run another case. */
+  readonly alive: boolean
+  /** Lets it tidy up; kills it if that takes too long. */
+  close(): Promise<void>
+}
+
+const program = fileURLToPath(new URL('./worker.js', import.meta.url))
+const TIDY_MS = 15_000
+
+/** Rejects when there is no subject to test; `onClose` gets what ends the process, also before it is ready. */
+export async function startWorker(
+  order: WorkerOrder,
+  onClose: (close: () => Promise<void>) => void,
+): Promise<Worker> {
+  const child = fork(program, {
+    execArgv: [],
+    serialization: 'advanced',
+    // What an adapter prints must not end up in the result.
+    stdio: ['ignore', process.stderr, process.stderr, 'ipc'],
+  })
+  let how: string | undefined
+  let onMessage: ((message: WorkerMessage | 'ended') => void) | undefined
+  const exited = new Promise<void>((resolve) => {
+    child.once('exit', (code, signal) => {
+      how = signal === null ? `left with ${code}` : `ended by ${signal}`
+      onMessage?.('ended')
+      resolve()
+    })
+  })
+  child.on('message', (message: WorkerMessage) => onMessage?.(message))
+  const next = (): Promise<WorkerMessage | 'ended'> =>
+    new Promise((resolve) => {
+      onMessage = resolve
+      if (how !== undefined) resolve('ended')
+    })
+
+  const tell = (call: WorkerCall): void => {
+    if (child.connected) child.send(call)
+  }
+
+  async function close(): Promise<void> {
+    if (child.connected) child.disconnect()
+    const timer = setTimeout(() => child.kill('SIGKILL'), TIDY_MS)
+    await exited
+    clearTimeout(timer)
+  }
+  onClose(close)
+
+  const ready = next()
+  tell({ type: 'begin', order })
+  const first = await ready
+  if (first === 'ended') throw new Error(`the process that runs the suite ${how} before it began`)
+  if (first.type === 'failed') throw first.misused ? new UsageError(first.message) : new Error(first.message)
+  if (first.type !== 'ready') throw new Error('the process that runs the suite is confused')
+
+  return {
+    subject: first.subject,
+    cases: first.cases,
+    close,
+    get alive() {
+      return how === undefined
+    },
+    async run(info) {
+      const begin = performance.now()
+      const answer = next()
+      tell({ type: 'run', id: info.id })
+      // The case ends itself in time, unless its process cannot.
+      const timer = setTimeout(() => child.kill('SIGKILL'), info.timeoutMs + TIDY_MS)
+      const message = await answer
+      clearTimeout(timer)
+      if (message !== 'ended' && message.type === 'outcome') return message.outcome
+      await exited
+      const durationMs = Math.round(performance.now() - begin)
+      return outcomeOf(info, { state: 'failed', durationMs, reason: `the process that ran it ${how}` })
+    },
+  }
+}

@@ -1,0 +1,30 @@
+import type { Area, RuleKind } from '@locks/core/conformance'
+import type { Outcome } from './outcome.ts'
+
+/** What a worker is to test. */
+export interface WorkerOrder {
+  readonly target: string
+  readonly options: Readonly<Record<string, unknown>>
+  readonly ttlMs?: number
+}
+
+/** A case as it can be told to another process. */
+export interface CaseInfo {
+  readonly id: string
+  readonly area: Area
+  readonly kind: RuleKind
+  /** The promise, without id and kind. */
+  readonly promise: string
+  readonly timeoutMs: number
+  readonly untested?: string
+}
+
+export type WorkerCall =
+  | { readonly type: 'begin'; readonly order: WorkerOrder }
+  | { readonly type: 'run'; readonly id: string }
+
+export type WorkerMessage =
+  | { readonly type: 'ready'; readonly subject: string; readonly cases: readonly CaseInfo[] }
+  | { readonly type: 'outcome'; readonly outcome: Outcome }
+  /** `misused`: the command line is to blame. */
+  | { readonly type: 'failed'; readonly message: string; readonly misused: boolean }

@@ -1,0 +1,84 @@
+import { isLockError } from '@locks/core'
+import { conformance } from '@locks/core/conformance'
+import type { ConformanceCase, HistoryEvent } from '@locks/core/conformance'
+import { UsageError } from '../errors.ts'
+import { signals } from '../session.ts'
+import { outcomeOf } from './outcome.ts'
+import type { Outcome } from './outcome.ts'
+import { resolveSubject } from './resolve-subject.ts'
+import type { OpenSubject } from './resolve-subject.ts'
+import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
+
+// A process that runs cases one at a time, with a subject of its own.
+
+const stop = new AbortController()
+let running: Promise<void> | undefined
+let subject: OpenSubject | undefined
+let cases: readonly ConformanceCase[] = []
+
+// Ctrl-C reaches every process of a terminal; whoever started this one ends it in good order.
+for (const signal of signals) process.on(signal, () => undefined)
+process.on('disconnect', () => void end())
+
+function tell(message: WorkerMessage): void {
+  if (process.connected) process.send?.(message)
+}
+
+async function end(): Promise<void> {
+  stop.abort(new Error('interrupted'))
+  await running
+  await subject?.[Symbol.asyncDispose]?.()
+  process.exit(0)
+}
+
+function infoOf({ id, area, kind, title, timeoutMs, untested }: ConformanceCase): CaseInfo {
+  const promise = title.slice(id.length + 1, title.lastIndexOf(' ['))
+  return { id, area, kind, promise, timeoutMs, ...(untested !== undefined && { untested }) }
+}
+
+async function tryCase(one: ConformanceCase): Promise<Outcome> {
+  const info = infoOf(one)
+  if (info.untested !== undefined)
+    return outcomeOf(info, { state: 'untested', durationMs: 0, reason: info.untested })
+  let history: readonly HistoryEvent[] | undefined
+  let reason: string | undefined
+  const late = new AbortController()
+  const { timeoutMs } = info
+  const timer = setTimeout(() => late.abort(new Error(`not over within ${timeoutMs} ms`)), timeoutMs)
+  const startedAt = performance.now()
+  try {
+    const signal = AbortSignal.any([late.signal, stop.signal])
+    await one.run({ signal, onHistory: (events) => (history = events) })
+  } catch (error) {
+    reason = error instanceof Error ? error.message : String(error)
+  } finally {
+    clearTimeout(timer)
+  }
+  return outcomeOf(info, {
+    state: reason === undefined ? 'passed' : 'failed',
+    durationMs: Math.round(performance.now() - startedAt),
+    ...(reason !== undefined && { reason }),
+    ...(history !== undefined && { history }),
+  })
+}
+
+async function begin({ target, options, ttlMs }: WorkerOrder): Promise<void> {
+  try {
+    subject = await resolveSubject(target, options)
+    cases = await conformance({ ...subject, ...(ttlMs !== undefined && { ttlMs }) })
+    tell({ type: 'ready', subject: subject.name, cases: cases.map(infoOf) })
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    const misused = error instanceof UsageError || isLockError(error, 'LOCK_INVALID_ARGUMENT')
+    tell({ type: 'failed', message, misused })
+  }
+}
+
+async function run(id: string): Promise<void> {
+  const one = cases.find((each) => each.id === id)
+  if (one !== undefined) tell({ type: 'outcome', outcome: await tryCase(one) })
+}
+
+process.on('message', (call: WorkerCall) => {
+  running = call.type === 'begin' ? begin(call.order) : run(call.id)
+})

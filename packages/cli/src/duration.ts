@@ -1,0 +1,34 @@
+import { UsageError } from './errors.ts'
+
+const units = new Map([
+  ['ms', 1],
+  ['s', 1_000],
+  ['m', 60_000],
+  ['h', 3_600_000],
+])
+
+/** `500ms`, `30s`, `1.5m`, `2h`, and `0`, in milliseconds. */
+export function parseDuration(option: string, text: string): number {
+  const [, amount = '', unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? []
+  const factor = units.get(unit)
+  if (text === '0') return 0
+  if (factor === undefined)
+    throw new UsageError(`${option} must be a duration such as 500ms, 30s or 5m, not ${JSON.stringify(text)}`)
+  return Math.round(Number(amount) * factor)
+}
+
+/** For people: two figures that matter, in the unit that fits. */
+export function showDuration(durationMs: number): string {
+  if (durationMs < 1) return `${durationMs.toFixed(2)} ms`
+  if (durationMs < 1_000) return `${trim(durationMs)} ms`
+  const s = durationMs / 1_000
+  if (s < 120) return `${trim(s)} s`
+  const minutes = Math.round(s / 60)
+  if (minutes < 120) return `${minutes} min`
+  const hours = Math.round(minutes / 60)
+  return hours < 48 ? `${hours} h` : `${Math.round(hours / 24)} days`
+}
+
+function trim(value: number): string {
+  return value < 10 ? value.toFixed(1) : value.toFixed(0)
+}

@@ -1,0 +1,34 @@
+import type { Holder, LockState } from '@locks/core'
+import { showDuration } from './duration.ts'
+import { printable } from './output.ts'
+
+/** Who holds a lock, in one line. */
+export function describeHolder({ owner, metadata, fence, since }: Holder): string {
+  const who = metadata?.label ?? owner
+  const where = metadata === undefined ? [] : [`pid ${metadata.pid} on ${metadata.host}`]
+  const long = since === undefined ? [] : [`for ${age(since)}`]
+  const under = fence === undefined ? [] : [`fence ${fence}`]
+  const details = [...where, ...long, ...under].join(', ')
+  return printable(details === '' ? who : `${who} (${details})`)
+}
+
+/** What the store knows of a lock, as rows for people. */
+export function stateRows({ name, held, holder, remainingMs, waiters }: LockState): [string, string][] {
+  const rows: [string, string | undefined][] = [
+    ['lock', name],
+    ['state', held ? 'held' : 'free'],
+    ['label', holder?.metadata?.label],
+    ['process', holder?.metadata && `pid ${holder.metadata.pid} on ${holder.metadata.host}`],
+    ['owner', holder?.owner],
+    ['fence', holder?.fence?.toString()],
+    ['held for', holder?.since === undefined ? undefined : age(holder.since)],
+    ['ends in', remainingMs === undefined ? undefined : `${showDuration(remainingMs)} unless renewed`],
+    ['waiting', waiters?.toString()],
+  ]
+  return rows.flatMap(([key, value]) => (value === undefined ? [] : [[key, printable(value)]]))
+}
+
+/** By two clocks that may differ a little: never below nothing. */
+export function age(since: number): string {
+  return showDuration(Math.max(0, Date.now() - since))
+}

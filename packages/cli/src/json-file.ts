@@ -1,0 +1,13 @@
+import { readFile } from 'node:fs/promises'
+import { UsageError } from './errors.ts'
+
+/** The value in the file that an option names. */
+export async function readJsonFile(option: string, file: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8'))
+  } catch (error) {
+    // Not the parser's own message: it quotes the file, which may hold a password.
+    const why = error instanceof SyntaxError ? 'it is not JSON' : error instanceof Error ? error.message : ''
+    throw new UsageError(`cannot read ${option} ${file}: ${why}`)
+  }
+}

@@ -1,0 +1,53 @@
+import { readFile } from 'node:fs/promises'
+import { Arguments } from './arguments.ts'
+import { commands } from './command.ts'
+import type { Command } from './command.ts'
+import { UsageError } from './errors.ts'
+import { exitCodes } from './exit-codes.ts'
+import { helpOf, overview } from './help.ts'
+import { Session } from './session.ts'
+
+/** Runs one call, tidies up after it and answers the exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  const session = new Session()
+  const [name = '--help', ...rest] = argv
+  try {
+    if (name === '--help' || name === '-h' || name === 'help') {
+      session.print(overview(session.paint))
+      return argv.length === 0 ? exitCodes.usage : exitCodes.ok
+    }
+    if (name === '--version') {
+      session.print(await version())
+      return exitCodes.ok
+    }
+    const command = await commands.get(name)?.load()
+    if (command === undefined) throw new UsageError(`there is no command ${JSON.stringify(name)}`)
+    return await call(name, command, rest, session)
+  } catch (error) {
+    // Core is loaded for commands, not for a word of help.
+    const { report } = await import('./report.ts')
+    return report(error, name, rest, session)
+  } finally {
+    await session.end()
+  }
+}
+
+async function call(
+  name: string,
+  command: Command,
+  argv: readonly string[],
+  session: Session,
+): Promise<number> {
+  const args = new Arguments(command.options, argv)
+  if (args.flag('help')) {
+    session.print(helpOf(name, command, session.paint))
+    return exitCodes.ok
+  }
+  return Promise.race([command.run(args, session), session.interrupted])
+}
+
+async function version(): Promise<string> {
+  const manifest: unknown = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'))
+  if (typeof manifest !== 'object' || manifest === null || !('version' in manifest)) return 'unknown'
+  return String(manifest.version)
+}

@@ -1,0 +1,39 @@
+import { isLockError } from '@locks/core'
+import { commands } from './command.ts'
+import { CannotRun, Interrupted, UsageError } from './errors.ts'
+import { exitCodes, signalCode } from './exit-codes.ts'
+import { toJson } from './output.ts'
+import type { Session } from './session.ts'
+
+/** Tells what went wrong, as the call wants it told, and answers the exit code. */
+export function report(error: unknown, name: string, argv: readonly string[], session: Session): number {
+  const code = exitCodeOf(error)
+  const message = error instanceof Error ? error.message : String(error)
+  const options = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
+  const document = { error: { message, exitCode: code } }
+  if (!options.includes('--json')) session.note(`${session.paintError('red', 'locks:')} ${message}`)
+  // The output of `run` is that of its command.
+  else if (name === 'run') session.note(toJson(document))
+  else session.printJson(document)
+  if (error instanceof UsageError) session.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
+  return code
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof Interrupted) return signalCode(error.by)
+  if (error instanceof UsageError) return exitCodes.usage
+  if (error instanceof CannotRun) return error.missing ? exitCodes.notFound : exitCodes.cannotExecute
+  if (!isLockError(error)) return exitCodes.failure
+  switch (error.code) {
+    case 'LOCK_TIMEOUT':
+      return exitCodes.busy
+    case 'LOCK_LOST':
+      return exitCodes.lost
+    case 'LOCK_UNAVAILABLE':
+      return exitCodes.unavailable
+    case 'LOCK_INVALID_ARGUMENT':
+      return exitCodes.usage
+    default:
+      return exitCodes.failure
+  }
+}

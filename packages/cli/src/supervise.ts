@@ -1,0 +1,60 @@
+import type { Lease } from '@locks/core'
+import type { RunningChild } from './child.ts'
+import type { Session } from './session.ts'
+
+const LONGEST_LOOK_MS = 60_000
+
+/**
+ * Waits for the command to end, passes signals on meanwhile, and ends it when the lock is lost. One that is not renewed
+ * is ended ahead of its deadline by the time that takes, so that it is gone before the next holder begins.
+ */
+export async function supervise(
+  child: RunningChild,
+  lease: Lease,
+  askedGraceMs: number,
+  session: Session,
+  onStop: (why: string) => void,
+): Promise<{ readonly code: number; readonly lost: boolean }> {
+  const graceMs = Math.min(askedGraceMs, lease.remainingMs / 3)
+  let stopping: Promise<void> | undefined
+  let timer: NodeJS.Timeout | undefined
+
+  function stop(why: string): void {
+    if (stopping !== undefined) return
+    onStop(why)
+    stopping = child.terminate(graceMs)
+  }
+  const onLoss = (): void => {
+    const reason: unknown = lease.signal.reason
+    stop(reason instanceof Error ? reason.message : 'the lock is lost')
+  }
+  function look(): void {
+    const leftMs = lease.remainingMs - graceMs
+    if (leftMs <= 0) return stop('the lock could not be renewed')
+    timer = setTimeout(look, Math.min(leftMs, LONGEST_LOOK_MS))
+  }
+  // Ctrl-Z, where it does not reach the command by itself. Stopped alone, we could not renew.
+  const onSuspend = (): void => {
+    child.stop()
+    process.kill(process.pid, 'SIGSTOP')
+  }
+  const onContinue = (): void => {
+    if (lease.state === 'held' || lease.state === 'jeopardy') child.resume()
+    else onLoss()
+  }
+
+  session.forward((signal) => child.pass(signal))
+  lease.signal.addEventListener('abort', onLoss)
+  if (!process.stdin.isTTY) process.on('SIGTSTP', onSuspend).on('SIGCONT', onContinue)
+  look()
+  try {
+    const code = await child.ended
+    await stopping
+    return { code, lost: stopping !== undefined }
+  } finally {
+    clearTimeout(timer)
+    lease.signal.removeEventListener('abort', onLoss)
+    process.off('SIGTSTP', onSuspend).off('SIGCONT', onContinue)
+    session.forward(undefined)
+  }
+}

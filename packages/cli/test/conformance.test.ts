@@ -1,0 +1,132 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { directory, inTime, locks } from './support.ts'
+
+/** An adapter module in a directory of its own: a package, if it has a manifest. */
+async function adapter(files: Readonly<Record<string, string>>): Promise<string> {
+  const folder = await directory()
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+  return folder
+}
+
+const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
+
+describe('locks conformance', inTime, () => {
+  test('runs the rules that are asked for against a URL, with a table and what was untested', async () => {
+    const { code, stdout, stderr } = await locks(['conformance', 'memory:', '--only', 'atomicity,own-1'])
+      .ended
+    expect(code).toBe(0)
+    expect(stderr).toMatch(/^✓ ATOM-1 of many concurrent tries .* \d+ ms$/m)
+    expect(stdout).toMatch(/^atomicity +4 +· +1$/m)
+    expect(stdout).toMatch(/^ownership +1 +· +·$/m)
+    expect(stdout).toMatch(/^  scope is process: ATOM-3$/m)
+    expect(stdout).toMatch(/^5 passed, 0 failed, 1 untested$/m)
+  })
+
+  test('takes a directory as a package is taken: exports, main, or index.js', async () => {
+    const text = `export * from ${memory}`
+    for (const files of [
+      {
+        'package.json': '{ "exports": { ".": { "types": "./x.d.ts", "import": "./own.mjs" } } }',
+        'own.mjs': text,
+      },
+      { 'package.json': '{ "main": "own.mjs" }', 'own.mjs': text },
+      { 'package.json': '{ "type": "module" }', 'index.js': text },
+    ]) {
+      const { code, stdout } = await locks(['conformance', await adapter(files), '--only', 'OWN-1', '--json'])
+        .ended
+      expect(code).toBe(0)
+      expect(JSON.parse(stdout)).toMatchObject({
+        passed: 1,
+        failed: 0,
+        outcomes: [{ id: 'OWN-1', state: 'passed' }],
+      })
+    }
+  })
+
+  test('gives an adapter its options, and shows a failure by rule, promise and assertion', async () => {
+    const source = `import { fromConfig as memory } from ${memory}
+export const fromConfig = ({ broken }) => {
+  const factory = memory({})
+  return (host) => ({ ...factory(host), ...(broken && { release: async () => 'released' }) })
+}`
+    const folder = await adapter({ 'own.mjs': source, 'options.json': '{ "broken": true }' })
+    const html = join(folder, 'report.html')
+    const target = join(folder, 'own.mjs')
+    const { code, stdout } = await locks([
+      ...[
+        'conformance',
+        target,
+        '--options',
+        join(folder, 'options.json'),
+        '--only',
+        'ownership',
+        '--html',
+        html,
+      ],
+    ]).ended
+    expect(code).toBe(1)
+    expect(stdout).toMatch(
+      /^✗ OWN-1 a release under a foreign attempt id frees nothing and says so\n    .*\n/m,
+    )
+    expect(stdout).toContain("- 'not-held'")
+    const page = await readFile(html, 'utf8')
+    expect(page).toMatch(/<li class="failed"[^>]*>✗ OWN-1</)
+    expect(page).toContain('&#39;not-held&#39;')
+    expect(page).not.toMatch(/<(script|link|img)|https?:/)
+  })
+
+  test('a rule that ends its process fails alone, and what the adapter prints is no part of the result', async () => {
+    const source = `import { fromConfig as memory } from ${memory}
+const factory = memory({})
+export const fromConfig = () => (host) => ({
+  ...factory(host),
+  release: async () => (console.log('printed'), process.exit(3)),
+})`
+    const target = join(await adapter({ 'own.mjs': source }), 'own.mjs')
+    const { code, stdout } = await locks(['conformance', target, '--only', 'OWN-1,ATOM-2', '--json']).ended
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout)).toMatchObject({
+      outcomes: [
+        { id: 'ATOM-2', state: 'passed' },
+        { id: 'OWN-1', state: 'failed', reason: 'the process that ran it left with 3' },
+      ],
+    })
+  })
+
+  test('draws the holds of contended rules', async () => {
+    const html = join(await directory(), 'report.html')
+    const call = locks(['conformance', 'memory:', '--only', 'UNIQ-2,UNIQ-4', '--html', html])
+    expect((await call.ended).code).toBe(0)
+    const page = await readFile(html, 'utf8')
+    expect(page).toContain('aria-label="320 holds in ')
+    expect(page.match(/<rect class="c\d"/g)).toHaveLength(640)
+    expect(page).not.toContain('class="clash"')
+  })
+
+  test('what is no adapter, no rule or not there is a mistake of the command line', async () => {
+    const folder = await adapter({ 'nothing.mjs': 'export {}', 'bad.mjs': 'syntax error' })
+    for (const [args, message] of [
+      [[join(folder, 'nothing.mjs')], /is no adapter/],
+      [[join(folder, 'bad.mjs')], /cannot load/],
+      [['./not-here'], /there is no \.\/not-here/],
+      [['not-installed-anywhere'], /npm install not-installed-anywhere/],
+      [['memory:', '--only', 'nonsense'], /no rule or area is called "nonsense"/],
+      [['memory:nice/try'], /url must be memory/],
+    ] as const) {
+      const { code, stderr } = await locks(['conformance', ...args]).ended
+      expect({ args, code }).toEqual({ args, code: 2 })
+      expect(stderr).toMatch(message)
+    }
+  })
+
+  test('interrupted, it ends its processes and leaves with 130', async () => {
+    const folder = await directory()
+    const call = locks(['conformance', `file:${folder}`, '--only', 'UNIQ,CRASH'])
+    await call.said(/^✓ /m)
+    call.kill('SIGINT')
+    // All processes of it write to the same stderr, which ends with the last of them.
+    expect((await call.ended).code).toBe(130)
+  })
+})

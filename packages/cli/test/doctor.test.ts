@@ -1,0 +1,24 @@
+import { describe, expect, test } from 'vitest'
+import { inTime, locks, store } from './support.ts'
+
+describe('locks doctor', inTime, () => {
+  test('takes, renews and gives back a lock of its own, and tells how long that took', async () => {
+    const { url, client } = await store()
+    const { code, stdout } = await locks(['doctor', url]).ended
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^✓ reachable: /m)
+    expect(stdout).toMatch(/^✓ permissions: a lock was taken, renewed and given back$/m)
+    expect(stdout).toMatch(/^[✓!] timing: median of 15: acquire .* ms, renew .* ms, inspect .* ms$/m)
+    expect(await client.inspect('locks-doctor-probe')).toMatchObject({ held: false })
+  })
+
+  test('says of a backend that cannot be reached what to look at, and leaves with 69', async () => {
+    const { code, stdout } = await locks(['doctor', 'redis://127.0.0.1:1', '--json']).ended
+    expect(code).toBe(69)
+    expect(JSON.parse(stdout)).toMatchObject({
+      ok: false,
+      findings: [{ check: 'reachable', level: 'danger' }],
+    })
+    expect(stdout).toMatch(/"advice": "check address/)
+  })
+})

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest'
+import { inTime, locks, node, store, waitForEnd } from './support.ts'
+
+describe('locks inspect', inTime, () => {
+  test('shows a free lock, and who holds one that is not, for people and for programs', async () => {
+    const { url, client } = await store()
+    expect(await locks(['inspect', 'job', '--url', url]).ended).toMatchObject({
+      code: 0,
+      stdout: 'lock   job\nstate  free\n',
+    })
+    const lease = await client.lock('job', { label: 'the\u001B[31m label' }).acquire()
+    const { stdout } = await locks(['inspect', 'job'], { env: { LOCKS_URL: url } }).ended
+    expect(stdout).toMatch(/^state +held$/m)
+    expect(stdout).toMatch(new RegExp(`^fence +${lease.fence}$`, 'm'))
+    // What others wrote must not steer the terminal.
+    expect(stdout).toMatch(/^label +the\\u001b\[31m label$/m)
+    const json: unknown = JSON.parse((await locks(['inspect', 'job', '--json', '--url', url]).ended).stdout)
+    expect(json).toMatchObject({ name: 'job', held: true, holder: { fence: String(lease.fence) } })
+  })
+})
+
+describe('locks ls', inTime, () => {
+  test('lists what is held, and nothing else', async () => {
+    const { url, client } = await store()
+    expect(await locks(['ls', '--url', url]).ended).toMatchObject({ code: 0, stdout: '' })
+    await client.lock('b', { label: 'second' }).acquire()
+    await client.lock('a', { label: 'first' }).acquire()
+    await (await client.lock('c').acquire()).release()
+    const { stdout } = await locks(['ls', '--url', url]).ended
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(/\s+/).slice(0, 2)),
+    ).toEqual([
+      ['NAME', 'HOLDER'],
+      ['a', 'first'],
+      ['b', 'second'],
+    ])
+    const json: unknown = JSON.parse((await locks(['ls', '--json', '--url', url]).ended).stdout)
+    expect(json).toMatchObject([{ name: 'a' }, { name: 'b' }])
+    const one: unknown = JSON.parse(
+      (await locks(['ls', '--json', '--limit', '1', '--url', url]).ended).stdout,
+    )
+    expect(one).toHaveLength(1)
+  })
+})
+
+describe('locks break', inTime, () => {
+  test('ends the hold of a live holder, which notices; the next fence is higher', async () => {
+    const { url, client } = await store()
+    const holder = locks(['run', 'job', '--label', 'alive', '--ttl', '6s', '--url', url, ...node(waitForEnd)])
+    await holder.said(/ready/)
+    const before = (await client.inspect('job')).holder?.fence ?? 0n
+    const broken = await locks(['break', 'job', '--yes', '--url', url]).ended
+    expect(broken.code).toBe(0)
+    expect(broken.stdout).toMatch(/^broken: job was held by alive \(pid \d+ on .*fence \d+\)$/m)
+    expect((await holder.ended).code).toBe(76)
+    const next = await client.lock('job').acquire()
+    expect(next.fence).toBeGreaterThan(before)
+  })
+
+  test('without a terminal and without --yes it refuses, and the holder stays', async () => {
+    const { url, client } = await store()
+    const lease = await client.lock('job').acquire()
+    const { code, stderr } = await locks(['break', 'job', '--url', url], { input: 'y\n' }).ended
+    expect(code).toBe(2)
+    expect(stderr).toContain('--yes')
+    await lease.extend()
+  })
+
+  test('breaks the hold of the given fence and no other, and nothing where nobody holds', async () => {
+    const { url, client } = await store()
+    const lease = await client.lock('job').acquire()
+    const other = await locks(['break', 'job', '-y', '--json', '--fence', '1', '--url', url]).ended
+    expect(other.code).toBe(1)
+    expect(JSON.parse(other.stdout)).toMatchObject({ name: 'job', broken: false })
+    await lease.extend()
+    const right = await locks(['break', 'job', '-y', '--json', '--fence', `${lease.fence}`, '--url', url])
+      .ended
+    expect(right.code).toBe(0)
+    expect(JSON.parse(right.stdout)).toMatchObject({ broken: true, holder: { fence: String(lease.fence) } })
+    expect(await locks(['break', 'job', '-y', '--url', url]).ended).toMatchObject({
+      code: 0,
+      stdout: 'nothing to break: job is free\n',
+    })
+  })
+})

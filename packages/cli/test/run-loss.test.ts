@@ -1,0 +1,90 @@
+import { openLocks } from '@locks/core'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { isAdapterSelected } from '../../../conformance/selection.ts'
+import { startService } from '../../../conformance/services/index.ts'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { inTime, locks, node, waitForEnd } from './support.ts'
+
+const ttl = `${scaled(6_000)}ms`
+const stubborn = `process.on("SIGTERM", () => console.log("no")); ${waitForEnd}`
+
+/** A command with a child of its own that must go with it. */
+function family(source: string): readonly string[] {
+  const child = JSON.stringify(['--eval', source])
+  return node(
+    `require("node:child_process").spawn(process.execPath, ${child}, { stdio: "inherit" }); ${source.replace('"ready"', '"started"')}`,
+  )
+}
+
+if (isAdapterSelected('redis'))
+  describe('locks run, when the lock is lost', inTime, () => {
+    test('by a break, ends the command and what it started, and leaves with 76', async () => {
+      await using redis = await startService('redis')
+      const operator = await openLocks(redis.url)
+      onTestFinished(() => operator.close())
+      const call = locks(['run', 'job', '--url', redis.url, '--ttl', ttl, ...family(waitForEnd)])
+      await Promise.all([call.said(/ready/), call.said(/started/)])
+      const held = await operator.inspect('job')
+      await operator.lock('job').break()
+      // Only when the last of them is gone the output ends.
+      const { code, stderr } = await call.ended
+      expect(code).toBe(76)
+      expect(stderr).toMatch(/lost/)
+      const next = await operator.lock('job').acquire()
+      expect(next.fence).toBeGreaterThan(held.holder?.fence ?? 0n)
+      await next.release()
+    })
+
+    test('kills a command that will not go', async () => {
+      await using redis = await startService('redis')
+      const operator = await openLocks(redis.url)
+      onTestFinished(() => operator.close())
+      const call = locks([
+        'run',
+        'job',
+        '--url',
+        redis.url,
+        '--ttl',
+        ttl,
+        '--grace',
+        '100ms',
+        ...family(stubborn),
+      ])
+      await Promise.all([call.said(/ready/), call.said(/started/)])
+      await operator.lock('job').break()
+      const { code, stdout } = await call.ended
+      expect(code).toBe(76)
+      expect(stdout).toContain('no')
+    })
+
+    test('by a store that is silent, ends the command before somebody else can have the lock', async () => {
+      await using redis = await startService('redis', { needsControl: true })
+      const call = locks([
+        'run',
+        'job',
+        '--json',
+        '--url',
+        redis.url,
+        '--ttl',
+        ttl,
+        '--grace',
+        `${scaled(2_000)}ms`,
+        ...node(stubborn),
+      ])
+      await call.said(/ready/)
+      await redis.server('redis').pause()
+      const { code, stderr } = await call.ended
+      expect(code).toBe(76)
+      const events = stderr
+        .trim()
+        .split('\n')
+        .map((line): unknown => JSON.parse(line))
+      // Ahead of the deadline: at that itself, the reason would be the loss.
+      expect(events).toContainEqual({
+        event: 'stopping',
+        name: 'job',
+        reason: 'the lock could not be renewed',
+      })
+      expect(events).toContainEqual({ event: 'lost', name: 'job', commandCode: 137 })
+    })
+  })

@@ -1,0 +1,128 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { directory, inTime, locks, node, store, waitForEnd } from './support.ts'
+
+async function isFree(client: Awaited<ReturnType<typeof store>>['client'], name: string): Promise<boolean> {
+  return !(await client.inspect(name)).held
+}
+
+describe('locks run', inTime, () => {
+  test('passes on input, output and exit code, and gives the lock back', async () => {
+    const { url, client } = await store()
+    const source =
+      'process.stdin.on("data", (text) => console.log(`got ${text}`)).on("end", () => process.exit(7))'
+    const { code, stdout, stderr } = await locks(['run', 'job', '--url', url, ...node(source)], {
+      input: 'some text',
+    }).ended
+    expect({ code, stdout, stderr }).toEqual({ code: 7, stdout: 'got some text\n', stderr: '' })
+    expect(await isFree(client, 'job')).toBe(true)
+  })
+
+  test('tells the command its name and its fence, which is the one at the store and rises', async () => {
+    const { url, client } = await store()
+    const source =
+      'console.log(`${process.env.LOCKS_NAME} ${process.env.LOCKS_FENCE} ready`); process.stdin.resume()'
+    const first = locks(['run', 'job', '--url', url, ...node(source)])
+    const [, fence = ''] = await first.said(/^job (\d+) ready$/m)
+    const { holder } = await client.inspect('job')
+    expect(holder?.fence).toBe(BigInt(fence))
+    expect(holder?.metadata?.label).toContain('node')
+    first.kill('SIGTERM')
+    await first.ended
+    const second = locks(['run', 'job', '--url', url, ...node(source)], { input: '' })
+    const [, next = ''] = await second.said(/^job (\d+) ready$/m)
+    expect(BigInt(next)).toBeGreaterThan(BigInt(fence))
+    expect((await second.ended).code).toBe(0)
+  })
+
+  test('a second instance does not run its command, and says who holds the lock', async () => {
+    const { url } = await store()
+    const first = locks(['run', 'job', '--url', url, '--label', 'the first', ...node(waitForEnd)])
+    await first.said(/ready/)
+    const second = await locks(['run', 'job', '--url', url, ...node('console.log("ran")')]).ended
+    expect(second).toMatchObject({ code: 75, stdout: '' })
+    expect(second.stderr).toMatch(/job is held by the first \(pid \d+ on .+\)/)
+    const quiet = await locks(['run', 'job', '--busy-code', '0', '--json', '--url', url, ...node('')]).ended
+    expect(quiet).toMatchObject({ code: 0, stdout: '' })
+    expect(JSON.parse(quiet.stderr)).toMatchObject({
+      event: 'busy',
+      name: 'job',
+      holder: { metadata: { label: 'the first' } },
+    })
+    first.kill('SIGTERM')
+    expect((await first.ended).code).toBe(143)
+  })
+
+  test('a second instance that may wait runs after the first', async () => {
+    const { url } = await store()
+    const first = locks(['run', 'job', '--url', url, ...node(waitForEnd)])
+    await first.said(/ready/)
+    const second = locks(['run', 'job', '--url', url, '--wait', '60s', ...node('console.log("ran")')])
+    first.kill('SIGINT')
+    expect((await first.ended).code).toBe(130)
+    expect(await second.ended).toMatchObject({ code: 0, stdout: 'ran\n' })
+  })
+
+  test('a command that is missing is 127, one that cannot be run is 126, and the lock is given back', async () => {
+    const { url, client } = await store()
+    const missing = await locks(['run', 'job', '--url', url, '--', 'no-such-command-here']).ended
+    expect(missing.code).toBe(127)
+    expect(missing.stderr).toContain('no-such-command-here: command not found')
+    const file = join(await directory(), 'data')
+    await writeFile(file, 'not a program')
+    expect((await locks(['run', 'job', '--url', url, '--', file]).ended).code).toBe(126)
+    expect(await isFree(client, 'job')).toBe(true)
+  })
+
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const)(
+    '%s is passed on, and the command decides how to leave',
+    async (signal) => {
+      const { url, client } = await store()
+      const source = `process.on(${JSON.stringify(signal)}, () => { console.log("got it"); process.exit(9) });${waitForEnd}`
+      const call = locks(['run', 'job', '--url', url, ...node(source)])
+      await call.said(/ready/)
+      call.kill(signal)
+      expect(await call.ended).toMatchObject({ code: 9, stdout: 'ready\ngot it\n' })
+      expect(await isFree(client, 'job')).toBe(true)
+    },
+  )
+
+  test('a signal reaches what the command started, and its death is 128 + n', async () => {
+    const { url } = await store()
+    const source = `require("node:child_process").spawn(process.execPath, ["--eval", ${JSON.stringify(waitForEnd)}], { stdio: "inherit" });setInterval(() => {}, 1_000)`
+    const call = locks(['run', 'job', '--url', url, ...node(source)])
+    await call.said(/ready/)
+    call.kill('SIGTERM')
+    expect((await call.ended).code).toBe(143)
+  })
+
+  test('interrupted while it waits for the lock, it leaves with 130 and no trace', async () => {
+    const { url, client } = await store()
+    const lease = await client.lock('job').acquire()
+    const call = locks(['run', 'job', '--url', url, '--wait', '60s', '--json', ...node('')])
+    await call.said(/"waiting"/)
+    call.kill('SIGINT')
+    expect(await call.ended).toMatchObject({ code: 130, stdout: '' })
+    await lease.release()
+    expect(await isFree(client, 'job')).toBe(true)
+  })
+
+  test('a store that is not there is 69, and a command line that makes no sense is 2', async () => {
+    const gone = await locks(['run', 'job', '--url', 'redis://127.0.0.1:1', ...node('')]).ended
+    expect(gone.code).toBe(69)
+    const { url } = await store()
+    for (const [args, message] of [
+      [['run', 'job', '--url', url], /which command/],
+      [['run', '--url', url, '--', 'true'], /NAME is missing/],
+      [['run', 'job', '--url', url, '--wait', 'soon', '--', 'true'], /--wait must be a duration/],
+      [['run', 'job', '--', 'true'], /which backend/],
+      [['run', 'job', '--nonsense', '--', 'true'], /--nonsense/],
+      [['run', 'job', '--url', 'pigeon://loft', '--', 'true'], /unknown backend URL/],
+    ] as const) {
+      const { code, stderr } = await locks(args).ended
+      expect({ args, code }).toEqual({ args, code: 2 })
+      expect(stderr).toMatch(message)
+    }
+  })
+})

@@ -1,0 +1,87 @@
+import { spawnSync } from 'node:child_process'
+import { describe, expect, test } from 'vitest'
+import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
+import type { Call } from './support.ts'
+
+/** Why there is no pseudo-terminal to test with: a minimal system has no script, a minimal chroot no /dev/pts. */
+const missing = whyNoTerminal()
+
+function whyNoTerminal(): string | undefined {
+  const { status, stdout, error } = spawnSync('script', ['-qec', 'tty', '/dev/null'], { encoding: 'utf8' })
+  if (error !== undefined) return 'there is no command script (util-linux) to make a pseudo-terminal'
+  return status === 0 && stdout.includes('/dev/') ? undefined : 'no pseudo-terminal can be had here'
+}
+
+/** Starts `locks` on a pseudo-terminal; `type` writes to its keyboard. */
+function onTerminal(args: readonly string[], env: Readonly<Record<string, string>> = {}): Call {
+  const quoted = [process.execPath, program, ...args]
+    .map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`)
+    .join(' ')
+  return locks([], { via: ['script', '-qec', quoted, '/dev/null'], env: { TERM: 'xterm', ...env } })
+}
+
+const colour = '\u001B['
+
+describe('on a terminal', inTime, () => {
+  test('break shows the holder and asks; no is no, and yes breaks that hold', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const { url, client } = await store()
+    const lease = await client.lock('job', { label: 'somebody' }).acquire()
+    const no = onTerminal(['break', 'job', '--url', url])
+    await no.said(/job is held by somebody .*[^]*Break this hold\? \[y\/N\]/)
+    no.type('n\n')
+    expect((await no.ended).code).toBe(1)
+    await lease.extend()
+    const yes = onTerminal(['break', 'job', '--url', url])
+    await yes.said(/Break this hold/)
+    yes.type('y\n')
+    const { code, stdout } = await yes.ended
+    expect(stdout).toContain('broken: job')
+    expect(code).toBe(0)
+    expect(await client.inspect('job')).toMatchObject({ held: false })
+  })
+
+  test('Ctrl-C at the question leaves with 130, and the holder stays', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const { url, client } = await store()
+    const lease = await client.lock('job').acquire()
+    const call = onTerminal(['break', 'job', '--url', url])
+    await call.said(/Break this hold/)
+    call.type('\u0003')
+    expect((await call.ended).code).toBe(130)
+    await lease.extend()
+  })
+
+  test('Ctrl-C reaches the command of run once, and its exit code is passed on', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const { url, client } = await store()
+    const source = `let n = 0; process.on("SIGINT", () => { n += 1; setTimeout(() => { console.log("interrupts: " + n); process.exit(5) }, 300) }); ${waitForEnd}`
+    const call = onTerminal(['run', 'job', '--url', url, ...node(source)])
+    await call.said(/ready/)
+    call.type('\u0003')
+    const { code, stdout } = await call.ended
+    expect(stdout).toContain('interrupts: 1')
+    expect(code).toBe(5)
+    expect(await client.inspect('job')).toMatchObject({ held: false })
+  })
+
+  test('the command of run can read the keyboard', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const { url } = await store()
+    const source =
+      'console.log("ready " + process.stdin.isTTY); process.stdin.once("data", (text) => { console.log("got " + text); process.exit(0) })'
+    const call = onTerminal(['run', 'job', '--url', url, ...node(source)])
+    await call.said(/ready true/)
+    call.type('hello\n')
+    await call.said(/got hello/)
+    expect((await call.ended).code).toBe(0)
+  })
+
+  test('there is colour, and none with NO_COLOR nor into a pipe', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const url = `file:${await directory()}`
+    expect((await onTerminal(['--help']).ended).stdout).toContain(colour)
+    expect((await onTerminal(['--help'], { NO_COLOR: '1' }).ended).stdout).not.toContain(colour)
+    expect((await locks(['doctor', url]).ended).stdout).not.toContain(colour)
+  })
+})
