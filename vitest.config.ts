@@ -1,6 +1,8 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { configDefaults, defineConfig } from 'vitest/config'
+import { BaseSequencer } from 'vitest/node'
+import type { TestSpecification } from 'vitest/node'
 import { ConformanceReporter } from './conformance/report/reporter.ts'
 import { checkSelection, isAdapterSelected } from './conformance/selection.ts'
 
@@ -11,33 +13,57 @@ const packages = readdirSync(join(root, 'packages'))
 const adapters = packages.filter((name) => !libraries.includes(name))
 checkSelection([...adapters, 'reference'])
 
+interface Group {
+  readonly maxWorkers: number
+  readonly sequence: { readonly groupOrder: number }
+}
+
+/** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
+const first: Group = { maxWorkers: 2, sequence: { groupOrder: 0 } }
+/** Here most of the time is spent waiting for leases to end, not computing. */
+const second: Group = { maxWorkers: 5, sequence: { groupOrder: 1 } }
+const heavy = ['newcomer/**/*.test.ts', 'release/**/*.test.ts', 'site/**/*.test.ts', 'snippets/**/*.test.ts']
+
+/** The whole suite takes longest, and should not be what a run waits for in the end. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLong = ({ moduleId }: TestSpecification): boolean =>
+      /\/(conformance|mutants)[\w-]*\.test\.ts$/.test(moduleId)
+    return (await super.sort(files)).toSorted((a, b) => Number(isLong(b)) - Number(isLong(a)))
+  }
+}
+
 export default defineConfig({
   test: {
     reporters: ['default', new ConformanceReporter()],
     retry: 0,
-    // Most of the time is spent waiting for leases to end, not computing.
-    maxWorkers: 4,
     testTimeout: 30_000,
     hookTimeout: 120_000,
     // A narrowed run leaves some files without a test; one without any fails all the same, by `npm test`.
     passWithNoTests: true,
     globalSetup: [join(root, 'conformance/services/global-setup.ts')],
+    sequence: { sequencer: LongestFirst },
     projects: [
+      project(first, 'product', 'conformance', heavy),
+      project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
+      project(first, 'examples', 'examples', ['**/*.test.ts']),
       ...packages
-        .filter((name) => libraries.includes(name) || isAdapterSelected(name))
-        .map((name) => project(name, `packages/${name}`, 'test/**/*.test.ts')),
+        .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
+        .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
       // Those of interop need Java, and have a command of their own.
-      project('conformance', 'conformance', '**/*.test.ts', ['interop/**']),
-      project('examples', 'examples', '**/*.test.ts'),
+      project(second, 'conformance', 'conformance', ['**/*.test.ts'], ['interop/**', ...heavy]),
     ],
   },
 })
 
 /** Tests run in the folder of their package, as those of a user would: adapters are looked up from there. */
-function project(name: string, folder: string, include: string, leaveOut: readonly string[] = []) {
+function project(group: Group, name: string, folder: string, include: string[], leaveOut: string[] = []) {
   const home = join(root, folder)
   const setupFiles = [join(root, 'conformance/setup.ts')]
   const env = { LOCKS_TEST_HOME: home }
   const exclude = [...configDefaults.exclude, ...leaveOut]
-  return { extends: true as const, test: { name, root: home, include: [include], exclude, setupFiles, env } }
+  return {
+    extends: true as const,
+    test: { name, root: home, include, exclude, setupFiles, env, ...group },
+  }
 }

@@ -3,7 +3,11 @@ import { join } from 'node:path'
 import { loadAdapter, systemClock } from '@locks/core'
 import { backends, renderTable } from '../../scripts/lib/behaviour.mjs'
 
-/** The adapters in the order of the site, and what to open to read their capabilities. Nothing is connected to. */
+/**
+ * The adapters in the order of the site, and what to open to read their capabilities. Nothing is connected to.
+ *
+ * @type {ReadonlyMap<string, Readonly<Record<string, import('@locks/core').LocksConfig>>>}
+ */
 const adapters = new Map([
   ['memory', { memory: 'memory:' }],
   ['cas', { file: 'file:.', redis: { adapter: '@locks/cas', store: 'redis', url: 'redis://localhost' } }],

@@ -91,7 +91,7 @@ test('SIGKILL of Java frees the lock for Node within the session timeout', async
 
 test('SIGKILL of Node frees the lock for Java within the session timeout', async () => {
   const [watcher, peer, lock] = [node(), await curator(), path()]
-  const config = { adapter: '@locks/zookeeper', servers, rawPath: true, sessionTimeoutMs: shortMs }
+  const config = { adapter: '@locks/zookeeper', servers, rawPath: true, sessionTimeoutMs: shortMs } as const
   const child = await nodeProcess(config, longMs)
   await child.call('acquire', { lock })
   const granted = peer.acquire(lock, longMs)
