@@ -4,7 +4,7 @@ import { isLockError, openLocks } from '@locks/core'
 const [, , json] = process.argv
 /** @type {import('@locks/core').LocksConfig | undefined} */
 const config = json === undefined ? undefined : JSON.parse(json)
-const open = () => openLocks(config)
+const open = () => openLocks(config, { waitMs: 60_000, storeTimeoutMs: 30_000 })
 const [one, two] = await Promise.all([open(), open()])
 
 const name = 'swap:order 42/é'
@@ -12,9 +12,9 @@ const first = await one.lock(name).acquire({ ttlMs: 30_000 })
 const refused = (await two.lock(name).tryAcquire()) === null
 const timedOut = await two
   .lock(name)
-  .acquire({ waitMs: 50 })
+  .acquire({ waitMs: 0 })
   .catch((/** @type {unknown} */ error) => isLockError(error, 'LOCK_TIMEOUT'))
-const waiting = two.lock(name).acquire({ waitMs: 60_000 })
+const waiting = two.lock(name).acquire()
 await first.release()
 const second = await waiting
 second.assertHeld()

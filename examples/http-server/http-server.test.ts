@@ -25,8 +25,8 @@ test(
   { timeout },
   async () => {
     const cwd = await workplace()
-    // Long enough to meet a second client, who gives up after a second.
-    const slow = await listen({ cwd, env: { PAYMENT_MS: '6000' } })
+    // Long enough to meet a second client, who gives up after two seconds.
+    const slow = await listen({ cwd, env: { PAYMENT_MS: '8000' } })
     const quick = await listen({ cwd, env: { PAYMENT_MS: '10' } })
     const first = pay(slow.url, '42')
     await slow.server.said(/paying under fence/)

@@ -3,10 +3,7 @@ import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 // POST /orders/42/payment is handled for one client at a time, whichever process of ours it reaches.
-const locks = await openLocks(process.env['LOCKS_URL'] ?? 'file:locks', {
-  waitMs: 1_000,
-  storeTimeoutMs: 2_000,
-})
+const locks = await openLocks(process.env['LOCKS_URL'] ?? 'file:locks', { waitMs: 2_000 })
 const paymentMs = Number(process.env['PAYMENT_MS'] ?? 100)
 
 const server = createServer((request, response) => {

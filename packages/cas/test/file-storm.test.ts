@@ -10,6 +10,8 @@ const PROCESSES = 8
 const CYCLES = 200
 const BATCH = 20
 const KILLS = 12
+/** So many batches apart: by progress, not by time, so that a slow machine sees as many of them. */
+const KILL_EVERY = Math.floor((PROCESSES * CYCLES) / BATCH / (KILLS + 1))
 const ttlMs = 1_000 * slow
 
 test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no violation, nothing left over`, async () => {
@@ -19,7 +21,9 @@ test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no
   const parent = createRecorder(join(work, 'parent.jsonl'), 'parent')
   onTestFinished(() => parent.close())
   const running = new Map<string, { kill(): Promise<void> }>()
-  let started = 0
+  const contending = new Set<string>()
+  const kills: Promise<void>[] = []
+  let [started, batches] = [0, 0]
 
   /** Works in batches until all its cycles are done; a batch that was killed is done again by a new process. */
   async function slot(): Promise<void> {
@@ -33,8 +37,11 @@ test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no
         for (let batch = 0; done < CYCLES; batch += 1) {
           const file = join(work, `${label}-${batch}.jsonl`)
           const load = { lock: 'order', tasks: 2, cycles: BATCH / 2, waitMs: 60_000 * slow, counter }
+          contending.add(label)
           await child.call('contend', { ...load, process: `${label}-${batch}`, file })
           done += BATCH
+          batches += 1
+          if (batches % KILL_EVERY === 0 && kills.length < KILLS) kills.push(killSomebody())
         }
         await child.call('close', {})
         running.delete(label)
@@ -45,23 +52,21 @@ test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no
     }
   }
 
-  async function killer(): Promise<void> {
-    for (let kills = 0; kills < KILLS && running.size > 0; kills += 1) {
-      await pass(100 + Math.random() * 900)
-      const labels = [...running.keys()]
-      const victim = labels[Math.floor(Math.random() * labels.length)]
-      const child = victim === undefined ? undefined : running.get(victim)
-      if (victim === undefined || child === undefined) continue
-      const files = (await readdir(work)).filter((file) => file.startsWith(`${victim}-`))
-      running.delete(victim)
-      for (const file of files) parent.record({ type: 'crash', victim: file.replace('.jsonl', '') })
-      await child.kill()
-    }
+  async function killSomebody(): Promise<void> {
+    // Anywhere in what it does.
+    await pass(Math.random() * 200)
+    const labels = [...running.keys()].filter((label) => contending.has(label))
+    const victim = labels[Math.floor(Math.random() * labels.length)]
+    const child = victim === undefined ? undefined : running.get(victim)
+    if (victim === undefined || child === undefined) return
+    running.delete(victim)
+    const files = (await readdir(work)).filter((file) => file.startsWith(`${victim}-`))
+    for (const file of files) parent.record({ type: 'crash', victim: file.replace('.jsonl', '') })
+    await child.kill()
   }
 
-  const slots = Array.from({ length: PROCESSES }, slot)
-  await pass(200)
-  await Promise.all([...slots, killer()])
+  await Promise.all(Array.from({ length: PROCESSES }, slot))
+  await Promise.all(kills)
 
   const files = (await readdir(work)).filter((file) => file.endsWith('.jsonl'))
   const events = readHistory(files.map((file) => join(work, file)))
