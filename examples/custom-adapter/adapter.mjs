@@ -1,4 +1,5 @@
 import { LockError } from '@locks/core'
+import { createClient } from './client.mjs'
 
 /** @typedef {import('./server.mjs').Entry} Entry */
 
@@ -19,88 +20,88 @@ const capabilities = /** @type {const} */ ({
 })
 
 /**
- * Locks on the key-value server at `url`: a lock is an entry, its
- * holder the one who wrote it, its fence the revision.
+ * Locks on the key-value server at `host` and `port`: a lock is an entry, its holder the one who wrote it, its fence the
+ * revision.
  *
- * @param {{ url: string }} options
+ * @param {{ host: string, port: number }} address
  * @returns {import('@locks/core').AdapterFactory<typeof capabilities>}
  */
-export function keyValue({ url }) {
-  /** @param {import('./server.mjs').Call} call */
-  async function ask(call) {
-    // Silence is an outage too. An outcome that is not known must reject: "no" would be a lie.
-    const signal = AbortSignal.timeout(3_000)
-    const answer = await fetch(url, { method: 'POST', body: JSON.stringify(call), signal })
-    if (!answer.ok) throw new Error(`the server answered ${answer.status}`)
-    return JSON.parse(await answer.text())
+export function keyValue(address) {
+  return () => {
+    const client = createClient(address)
+    /** @param {import('./server.mjs').Call} call @returns {Promise<{ done: boolean, entry: Entry | null }>} */
+    const change = (call) => client.call(call)
+
+    return {
+      capabilities,
+
+      async attempt({ name: key, attemptId, owner, ttlMs, metadata }) {
+        const value = JSON.stringify({ owner, metadata, since: Date.now() })
+        const { done, entry } = await change({ op: 'add', key, value, writer: attemptId, ttlMs })
+        if (entry === null) throw new Error(`${key} ended while it was asked for`)
+        const grant = { name: key, attemptId, fence: BigInt(entry.revision), ttlMs }
+        if (done) return grant
+        // Ours already: the reply to an earlier try was lost. The same fence then, and a fresh ttl.
+        if (entry.writer === attemptId) {
+          const again = await change({ op: 'prolong', key, writer: attemptId, ttlMs })
+          if (again.done) return grant
+          throw new Error(`${key} ended while it was asked for`)
+        }
+        return { busy: true, holder: holderOf(entry), retryInMs: Math.ceil(entry.remainingMs) }
+      },
+
+      async withdraw({ name: key, attemptId }) {
+        await change({ op: 'delete', key, writer: attemptId })
+      },
+
+      renew: (renewals) =>
+        Promise.all(
+          renewals.map(async ({ grant, ttlMs }) => {
+            const { name: key, attemptId: writer } = grant
+            const { done } = await change({ op: 'prolong', key, writer, ttlMs })
+            return done ? 'renewed' : 'lost'
+          }),
+        ),
+
+      async release({ name: key, attemptId: writer }) {
+        const { done, entry } = await change({ op: 'delete', key, writer })
+        return done || entry === null ? 'released' : 'not-held'
+      },
+
+      async inspect(name) {
+        const { entry } = await change({ op: 'get', key: name })
+        return entry === null ? { name, held: false } : stateOf(entry)
+      },
+
+      async list(limit) {
+        /** @type {Entry[]} */
+        const entries = await client.call({ op: 'list' })
+        return entries.slice(0, limit).map(stateOf)
+      },
+
+      async break(key, { fence }) {
+        const { done } = await change({ op: 'delete', key, revision: String(fence) })
+        return done ? 'broken' : 'not-held'
+      },
+
+      close: async () => client.close(),
+    }
   }
-
-  /** @param {import('./server.mjs').Call} call @returns {Promise<{ done: boolean, entry: Entry | null }>} */
-  const change = async (call) => ask(call)
-
-  return () => ({
-    capabilities,
-
-    async attempt({ name: key, attemptId, owner, ttlMs, metadata }) {
-      const value = JSON.stringify({ owner, metadata, since: Date.now() })
-      const { done, entry } = await change({ op: 'add', key, value, writer: attemptId, ttlMs })
-      if (entry === null) throw new Error(`${key} ended while it was asked for`)
-      const grant = { name: key, attemptId, fence: BigInt(entry.revision), ttlMs }
-      if (done) return grant
-      // Ours already: the reply to an earlier try was lost. The same fence then, and a fresh ttl.
-      if (entry.writer === attemptId) {
-        const again = await change({ op: 'prolong', key, writer: attemptId, ttlMs })
-        if (again.done) return grant
-        throw new Error(`${key} ended while it was asked for`)
-      }
-      return { busy: true, holder: holderOf(entry), retryInMs: Math.ceil(entry.remainingMs) }
-    },
-
-    async withdraw({ name: key, attemptId }) {
-      await change({ op: 'delete', key, writer: attemptId })
-    },
-
-    renew: (renewals) =>
-      Promise.all(
-        renewals.map(async ({ grant, ttlMs }) => {
-          const { name: key, attemptId: writer } = grant
-          const { done } = await change({ op: 'prolong', key, writer, ttlMs })
-          return done ? 'renewed' : 'lost'
-        }),
-      ),
-
-    async release({ name: key, attemptId: writer }) {
-      const { done, entry } = await change({ op: 'delete', key, writer })
-      return done || entry === null ? 'released' : 'not-held'
-    },
-
-    async inspect(name) {
-      const { entry } = await change({ op: 'get', key: name })
-      return entry === null ? { name, held: false } : stateOf(entry)
-    },
-
-    async list(limit) {
-      /** @type {Entry[]} */
-      const entries = await ask({ op: 'list' })
-      return entries.slice(0, limit).map(stateOf)
-    },
-
-    async break(key, { fence }) {
-      const { done } = await change({ op: 'delete', key, revision: String(fence) })
-      return done ? 'broken' : 'not-held'
-    },
-
-    close: async () => undefined,
-  })
 }
 
 /** Lets a config name this module: `{ adapter: './adapter.mjs', url }`. @param {Readonly<Record<string, unknown>>} options */
 export function fromConfig({ url, ...others }) {
   const [unknown] = Object.keys(others)
-  if (unknown !== undefined)
-    throw new LockError('LOCK_INVALID_ARGUMENT', `unknown key ${unknown}; known: url`)
-  if (typeof url !== 'string') throw new LockError('LOCK_INVALID_ARGUMENT', 'url must be a URL: http://…')
-  return keyValue({ url })
+  if (unknown !== undefined) throw invalid(`unknown key ${unknown}; known: url`)
+  if (typeof url !== 'string' || !/^tcp:\/\/[\w.-]+:\d+$/.test(url))
+    throw invalid('url must be tcp://host:port')
+  const { hostname, port } = new URL(url)
+  return keyValue({ host: hostname, port: Number(port) })
+}
+
+/** @param {string} message */
+function invalid(message) {
+  return new LockError('LOCK_INVALID_ARGUMENT', message)
 }
 
 /** @param {Entry} entry @returns {import('@locks/core').Holder} */

@@ -27,7 +27,7 @@ async function workplace(): Promise<string> {
 /** A copy of this example with one line changed. */
 async function copyWith(find: string, replace: string): Promise<string> {
   const copy = await workplace()
-  for (const file of ['package.json', 'index.mjs', 'adapter.mjs', 'server.mjs', 'subject.mjs'])
+  for (const file of ['package.json', 'index.mjs', 'adapter.mjs', 'client.mjs', 'server.mjs', 'subject.mjs'])
     await cp(join(here, file), join(copy, file))
   await symlink(join(here, 'node_modules'), join(copy, 'node_modules'))
   const adapter = join(copy, 'adapter.mjs')

@@ -1,4 +1,5 @@
-import { createServer } from 'node:http'
+import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 
 /** @typedef {{ key: string, value: string, writer: string, revision: string, remainingMs: number }} Entry */
@@ -43,16 +44,17 @@ export function createStore() {
   }
 }
 
-/** Serves a store by HTTP, one call per POST, on a port of its own. */
+/** Serves a store on a port of its own: a line of JSON for a call, a line for its answer. */
 export async function serve() {
   const store = createStore()
-  const server = createServer((request, response) => {
-    let body = ''
-    request.setEncoding('utf8').on('data', (text) => (body += text))
-    request.on('end', () => {
+  const server = createServer({ noDelay: true }, (socket) => {
+    // Clients that vanish are nothing to worry about.
+    socket.on('error', () => undefined)
+    const lines = createInterface({ input: socket }).on('error', () => undefined)
+    lines.on('line', (text) => {
       /** @type {Call} */
-      const call = JSON.parse(body)
-      response.end(JSON.stringify(store(call)))
+      const call = JSON.parse(text)
+      socket.write(`${JSON.stringify(store(call))}\n`)
     })
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)))

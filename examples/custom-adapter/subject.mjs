@@ -16,7 +16,7 @@ export async function subject() {
     server.once('exit', () => reject(new Error('the server ended before it began')))
   })
   /** @param {{ host: string, port: number }} at */
-  const via = ({ host, port: at }) => ({ adapter, url: `http://${host}:${at}/` })
+  const via = ({ host, port: at }) => ({ adapter, url: `tcp://${host}:${at}` })
   const target = { host: '127.0.0.1', port: Number(port) }
   return {
     name: 'key-value (example)',
