@@ -82,17 +82,28 @@ export const fromConfig = ({ broken }) => {
 const factory = memory({})
 export const fromConfig = () => (host) => ({
   ...factory(host),
-  release: async () => (console.log('printed'), process.exit(3)),
+  release: async () => {
+    console.log('printed')
+    setImmediate(() => { throw new Error('thrown where nobody catches') })
+    return new Promise(() => undefined)
+  },
+  inspect: async () => process.exit(3),
 })`
     const target = join(await adapter({ 'own.mjs': source }), 'own.mjs')
-    const { code, stdout } = await locks(['conformance', target, '--only', 'OWN-1,ATOM-2', '--json']).ended
+    const only = 'OWN-1,ATOM-2,HYG-8'
+    const { code, stdout } = await locks(['conformance', target, '--only', only, '--jobs', '1', '--json'])
+      .ended
     expect(code).toBe(1)
     expect(JSON.parse(stdout)).toMatchObject({
       outcomes: [
         { id: 'ATOM-2', state: 'passed' },
-        { id: 'OWN-1', state: 'failed', reason: 'the process that ran it left with 3' },
+        { id: 'OWN-1', state: 'failed' },
+        { id: 'HYG-8', state: 'failed', reason: 'the process that ran it left with 3' },
       ],
     })
+    expect(stdout).toContain(
+      'the process that ran it left with 1: uncaught Error: thrown where nobody catches',
+    )
   })
 
   test('draws the holds of contended rules', async () => {
@@ -107,17 +118,19 @@ export const fromConfig = () => (host) => ({
 
   test('what is no adapter, no rule or not there is a mistake of the command line', async () => {
     const folder = await adapter({ 'nothing.mjs': 'export {}', 'bad.mjs': 'syntax error' })
-    for (const [args, message] of [
+    const mistakes = [
       [[join(folder, 'nothing.mjs')], /is no adapter/],
       [[join(folder, 'bad.mjs')], /cannot load/],
       [['./not-here'], /there is no \.\/not-here/],
       [['not-installed-anywhere'], /npm install not-installed-anywhere/],
       [['memory:', '--only', 'nonsense'], /no rule or area is called "nonsense"/],
       [['memory:nice/try'], /url must be memory/],
-    ] as const) {
-      const { code, stderr } = await locks(['conformance', ...args]).ended
+    ] as const
+    const ended = await Promise.all(mistakes.map(([args]) => locks(['conformance', ...args]).ended))
+    for (const [n, { code, stderr }] of ended.entries()) {
+      const [args, message] = mistakes[n] ?? []
       expect({ args, code }).toEqual({ args, code: 2 })
-      expect(stderr).toMatch(message)
+      expect(stderr).toMatch(message ?? '')
     }
   })
 

@@ -33,11 +33,16 @@ export async function runSuite(
     if (one.untested !== undefined)
       note(outcomeOf(one, { state: 'untested', durationMs: 0, reason: one.untested }))
 
-  // The longest first, so that nobody waits for one of them at the end.
-  const queue = cases.filter(({ id }) => !outcomes.has(id)).toSorted((a, b) => b.timeoutMs - a.timeoutMs)
+  const todo = cases.filter(({ id }) => !outcomes.has(id))
+  // The longest are also the heaviest: one worker begins with them, so that they come one at a time and not last.
+  const usual = Math.min(...todo.map(({ timeoutMs }) => timeoutMs))
+  const heavy = todo.filter(({ timeoutMs }) => timeoutMs > usual)
+  const light = todo.filter(({ timeoutMs }) => timeoutMs <= usual)
   async function work(given?: Worker): Promise<void> {
     let worker = given ?? (await start())
-    for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
+    const next = (): CaseInfo | undefined =>
+      given === undefined ? (light.shift() ?? heavy.shift()) : (heavy.shift() ?? light.shift())
+    for (let one = next(); one !== undefined; one = next()) {
       session.signal.throwIfAborted()
       if (!worker.alive) worker = await start()
       progress.begins(one.id, one.promise)
@@ -45,7 +50,7 @@ export async function runSuite(
     }
     await worker.close()
   }
-  const more = Math.min(jobs, queue.length) - 1
+  const more = Math.min(jobs, todo.length) - 1
   await Promise.all([work(first), ...Array.from({ length: Math.max(0, more) }, () => work())])
   progress.over()
   return { subject: first.subject, outcomes: cases.flatMap(({ id }) => outcomes.get(id) ?? []) }

@@ -63,6 +63,7 @@ export async function startWorker(
   tell({ type: 'begin', order })
   const first = await ready
   if (first === 'ended') throw new Error(`the process that runs the suite ${how} before it began`)
+  if (first.type === 'crashed') throw new Error(`uncaught ${first.message}`)
   if (first.type === 'failed') throw first.misused ? new UsageError(first.message) : new Error(first.message)
   if (first.type !== 'ready') throw new Error('the process that runs the suite is confused')
 
@@ -84,7 +85,12 @@ export async function startWorker(
       if (message !== 'ended' && message.type === 'outcome') return message.outcome
       await exited
       const durationMs = Math.round(performance.now() - begin)
-      return outcomeOf(info, { state: 'failed', durationMs, reason: `the process that ran it ${how}` })
+      const thrown = message !== 'ended' && message.type === 'crashed' ? `: uncaught ${message.message}` : ''
+      return outcomeOf(info, {
+        state: 'failed',
+        durationMs,
+        reason: `the process that ran it ${how}${thrown}`,
+      })
     },
   }
 }

@@ -1,5 +1,5 @@
 import { replayHistory } from '@locks/core/conformance'
-import type { HistoryEvent, Hold, Wait } from '@locks/core/conformance'
+import type { HistoryEvent, Hold, NameHistory, Wait } from '@locks/core/conformance'
 import { escapeHtml } from './escape-html.ts'
 
 const WIDTH = 960
@@ -23,8 +23,9 @@ interface Lane {
 export function timeline(events: readonly HistoryEvent[]): string {
   const times = events.map(({ t }) => t)
   const [begin, end] = [Math.min(...times), Math.max(...times)]
-  const lanes = lanesOf(events)
-  const clashing = clashes(events)
+  const histories = [...replayHistory(events).names.values()]
+  const lanes = lanesOf(histories)
+  const clashing = clashes(histories)
   const colours = new Map(
     [...new Set(events.map(({ process }) => process))].map((process, n) => [process, n % COLOURS]),
   )
@@ -62,9 +63,7 @@ export function timeline(events: readonly HistoryEvent[]): string {
 }
 
 /** A lane per lock where there are several, else per holder, or per process if those are too many. */
-function lanesOf(events: readonly HistoryEvent[]): readonly Lane[] {
-  const { names } = replayHistory(events)
-  const histories = [...names.values()]
+function lanesOf(histories: readonly NameHistory[]): readonly Lane[] {
   if (histories.length > 1)
     return histories.map(({ holds }, n) => ({ label: `lock ${n + 1}`, holds, waits: [] }))
   const holds = histories.flatMap((history) => history.holds)
@@ -83,9 +82,9 @@ function lanesOf(events: readonly HistoryEvent[]): readonly Lane[] {
   return [...lanes.values()].toSorted((a, b) => a.label.localeCompare(b.label))
 }
 
-function clashes(events: readonly HistoryEvent[]): ReadonlySet<Hold> {
+function clashes(histories: readonly NameHistory[]): ReadonlySet<Hold> {
   const found = new Set<Hold>()
-  for (const { holds } of replayHistory(events).names.values()) {
+  for (const { holds } of histories) {
     let longest: Hold | undefined
     for (const hold of holds.toSorted((a, b) => a.from - b.from)) {
       if (longest !== undefined && hold.from < longest.until) found.add(longest).add(hold)

@@ -26,5 +26,7 @@ export type WorkerCall =
 export type WorkerMessage =
   | { readonly type: 'ready'; readonly subject: string; readonly cases: readonly CaseInfo[] }
   | { readonly type: 'outcome'; readonly outcome: Outcome }
+  /** Something was thrown where nobody could catch it; the process ends. */
+  | { readonly type: 'crashed'; readonly message: string }
   /** `misused`: the command line is to blame. */
   | { readonly type: 'failed'; readonly message: string; readonly misused: boolean }

@@ -19,6 +19,12 @@ let cases: readonly ConformanceCase[] = []
 // Ctrl-C reaches every process of a terminal; whoever started this one ends it in good order.
 for (const signal of signals) process.on(signal, () => undefined)
 process.on('disconnect', () => void end())
+process.on('uncaughtException', (error) => {
+  const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  const crashed: WorkerMessage = { type: 'crashed', message }
+  if (process.connected) process.send?.(crashed, () => process.exit(1))
+  else process.exit(1)
+})
 
 function tell(message: WorkerMessage): void {
   if (process.connected) process.send?.(message)
