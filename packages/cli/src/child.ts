@@ -1,5 +1,7 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { setTimeout as pass } from 'node:timers/promises'
+import { isatty } from 'node:tty'
+import { descendantsOf } from './descendants.ts'
 import { CannotRun } from './errors.ts'
 import { signalCode } from './exit-codes.ts'
 
@@ -24,7 +26,8 @@ export function startChild(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
 ): RunningChild {
-  const ownGroup = !process.stdin.isTTY && process.platform !== 'win32'
+  // Not by process.stdin, which would be opened here too.
+  const ownGroup = !isatty(0) && process.platform !== 'win32'
   const child = spawn(command, args, {
     stdio: 'inherit',
     env: { ...process.env, ...env },
@@ -80,33 +83,6 @@ async function areGone(targets: readonly number[], withinMs: number): Promise<bo
     await pass(20)
   }
   return true
-}
-
-function descendantsOf(ancestor: number): readonly number[] {
-  const children = new Map<number, number[]>()
-  for (const line of processList().split('\n')) {
-    const [pid, parent] = line.trim().split(/\s+/).map(Number)
-    if (pid === undefined || parent === undefined) continue
-    children.set(parent, [...(children.get(parent) ?? []), pid])
-  }
-  const found: number[] = []
-  for (let next = [ancestor]; next.length > 0;) {
-    next = next.flatMap((pid) => children.get(pid) ?? [])
-    found.push(...next)
-  }
-  return found
-}
-
-/** Empty where there is no `ps`: then the command is ended alone. */
-function processList(): string {
-  try {
-    return execFileSync('ps', ['-A', '-o', 'pid=,ppid='], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    })
-  } catch {
-    return ''
-  }
 }
 
 function cannotRun(command: string, error: NodeJS.ErrnoException): CannotRun {

@@ -18,13 +18,13 @@ export interface Probed {
 /** What any backend can be asked by using it: a lock is looked at, taken, renewed and given back. */
 export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> {
   const lock = locks.lock(PROBE)
-  const findings: Finding[] = []
+  const findings: Finding[] = [scope(locks)]
   try {
     await lock.inspect()
     findings.push({ check: 'reachable', level: 'ok', message: 'the store answers' })
   } catch (error) {
     const advice = 'check address, credentials and that the server runs and lets this host in'
-    return { findings: [failed('reachable', error, advice)] }
+    return { findings: [...findings, failed('reachable', error, advice)] }
   }
   try {
     const acquire: number[] = []
@@ -68,6 +68,16 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
       : 'give the user of this backend what its adapter needs; see the README of the adapter'
     return { findings: [...findings, failed(unsupported ? 'usable' : 'permissions', error, advice)] }
   }
+}
+
+function scope({ capabilities }: Locks): Finding {
+  const check = 'scope'
+  if (capabilities.scope === 'cluster')
+    return { check, level: 'ok', message: 'excludes everyone who reaches the store' }
+  if (capabilities.scope === 'host')
+    return { check, level: 'ok', message: 'excludes processes of this host, and not those of others' }
+  const advice = 'use it for tests and programs that run once; anything else needs another backend'
+  return { check, level: 'warning', message: 'excludes tasks of one process only', advice }
 }
 
 function failed(check: string, error: unknown, advice: string): Finding {

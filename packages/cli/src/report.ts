@@ -8,6 +8,8 @@ import type { Session } from './session.ts'
 /** Tells what went wrong, as the call wants it told, and answers the exit code. */
 export function report(error: unknown, name: string, argv: readonly string[], session: Session): number {
   const code = exitCodeOf(error)
+  // A reader that has seen enough, such as head, wants no more.
+  if (error instanceof Interrupted && error.by === 'SIGPIPE') return code
   const message = error instanceof Error ? error.message : String(error)
   const options = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
   const document = { error: { message, exitCode: code } }

@@ -20,11 +20,11 @@ export class Session {
     this.interrupted = new Promise((_, reject) => (this.#reject = reject))
     this.interrupted.catch(() => undefined)
     for (const signal of signals) process.on(signal, () => this.#onSignal(signal))
-    // A reader that has seen enough, such as head.
     for (const stream of [process.stdout, process.stderr])
       stream.on('error', (error: NodeJS.ErrnoException) => {
         if (error.code !== 'EPIPE') throw error
-        this.#interrupt('SIGPIPE')
+        // Nobody listens to us any more; that must not cost a running command its lock.
+        if (this.#forward === undefined) this.#interrupt('SIGPIPE')
       })
   }
 

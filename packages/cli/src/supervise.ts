@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty'
 import type { Lease } from '@locks/core'
 import type { RunningChild } from './child.ts'
 import type { Session } from './session.ts'
@@ -43,9 +44,13 @@ export async function supervise(
     else onLoss()
   }
 
+  // Whatever ends this program, but SIGKILL, ends the command too.
+  const onExit = (): void => child.pass('SIGTERM')
+
   session.forward((signal) => child.pass(signal))
+  process.once('exit', onExit)
   lease.signal.addEventListener('abort', onLoss)
-  if (!process.stdin.isTTY) process.on('SIGTSTP', onSuspend).on('SIGCONT', onContinue)
+  if (!isatty(0)) process.on('SIGTSTP', onSuspend).on('SIGCONT', onContinue)
   look()
   try {
     const code = await child.ended
@@ -54,7 +59,7 @@ export async function supervise(
   } finally {
     clearTimeout(timer)
     lease.signal.removeEventListener('abort', onLoss)
-    process.off('SIGTSTP', onSuspend).off('SIGCONT', onContinue)
+    process.off('SIGTSTP', onSuspend).off('SIGCONT', onContinue).off('exit', onExit)
     session.forward(undefined)
   }
 }

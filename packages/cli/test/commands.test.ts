@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, program, store } from './support.ts'
 
 const names = ['run', 'inspect', 'ls', 'break', 'doctor', 'bench', 'conformance']
@@ -49,13 +50,13 @@ describe('locks', inTime, () => {
 
   test('shows no password of a URL', async () => {
     const url = 'redis://user:hunter2@127.0.0.1:1'
-    for (const args of [
+    const calls = [
       ['doctor', url],
       ['doctor', '--json', url],
       ['bench', url, '--time', '10ms'],
       ['ls', '--url', url],
-    ]) {
-      const { code, stdout, stderr } = await locks(args).ended
+    ]
+    for (const { code, stdout, stderr } of await Promise.all(calls.map((args) => locks(args).ended))) {
       expect(code).toBe(69)
       expect(stdout + stderr).not.toMatch(/hunter/)
     }
@@ -89,7 +90,10 @@ describe('locks bench', inTime, () => {
     const call = locks(['bench', url, '--time', '60s'])
     await call.said(/measuring/)
     await expect
-      .poll(async () => (await client.inspect('locks-bench-free')).held, { timeout: 20_000, interval: 1 })
+      .poll(async () => (await client.inspect('locks-bench-free')).held, {
+        timeout: scaled(60_000),
+        interval: 1,
+      })
       .toBe(true)
     call.kill('SIGINT')
     const { code, stderr } = await call.ended

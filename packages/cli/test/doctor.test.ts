@@ -17,7 +17,7 @@ describe('locks doctor', inTime, () => {
     expect(code).toBe(69)
     expect(JSON.parse(stdout)).toMatchObject({
       ok: false,
-      findings: [{ check: 'reachable', level: 'danger' }],
+      findings: [{ check: 'scope' }, { check: 'reachable', level: 'danger' }],
     })
     expect(stdout).toMatch(/"advice": "check address/)
   })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
 import { inTime, locks, node, store, waitForEnd } from './support.ts'
 
 describe('locks inspect', inTime, () => {
@@ -49,7 +50,17 @@ describe('locks ls', inTime, () => {
 describe('locks break', inTime, () => {
   test('ends the hold of a live holder, which notices; the next fence is higher', async () => {
     const { url, client } = await store()
-    const holder = locks(['run', 'job', '--label', 'alive', '--ttl', '6s', '--url', url, ...node(waitForEnd)])
+    const holder = locks([
+      'run',
+      'job',
+      '--label',
+      'alive',
+      '--ttl',
+      `${scaled(15_000)}ms`,
+      '--url',
+      url,
+      ...node(waitForEnd),
+    ])
     await holder.said(/ready/)
     const before = (await client.inspect('job')).holder?.fence ?? 0n
     const broken = await locks(['break', 'job', '--yes', '--url', url]).ended

@@ -5,7 +5,7 @@ import { startService } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { inTime, locks, node, waitForEnd } from './support.ts'
 
-const ttl = `${scaled(6_000)}ms`
+const ttl = `${scaled(12_000)}ms`
 const stubborn = `process.on("SIGTERM", () => console.log("no")); ${waitForEnd}`
 
 /** A command with a child of its own that must go with it. */
@@ -66,7 +66,7 @@ if (isAdapterSelected('redis'))
         '--url',
         redis.url,
         '--ttl',
-        ttl,
+        `${scaled(6_000)}ms`,
         '--grace',
         `${scaled(2_000)}ms`,
         ...node(stubborn),

@@ -1,6 +1,8 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { eventually } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, store, waitForEnd } from './support.ts'
 
 async function isFree(client: Awaited<ReturnType<typeof store>>['client'], name: string): Promise<boolean> {
@@ -17,6 +19,14 @@ describe('locks run', inTime, () => {
     }).ended
     expect({ code, stdout, stderr }).toEqual({ code: 7, stdout: 'got some text\n', stderr: '' })
     expect(await isFree(client, 'job')).toBe(true)
+  })
+
+  test('leaves its input to the command alone, though that comes late', async () => {
+    const { url } = await store()
+    const call = locks(['run', 'job', '--url', url, '--', 'sh', '-c', 'echo ready; head -n 1'])
+    await call.said(/ready/)
+    call.type('late\n')
+    expect(await call.ended).toMatchObject({ code: 0, stdout: 'ready\nlate\n' })
   })
 
   test('tells the command its name and its fence, which is the one at the store and rises', async () => {
@@ -108,21 +118,40 @@ describe('locks run', inTime, () => {
     expect(await isFree(client, 'job')).toBe(true)
   })
 
+  test('stopped, it stops the command too, and both go on together', async ({ skip }) => {
+    if (!existsSync('/proc/self/stat')) skip('there is no /proc to see it by')
+    const { url } = await store()
+    const source = `${waitForEnd}; process.on("SIGUSR2", () => console.log("awake")); console.log("pid " + process.pid)`
+    const call = locks(['run', 'job', '--url', url, ...node(source)])
+    const [, child = ''] = await call.said(/pid (\d+)/)
+    call.kill('SIGTSTP')
+    const isStopped = (pid: number): boolean => / \(.*\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+    await eventually('both have stopped', () => isStopped(call.pid) && isStopped(Number(child)))
+    call.kill('SIGCONT')
+    process.kill(Number(child), 'SIGUSR2')
+    await call.said(/awake/)
+    call.kill('SIGTERM')
+    expect((await call.ended).code).toBe(143)
+  })
+
   test('a store that is not there is 69, and a command line that makes no sense is 2', async () => {
     const gone = await locks(['run', 'job', '--url', 'redis://127.0.0.1:1', ...node('')]).ended
     expect(gone.code).toBe(69)
     const { url } = await store()
-    for (const [args, message] of [
+    const mistakes = [
       [['run', 'job', '--url', url], /which command/],
       [['run', '--url', url, '--', 'true'], /NAME is missing/],
       [['run', 'job', '--url', url, '--wait', 'soon', '--', 'true'], /--wait must be a duration/],
       [['run', 'job', '--', 'true'], /which backend/],
       [['run', 'job', '--nonsense', '--', 'true'], /--nonsense/],
+      [['run', 'job', '--url', 'memory:', '--', 'true'], /run needs one that processes share/],
       [['run', 'job', '--url', 'pigeon://loft', '--', 'true'], /unknown backend URL/],
-    ] as const) {
-      const { code, stderr } = await locks(args).ended
+    ] as const
+    const ended = await Promise.all(mistakes.map(([args]) => locks(args).ended))
+    for (const [n, { code, stderr }] of ended.entries()) {
+      const [args, message] = mistakes[n] ?? []
       expect({ args, code }).toEqual({ args, code: 2 })
-      expect(stderr).toMatch(message)
+      expect(stderr).toMatch(message ?? '')
     }
   })
 })

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline/promises'
-import type { LockState } from '@locks/core'
+import type { Holder, Lock, LockState } from '@locks/core'
 import type { Arguments } from '../arguments.ts'
 import { backendOf, backendOptions, openBackend } from '../backend.ts'
 import type { Command } from '../command.ts'
@@ -40,7 +40,7 @@ may go on until then. Make sure that it is dead, or that what the lock protects 
       say(false, 'left alone')
       return exitCodes.failure
     }
-    const broken = await lock.break(holder.fence === undefined ? {} : { fence: holder.fence })
+    const broken = (await isSame(lock, holder)) ? await lock.break(byFence(holder)) : null
     if (broken === null)
       say(false, `that hold was over already; look again: locks inspect ${printable(name)}`)
     else say(true, `broken: ${printable(name)} was held by ${describeHolder(broken)}`)
@@ -53,6 +53,15 @@ function fenceOf(args: Arguments): bigint | undefined {
   if (text === undefined) return undefined
   if (!/^\d+$/.test(text)) throw new UsageError(`--fence must be a whole number, not ${JSON.stringify(text)}`)
   return BigInt(text)
+}
+
+function byFence({ fence }: Holder): { readonly fence?: bigint } {
+  return fence === undefined ? {} : { fence }
+}
+
+/** By its fence the store can tell. Without one, look again: the question may have stood there for long. */
+async function isSame(lock: Lock, { fence, owner }: Holder): Promise<boolean> {
+  return fence !== undefined || (await lock.inspect()).holder?.owner === owner
 }
 
 async function isConfirmed({ name, holder }: LockState, session: Session): Promise<boolean> {

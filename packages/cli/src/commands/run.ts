@@ -42,6 +42,8 @@ stderr, into lines of JSON.`,
     const tell = args.flag('json') ? tellJson(session) : tellPeople(session)
 
     const locks = await openBackend(session, await backendOf(args))
+    if (locks.capabilities.scope === 'process')
+      throw new UsageError('locks of this backend end at the process; run needs one that processes share')
     locks.on('contended', ({ holder }) => {
       if ((args.durationMs('wait') ?? 0) === 0) return
       tell({ event: 'waiting', name, holder }, `waiting: ${printable(name)}${heldBy(holder)}`)
