@@ -1,21 +1,8 @@
 import { parseArgs } from 'node:util'
-import { parseDuration } from './duration.ts'
+import { durationOf } from './duration.ts'
 import { UsageError } from './errors.ts'
-
-/** An option of a command: what it takes, if anything, and what `--help` says of it. */
-export interface Option {
-  readonly takes?: string
-  readonly short?: string
-  readonly help: string
-}
-
-export type Options = Readonly<Record<string, Option>>
-
-/** What every command knows. */
-export const commonOptions: Options = {
-  json: { help: 'one JSON document instead of text' },
-  help: { short: 'h', help: 'this text' },
-}
+import { commonOptions } from './options.ts'
+import type { Options } from './options.ts'
 
 type ParseOptions = Record<string, { type: 'string' | 'boolean'; short?: string }>
 
@@ -59,7 +46,7 @@ export class Arguments {
 
   durationMs(name: string): number | undefined {
     const text = this.text(name)
-    return text === undefined ? undefined : parseDuration(`--${name}`, text)
+    return text === undefined ? undefined : durationOf(`--${name}`, text)
   }
 
   integer(name: string, [least, most]: readonly [number, number]): number | undefined {

@@ -1,22 +1,35 @@
 import { dirname, resolve } from 'node:path'
 import { openLocks } from '@locks/core'
-import type { Locks, LocksConfig, LocksOptions } from '@locks/core'
-import type { Arguments, Options } from './arguments.ts'
+import type { Locks, LocksConfig } from '@locks/core'
+import type { Arguments } from './arguments.ts'
 import { UsageError } from './errors.ts'
 import { readJsonFile } from './json-file.ts'
+import type { Options } from './options.ts'
 import type { Session } from './session.ts'
 
 export const backendOptions: Options = {
   url: { takes: 'URL', help: 'the backend; default: --config, then LOCKS_URL' },
   config: { takes: 'FILE', help: 'a JSON file with the config of the backend' },
+  store: { takes: 'NAME', help: 'which of several stores of that config; default: its default' },
+}
+
+export interface Backend {
+  readonly config: LocksConfig
+  /** Which of several stores, unless it is that config's default. */
+  readonly store?: string
 }
 
 /** Which backend a call is about: its own argument, `--url`, `--config` or `LOCKS_URL`. */
 export async function backendOf(
   args: Arguments,
   url: string | undefined = args.text('url'),
-): Promise<LocksConfig> {
-  if (url !== undefined) return url
+): Promise<Backend> {
+  const config = url ?? (await configOf(args))
+  const store = args.text('store')
+  return store === undefined ? { config } : { config, store }
+}
+
+async function configOf(args: Arguments): Promise<LocksConfig> {
   const file = args.text('config')
   if (file !== undefined) return readConfig(file)
   const { LOCKS_URL } = process.env
@@ -25,11 +38,7 @@ export async function backendOf(
 }
 
 /** A client that is closed, and so gives back what it holds, however the call ends. */
-export async function openBackend(
-  session: Session,
-  config: LocksConfig,
-  options?: LocksOptions,
-): Promise<Locks> {
+export async function openBackend(session: Session, { config, ...options }: Backend): Promise<Locks> {
   const locks = await openLocks(config, options)
   session.onEnd(() => locks.close())
   return locks
@@ -64,8 +73,14 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A backend as it may be shown. Greedy on purpose: a password may contain what ends one elsewhere. */
-export function showBackend(config: LocksConfig): string {
-  if (typeof config !== 'string') return 'adapter' in config ? config.adapter : 'several stores'
-  return config.replace(/\/\/.*@/, '//').replace(/\?.*$/, '')
+/** A backend as it may be shown. */
+export function showBackend({ config, store }: Backend): string {
+  if (typeof config === 'string') return showUrl(config)
+  if ('adapter' in config) return config.adapter
+  return `store ${store ?? config.default ?? ''}`
+}
+
+/** Greedy on purpose: a password may contain what ends one elsewhere. */
+export function showUrl(url: string): string {
+  return url.replace(/\/\/.*@/, '//').replace(/\?.*$/, '')
 }

@@ -1,4 +1,5 @@
-import type { Arguments, Options } from './arguments.ts'
+import type { Arguments } from './arguments.ts'
+import type { Options } from './options.ts'
 import type { Session } from './session.ts'
 
 /** One command. Each lives in a file of its own, which is loaded only when it is called. */

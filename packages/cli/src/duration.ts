@@ -1,20 +1,11 @@
+import { parseDuration } from '@locks/core'
 import { UsageError } from './errors.ts'
 
-const units = new Map([
-  ['ms', 1],
-  ['s', 1_000],
-  ['m', 60_000],
-  ['h', 3_600_000],
-])
-
-/** `500ms`, `30s`, `1.5m`, `2h`, and `0`, in milliseconds. */
-export function parseDuration(option: string, text: string): number {
-  const [, amount = '', unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? []
-  const factor = units.get(unit)
-  if (text === '0') return 0
-  if (factor === undefined)
-    throw new UsageError(`${option} must be a duration such as 500ms, 30s or 5m, not ${JSON.stringify(text)}`)
-  return Math.round(Number(amount) * factor)
+/** What an option says, as in config: `500ms`, `30s`, `1.5m`, `2h`; and `0`. */
+export function durationOf(option: string, text: string): number {
+  const ms = text === '0' ? 0 : parseDuration(text)
+  if (ms !== undefined) return ms
+  throw new UsageError(`${option} must be a duration such as 500ms, 30s or 5m, not ${JSON.stringify(text)}`)
 }
 
 /** For people: two figures that matter, in the unit that fits. */

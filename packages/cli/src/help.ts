@@ -1,8 +1,8 @@
-import { commonOptions } from './arguments.ts'
-import type { Option } from './arguments.ts'
 import { commands } from './command.ts'
 import type { Command } from './command.ts'
 import { exitCodesHelp } from './exit-codes.ts'
+import { commonOptions } from './options.ts'
+import type { Option } from './options.ts'
 import { table } from './output.ts'
 import type { Paint } from './output.ts'
 

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { Arguments } from './arguments.ts'
 import { commands } from './command.ts'
 import type { Command } from './command.ts'
 import { UsageError } from './errors.ts'
@@ -38,6 +37,7 @@ async function call(
   argv: readonly string[],
   session: Session,
 ): Promise<number> {
+  const { Arguments } = await import('./arguments.ts')
   const args = new Arguments(command.options, argv)
   if (args.flag('help')) {
     session.print(helpOf(name, command, session.paint))

@@ -1,5 +1,6 @@
-import type { Locks, LocksConfig } from '@locks/core'
+import type { Locks } from '@locks/core'
 import { openBackend } from './backend.ts'
+import type { Backend } from './backend.ts'
 import type { Session } from './session.ts'
 import { percentile, timed } from './statistics.ts'
 
@@ -16,8 +17,8 @@ export interface Measured {
 }
 
 /** Acquires and releases a lock nobody else wants, one after another. */
-export async function uncontended(config: LocksConfig, timeMs: number, session: Session): Promise<Measured> {
-  const locks = await openBackend(session, config)
+export async function uncontended(backend: Backend, timeMs: number, session: Session): Promise<Measured> {
+  const locks = await openBackend(session, backend)
   const lock = locks.lock(FREE)
   const cycle = async (): Promise<void> => (await lock.acquire({ signal: session.signal })).release()
   const start = performance.now()
@@ -31,13 +32,13 @@ export async function uncontended(config: LocksConfig, timeMs: number, session: 
 
 /** Clients that all want one lock: from when its holder lets go to when the next one has it. */
 export async function contended(
-  config: LocksConfig,
+  backend: Backend,
   timeMs: number,
   count: number,
   session: Session,
 ): Promise<Measured & { readonly clients: number }> {
   const clients: Locks[] = []
-  for (let n = 0; n < count; n += 1) clients.push(await openBackend(session, config))
+  for (let n = 0; n < count; n += 1) clients.push(await openBackend(session, backend))
   const samples: number[] = []
   let freedAt: number | undefined
 

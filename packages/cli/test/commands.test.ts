@@ -41,6 +41,11 @@ describe('locks', inTime, () => {
     const { code, stdout } = await locks(['inspect', 'job', '--json', '--config', file]).ended
     expect(code).toBe(1)
     expect(JSON.parse(stdout)).toEqual({ error: { message: 'this one', exitCode: 1 } })
+    const stores = { own: { adapter: './own.mjs' }, here: 'memory:' }
+    await writeFile(file, JSON.stringify({ stores, default: 'own' }))
+    expect((await locks(['inspect', 'job', '--config', file]).ended).stderr).toContain('this one')
+    expect((await locks(['inspect', 'job', '--config', file, '--store', 'here']).ended).code).toBe(0)
+    expect((await locks(['inspect', 'job', '--config', file, '--store', 'there']).ended).code).toBe(2)
     await writeFile(file, '{ "adapter": "@locks/memory", "hunter2"')
     const broken = await locks(['inspect', 'job', '--config', file]).ended
     expect(broken.code).toBe(2)

@@ -61,7 +61,7 @@ export const fromConfig = ({ broken }) => {
         '--options',
         join(folder, 'options.json'),
         '--only',
-        'ownership',
+        'OWN-1,OWN-7',
         '--html',
         html,
       ],

@@ -22,15 +22,15 @@ more than one process can ask for.`,
 
   async run(args, session) {
     const [url] = args.named('[URL]')
-    const config = await backendOf(args, url)
+    const backend = await backendOf(args, url)
     const timeMs = args.durationMs('time') ?? 3_000
     if (timeMs < 1 || timeMs > 600_000) throw new UsageError('--time must be from 1ms to 10m')
     const clients = args.integer('clients', clientCounts) ?? 8
-    if (!args.flag('json')) session.note(`measuring ${showBackend(config)} …`)
-    const free = await uncontended(config, timeMs, session)
-    const wanted = await contended(config, timeMs, clients, session)
+    if (!args.flag('json')) session.note(`measuring ${showBackend(backend)} …`)
+    const free = await uncontended(backend, timeMs, session)
+    const wanted = await contended(backend, timeMs, clients, session)
     if (args.flag('json')) {
-      session.printJson({ backend: showBackend(config), uncontended: free, contended: wanted })
+      session.printJson({ backend: showBackend(backend), uncontended: free, contended: wanted })
       return exitCodes.ok
     }
     const rows = [

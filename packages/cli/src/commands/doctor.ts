@@ -18,8 +18,8 @@ else. Leaves with 1 when it finds a danger.`,
 
   async run(args, session) {
     const [url] = args.named('[URL]')
-    const config = await backendOf(args, url)
-    const locks = await openBackend(session, config)
+    const backend = await backendOf(args, url)
+    const locks = await openBackend(session, backend)
     const { findings: own, roundTripMs } = await probe(locks, session.signal)
     let findings = own
     try {
@@ -33,10 +33,16 @@ else. Leaves with 1 when it finds a danger.`,
     const danger = findings.some(({ level }) => level === 'danger')
     const unreachable = own.some(({ check, level }) => check === 'reachable' && level === 'danger')
     if (args.flag('json')) {
-      const backend = showBackend(config)
-      session.printJson({ backend, ok: !danger, findings, roundTripMs, capabilities: locks.capabilities })
+      const shown = showBackend(backend)
+      session.printJson({
+        backend: shown,
+        ok: !danger,
+        findings,
+        roundTripMs,
+        capabilities: locks.capabilities,
+      })
     } else {
-      session.print(`${session.paint('bold', showBackend(config))}\n`)
+      session.print(`${session.paint('bold', showBackend(backend))}\n`)
       for (const finding of findings) session.print(show(finding, session.paint))
       session.print(`\n${verdict(findings)}`)
     }

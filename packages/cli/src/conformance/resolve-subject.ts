@@ -4,7 +4,7 @@ import { isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { schemes } from '@locks/core'
 import type { Subject } from '@locks/core/conformance'
-import { showBackend } from '../backend.ts'
+import { showUrl } from '../backend.ts'
 import { UsageError } from '../errors.ts'
 
 /** A subject and what ends the servers that it started, if any. */
@@ -21,7 +21,7 @@ export async function resolveSubject(
   if (isUrl(target)) {
     if (Object.keys(options).length > 0)
       throw new UsageError('--options goes with a module; a URL has its own')
-    return { name: showBackend(target), config: target }
+    return { name: showUrl(target), config: target }
   }
   const file = await locate(target)
   const module = await load(target, file)
