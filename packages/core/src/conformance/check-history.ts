@@ -92,7 +92,7 @@ function checkExclusion({ holds }: NameHistory, faults: readonly Fault[], report
       const overlapMs = Math.min(hold.until, other.until) - hold.from
       report(
         'I1',
-        `${other.owner} and ${hold.owner} both held ${hold.granted.name} for ${overlapMs} ms`,
+        `${other.owner} and ${hold.owner} both held ${hold.granted.name} for ${round(overlapMs)} ms`,
         ...proof,
       )
     }
@@ -126,7 +126,7 @@ function checkLiveness(
 ): void {
   for (const wait of waits) {
     const waitedMs = Math.min(wait.until, until) - wait.from
-    if (waitedMs > maxWaitMs) report('I5', `${wait.owner} waited ${waitedMs} ms`, wait.called)
+    if (waitedMs > maxWaitMs) report('I5', `${wait.owner} waited ${round(waitedMs)} ms`, wait.called)
   }
   let freeFrom = -Infinity
   for (const next of [...holds, undefined]) {
@@ -134,7 +134,7 @@ function checkLiveness(
     if (idle)
       report(
         'I5',
-        `nobody got the free lock for ${idle.ms} ms`,
+        `nobody got the free lock for ${round(idle.ms)} ms`,
         ...idle.callers,
         ...(next ? [next.granted] : []),
       )
@@ -145,7 +145,12 @@ function checkLiveness(
     const next = holds.find((other) => other.from > hold.until)
     const idle = longestWait(waits, faults, { from: hold.until, until: next?.from ?? until }, crashReleaseMs)
     if (idle)
-      report('I6', `nobody got the lock of a crashed holder for ${idle.ms} ms`, hold.granted, ...idle.callers)
+      report(
+        'I6',
+        `nobody got the lock of a crashed holder for ${round(idle.ms)} ms`,
+        hold.granted,
+        ...idle.callers,
+      )
   }
 }
 
@@ -187,4 +192,8 @@ function* sweep(holds: readonly Hold[]): Generator<readonly [Hold, readonly Hold
     yield [hold, valid]
     valid.push(hold)
   }
+}
+
+function round(ms: number): number {
+  return Number(ms.toFixed(2))
 }

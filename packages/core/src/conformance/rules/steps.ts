@@ -116,6 +116,7 @@ export function assertHistory(h: Harness, directory: string, options: CheckOptio
   const fenced = h.capabilities.fencing !== 'none'
   const violations = checkHistory(events, options).filter(({ invariant }) => fenced || invariant !== 'I2')
   const shown = violations.slice(0, 10).map(({ invariant, message }) => `${invariant} ${message}`)
-  assert.deepEqual(shown, [], `${violations.length} violations`)
+  // In its own words: a diff of texts would be hard to read.
+  assert.ok(violations.length === 0, `${violations.length} violations, such as\n${shown.join('\n')}`)
   return events
 }
