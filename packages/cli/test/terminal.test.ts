@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
 import type { Call } from './support.ts'
 
@@ -18,6 +20,12 @@ function onTerminal(args: readonly string[], env: Readonly<Record<string, string
     .map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`)
     .join(' ')
   return locks([], { via: ['script', '-qec', quoted, '/dev/null'], env: { TERM: 'xterm', ...env } })
+}
+
+/** One that nobody has reaped does not run any more. */
+function isRunning(pid: string): boolean {
+  const file = `/proc/${pid}/stat`
+  return existsSync(file) && !/ \(.*\) Z /.test(readFileSync(file, 'utf8'))
 }
 
 const colour = '\u001B['
@@ -63,6 +71,21 @@ describe('on a terminal', inTime, () => {
     expect(stdout).toContain('interrupts: 1')
     expect(code).toBe(5)
     expect(await client.inspect('job')).toMatchObject({ held: false })
+  })
+
+  test('a lost lock ends the command of run and what that started', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    if (!existsSync('/proc/self/stat')) skip('there is no /proc to see it by')
+    const { url, client } = await store()
+    const child = JSON.stringify(['--eval', waitForEnd])
+    const source = `const child = require("node:child_process").spawn(process.execPath, ${child}, { stdio: "inherit" }); console.log("pid " + child.pid); setInterval(() => {}, 1_000)`
+    const ttl = `${scaled(15_000)}ms`
+    const call = onTerminal(['run', 'job', '--url', url, '--ttl', ttl, ...node(source)])
+    const [, pid = ''] = await call.said(/pid (\d+)/)
+    await call.said(/ready/)
+    await client.lock('job').break()
+    expect((await call.ended).code).toBe(76)
+    expect(isRunning(pid)).toBe(false)
   })
 
   test('the command of run can read the keyboard', async ({ skip }) => {
