@@ -19,7 +19,7 @@ h2 { font-size: 1.2rem; margin: 2rem 0 .5rem }
 h3 { font-size: 1rem; font-weight: 500; margin: 0 0 .5rem }
 header p, small, .caption { color: var(--soft); margin: 0 }
 table { border-collapse: collapse; width: 100% }
-th { text-align: left; font-weight: 500; vertical-align: top; padding: .4rem 1rem .4rem 0; white-space: nowrap; overflow-wrap: normal }
+th { width: 1%; text-align: left; font-weight: 500; vertical-align: top; padding: .4rem 1rem .4rem 0; white-space: nowrap; overflow-wrap: normal }
 td { padding: .4rem 0 }
 tr { border-top: 1px solid var(--line) }
 ul { display: flex; flex-wrap: wrap; gap: .3rem; list-style: none; margin: 0; padding: 0 }
@@ -45,7 +45,7 @@ ${[0, 1, 2, 3, 4, 5].map((n) => `.c${n} { fill: var(--c${n}) }`).join('\n')}
 .clash-key { color: var(--bad); font-weight: 700 }
 @media (max-width: 40rem) {
   tr, th, td { display: block }
-  th { padding-bottom: 0 }
+  th { width: auto; padding-bottom: 0 }
   body { padding: .8rem }
 }
 `

@@ -4,6 +4,7 @@ import { escapeHtml } from './escape-html.ts'
 
 const WIDTH = 960
 const LABEL = 150
+const RIGHT = 36
 const LANE = 22
 const TOP = 26
 const MOST_LANES = 12
@@ -30,7 +31,8 @@ export function timeline(events: readonly HistoryEvent[]): string {
     [...new Set(events.map(({ process }) => process))].map((process, n) => [process, n % COLOURS]),
   )
   const x = (t: number): number =>
-    LABEL + ((Math.min(Math.max(t, begin), end) - begin) / Math.max(end - begin, 1e-6)) * (WIDTH - LABEL - 10)
+    LABEL +
+    ((Math.min(Math.max(t, begin), end) - begin) / Math.max(end - begin, 1e-6)) * (WIDTH - LABEL - RIGHT)
   const bottom = TOP + lanes.length * LANE
   const height = bottom + 8
 
