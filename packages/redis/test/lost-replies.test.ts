@@ -1,7 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { at, bare, connect, contended, exists, holdersOf, proxied, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, exists, holdersOf, proxied, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
@@ -26,9 +26,8 @@ test('trap 2: a release whose reply was lost is sent again, and neither fails no
   const [locks, others] = [connect(at(proxy)), connect(at(server))]
   const lock = uniqueName()
   const lease = await locks.lock(lock).acquire()
-  const waits = contended(others, lock)
   const turn = others.lock(lock).acquire()
-  await waits
+  await queued(others, lock)
   const swallowed = proxy.swallowNextReply()
   await lease.release()
   await swallowed

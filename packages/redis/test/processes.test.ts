@@ -1,7 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { at, bare, connect, contended, holdersOf, startProcess, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, holdersOf, queued, startProcess, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis')
 afterAll(() => service.close())
@@ -16,11 +16,9 @@ test('a killed process with 50 waiters delays those behind it by nothing', async
   const lost = Promise.allSettled(
     Array.from({ length: 50 }, () => doomed.call('acquire', { lock, options: { waitMs: 60_000 } })),
   )
-  await until(async () => (await holder.inspect(lock)).waiters === 1)
-  const waits = contended(behind, lock)
+  await queued(holder, lock)
   const turn = behind.lock(lock).acquire({ waitMs: 30_000 })
-  await waits
-  await until(async () => (await holder.inspect(lock)).waiters === 2)
+  await queued(holder, lock, 2)
   await doomed.kill()
   await lost
   // The kernel has told the server by then; the queue still has both.
@@ -44,9 +42,9 @@ test('a paused process delays those behind it by one claim at most, and does not
   const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
   let granted: bigint | undefined
   void paused.call('acquire', { lock, options: { waitMs: 60_000 } }).then(({ fence }) => (granted = fence))
-  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  await queued(holder, lock)
   const turn = behind.lock(lock).acquire({ waitMs: 30_000, ttlMs: 60_000 })
-  await until(async () => (await holder.inspect(lock)).waiters === 2)
+  await queued(holder, lock, 2)
   paused.pause()
   const start = performance.now()
   await lease.release()
@@ -57,7 +55,7 @@ test('a paused process delays those behind it by one claim at most, and does not
   expect(tookMs).toBeLessThan(CLAIM_MS + 1_000)
   paused.resume()
   // It runs again, reads the grant out of its socket, and goes back to wait.
-  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  await queued(holder, lock)
   expect(granted).toBeUndefined()
   expect(await holdersOf(server, lock)).toEqual([[next.owner, '1']])
   await next.release()
@@ -100,7 +98,7 @@ test('processes are served in the order they began to wait, whatever their numbe
       await child.call('release', won)
     })
     done.push(mine)
-    await until(async () => (await holder.inspect(lock)).waiters === n + 1)
+    await queued(holder, lock, n + 1)
   }
   await lease.release()
   await Promise.all(done)
@@ -112,9 +110,8 @@ test('a fixed lease got by hand-off lasts for its own ttl, not for the claim', a
   const [holder, other] = [connect(options), connect(options)]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
-  const waits = contended(other, lock)
   const turn = other.lock(lock).acquire({ renew: false, ttlMs: 2_000 })
-  await waits
+  await queued(holder, lock)
   await lease.release()
   const fixed = await turn
   await pass(1_000)
