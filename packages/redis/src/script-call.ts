@@ -33,6 +33,6 @@ export class ScriptCall extends Command {
 }
 
 /** One argument, as the protocol has it. */
-export function bulk(value: Argument): string {
+function bulk(value: Argument): string {
   return `$${typeof value === 'number' ? String(value).length : Buffer.byteLength(value)}\r\n${value}\r\n`
 }

@@ -2,7 +2,7 @@ import { Command } from 'ioredis'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
-import { bare, commandCounts, connect, uniqueName, until } from './support/bed.ts'
+import { bare, commandCounts, connect, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-cluster')
 afterAll(() => service.close())
@@ -77,7 +77,7 @@ test('trap 10: a waiter whose slot moves away listens there, and is handed the l
   const lock = nameOnFirst()
   const lease = await locks.lock(lock).acquire()
   const turn = others.lock(lock).acquire({ waitMs: 60_000 })
-  await until(async () => (await locks.inspect(lock)).waiters === 1)
+  await queued(locks, lock)
   await begin(slotOf(lock))
   await finish(slotOf(lock))
   await until(async () => String(await redisCommand(two, 'PUBSUB', 'SHARDCHANNELS')).includes(lock))
@@ -95,7 +95,7 @@ test('trap 10: all that a lock needs is in its slot, whatever its name, and hand
     const lock = `${odd}:${uniqueName()}`
     const lease = await locks.lock(lock).acquire()
     const turn = others.lock(lock).acquire()
-    await until(async () => (await locks.inspect(lock)).waiters === 1)
+    await queued(locks, lock)
     await lease.release()
     const next = await turn
     expect(next.fence).toBeGreaterThan(lease.fence)

@@ -2,7 +2,7 @@ import { redisGuard } from '@locks/redis'
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
-import { connect, contended, uniqueName, until } from './support/bed.ts'
+import { connect, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis')
 afterAll(() => service.close())
@@ -19,9 +19,8 @@ async function useBoth(client: Redis | Cluster, prefix = ''): Promise<string> {
   const [locks, others] = [connect({ client, prefix }), connect({ client, prefix })]
   const lock = uniqueName()
   const lease = await locks.lock(lock).acquire()
-  const waits = contended(others, lock)
   const turn = others.lock(lock).acquire()
-  await waits
+  await queued(locks, lock)
   await lease.release()
   const next = await turn
   expect(next.fence).toBeGreaterThan(lease.fence)

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { scriptsOf } from '../src/scripts.ts'
-import { at, bare, connect, exists, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, exists, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
@@ -18,7 +18,7 @@ test('whoever listens to a replica only is dead to the primary, and hears of no 
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
   const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
-  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  await queued(holder, lock)
   // As after a failover that left its subscription behind on what was the primary.
   const stranded = randomUUID()
   const channel = `locks_grants:${stranded}`
@@ -65,7 +65,7 @@ test('when those give up who heard of the releases of Redisson, the next in the 
   for (const [n, { client, leave }] of waiters.entries()) {
     const turn = client.lock(lock).acquire({ waitMs: 60_000, signal: leave.signal })
     turns.push(turn.catch(() => 'left'))
-    await until(async () => (await observer.inspect(lock)).waiters === n + 1)
+    await queued(observer, lock, n + 1)
   }
   await until(async () => (await listeners()) === 2)
   for (const { leave } of waiters.slice(0, 2)) leave.abort()

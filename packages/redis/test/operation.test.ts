@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { at, bare, connect, exists, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, exists, queued, uniqueName } from './support/bed.ts'
 
 const service = await startService('redis')
 afterAll(() => service.close())
@@ -72,7 +72,7 @@ test('a broken hold of Redisson goes to whoever waits here, at once', async () =
   await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
   await redisCommand(server, 'PEXPIRE', lock, 600_000)
   const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
-  await until(async () => (await operator.inspect(lock)).waiters === 1)
+  await queued(operator, lock)
   await operator.lock(lock).break()
   expect((await turn).fence).toBeGreaterThan(0n)
 })

@@ -11,7 +11,7 @@ import {
   startService,
 } from '../../../conformance/services/index.ts'
 import type { Address, Service } from '../../../conformance/services/index.ts'
-import { at, bare, connect, exists, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, exists, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-sentinel', {
   sentinelSettings: { 'down-after-milliseconds': 60_000 },
@@ -127,7 +127,7 @@ test('trap 12: a lock handed over also waits for its replicas', async () => {
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
   const turn = other.lock(lock).acquire()
-  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  await queued(holder, lock)
   await lease.release()
   const next = await turn
   expect(await redisCommand(replica, 'HEXISTS', lock, next.owner)).toBe(1)
@@ -146,7 +146,7 @@ test('trap 6, failover in mid-hold: waiters get the lock from the new primary, a
   await cutReplication(own)
   const stale = await holder.lock(lock).acquire({ ttlMs: 60_000 })
   const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
-  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  await queued(holder, lock)
   const before = await currentPrimary(own)
   await own.server('primary').kill()
   const next = await turn

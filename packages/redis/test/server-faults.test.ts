@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { inspect } from 'node:util'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { at, bare, connect, contended, exists, proxied, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, exists, proxied, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
@@ -17,9 +17,8 @@ test('trap 6: SCRIPT FLUSH in mid-hold is not noticed: renewal, hand-off and rel
   const lease = await holder.lock(lock).acquire()
   await redisCommand(server, 'SCRIPT', 'FLUSH')
   await lease.extend()
-  const waits = contended(other, lock)
   const turn = other.lock(lock).acquire()
-  await waits
+  await queued(holder, lock)
   await redisCommand(server, 'SCRIPT', 'FLUSH')
   await lease.release()
   await (await turn).release()
@@ -31,10 +30,8 @@ for (const type of ['normal', 'pubsub'])
     const [holder, other] = [connect(at(server)), connect(at(server))]
     const lock = uniqueName()
     const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
-    const waits = contended(other, lock)
     const turn = other.lock(lock).acquire({ waitMs: 20_000 })
-    await waits
-    await until(async () => (await holder.inspect(lock)).waiters === 1)
+    await queued(holder, lock)
     await redisCommand(server, 'CLIENT', 'KILL', 'TYPE', type)
     await lease.extend()
     if (type === 'pubsub')
@@ -43,7 +40,7 @@ for (const type of ['normal', 'pubsub'])
     const start = performance.now()
     await lease.release()
     const next = await turn
-    expect(performance.now() - start).toBeLessThan(5_000)
+    expect(performance.now() - start).toBeLessThan(15_000)
     expect(next.fence).toBeGreaterThan(lease.fence)
   })
 
@@ -52,9 +49,8 @@ test('trap 7: released while the waiter could not listen, a lock is found by loo
   const [holder, other] = [connect(at(server)), connect(at(proxy))]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
-  const waits = contended(other, lock)
   const turn = other.lock(lock).acquire({ waitMs: 30_000 })
-  await waits
+  await queued(holder, lock)
   proxy.refuse()
   await until(async () => (await pubsubClients()) === 0)
   // Nobody receives the grant, so the waiter counts as dead and the lock is free.
@@ -63,17 +59,25 @@ test('trap 7: released while the waiter could not listen, a lock is found by loo
   proxy.pass()
   const start = performance.now()
   await turn
-  expect(performance.now() - start).toBeLessThan(5_000)
+  expect(performance.now() - start).toBeLessThan(15_000)
 })
 
 test('trap 8: while CLIENT PAUSE lasts, the lease ends here before it ends there', async () => {
   const locks = connect(at(server))
   const lock = uniqueName()
-  const lease = await locks.lock(lock).acquire({ ttlMs: 1_000 })
+  const lease = await locks.lock(lock).acquire({ ttlMs: 3_000 })
   await redisCommand(server, 'CLIENT', 'PAUSE', 60_000, 'WRITE')
   onTestFinished(async () => void (await redisCommand(server, 'CLIENT', 'UNPAUSE')))
+  let looks = 0
+  while (lease.remainingMs > 0) {
+    const [start, here] = [performance.now(), lease.remainingMs]
+    const there = Number(await redisCommand(server, 'PTTL', lock))
+    // What is left there was counted later than what is left here, by no more than the look took.
+    if (there >= 0) expect(there + 1 + performance.now() - start).toBeGreaterThanOrEqual(here)
+    looks += 1
+  }
+  expect(looks).toBeGreaterThan(0)
   await until(() => lease.signal.aborted)
-  expect(await redisCommand(server, 'PTTL', lock)).toBeGreaterThanOrEqual(0)
   expect(isLockError(lease.signal.reason, 'LOCK_LOST')).toBe(true)
 })
 
@@ -93,7 +97,7 @@ test('trap 9: a lock held before the memory was full can be renewed, handed over
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
   const turn = other.lock(lock).acquire()
-  await until(async () => (await holder.inspect(lock)).waiters === 1)
+  await queued(holder, lock)
   await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 1)
   onTestFinished(async () => void (await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 0)))
   await lease.extend()

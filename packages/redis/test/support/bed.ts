@@ -65,15 +65,9 @@ export function uniqueName(hint = 'lock'): string {
   return `test:${hint}:${randomUUID()}`
 }
 
-/** Resolves once `locks` has been told that `lock` is taken. */
-export function contended(locks: Locks, lock: string): Promise<void> {
-  return new Promise((resolve) => {
-    const off = locks.on('contended', (event) => {
-      if (event.lock !== lock) return
-      off()
-      resolve()
-    })
-  })
+/** Resolves once so many clients are in the queue of `lock`. */
+export async function queued(locks: Locks, lock: string, count = 1): Promise<void> {
+  await until(async () => (await locks.inspect(lock)).waiters === count)
 }
 
 export async function until<T>(

@@ -47,7 +47,9 @@ export const lostReplies: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [h.adapter(), h.adapter()]
       const lock = h.name()
-      const ttlMs = h.ttlMs * 2
+      const ttlMs = h.ttlMs * 4
+      // Connected by then, so that the look at the end is one.
+      await other.take(other.request(h.name('warm-up')))
       const wanted = holder.request(lock, { ttlMs })
       const { fence } = await holder.take(wanted)
       const grantedAt = performance.now()
