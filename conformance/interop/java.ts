@@ -16,8 +16,8 @@ export const classPath: string = `${classes}:${jars}/*`
 export class NoJava extends Error {}
 
 const needed = [
-  { program: 'javac', what: 'a JDK (javac)', package: 'default-jdk-headless' },
-  { program: 'mvn', what: 'Maven (mvn)', package: 'maven' },
+  { program: 'javac', oldest: 17, what: 'a JDK of 17 or newer (javac)', package: 'default-jdk-headless' },
+  { program: 'mvn', oldest: 3, what: 'Maven (mvn)', package: 'maven' },
 ] as const
 
 /** Makes sure of a JDK and Maven: as root on Debian by installing what is missing. */
@@ -73,7 +73,11 @@ async function fetchJars(): Promise<void> {
 }
 
 function missingTools(): (typeof needed)[number][] {
-  return needed.filter(({ program }) => spawnSync(program, ['-version'], { stdio: 'ignore' }).status !== 0)
+  return needed.filter(({ program, oldest }) => {
+    const { status, stdout, stderr } = spawnSync(program, ['-version'], { encoding: 'utf8' })
+    const [, version] = /(\d+)\./.exec(`${stdout}${stderr}`) ?? []
+    return status !== 0 || Number(version) < oldest
+  })
 }
 
 function messageOf(error: unknown): string {

@@ -279,6 +279,13 @@ export const inspect: Script = script(`
 return { redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]), unpack(redis.call('HGETALL', KEYS[1])) }
 `)
 
+/** KEYS one lock each. Answers for each 1 when it is held, 0 when it is free. Changes nothing. */
+export const held: Script = script(`
+local held = {}
+for i, lock in ipairs(KEYS) do held[i] = redis.call('EXISTS', lock) end
+return held
+`)
+
 /**
  * KEYS lock, token. ARGV attempt, fence, what it was minted here. Where the attempt still holds the lock, that
  * fence is its own, and every later one is higher. Answers 1, or 0 when it does not hold it. It may come late:

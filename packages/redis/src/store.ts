@@ -144,7 +144,7 @@ export class Store {
     return over ? 'not-held' : 'broken'
   }
 
-  /** Calls `found` with names that ever had a fence, a page at a time, until it answers false. */
+  /** Calls `found` with names that are held under a fence, a page at a time, until it answers false. */
   async names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
     const { prefix, cluster } = this.#connection
     const seen = new Set<string>()
@@ -157,9 +157,18 @@ export class Store {
           .flatMap((token) => namesOf(String(token), cluster))
           .filter((name) => name.startsWith(prefix) && name !== prefix && !seen.has(name))
         names.forEach((name) => seen.add(name))
-        if (names.length > 0 && !(await found(names.map((name) => name.slice(prefix.length))))) return
+        const held = await this.#heldOf(names.map((name) => name.slice(prefix.length)))
+        if (held.length > 0 && !(await found(held))) return
       } while (cursor !== '0')
     }
+  }
+
+  /** Most names that ever had a fence are free. On a Cluster they are in as many slots, and all may be held. */
+  async #heldOf(names: readonly string[]): Promise<readonly string[]> {
+    if (names.length === 0 || this.#connection.cluster) return names
+    const keys = keysOf(names.map((name) => this.layout(name).lock))
+    const held = await this.#connection.run(scripts.held, keys, [], listOf)
+    return names.filter((_, index) => isOne(held[index]))
   }
 
   /**

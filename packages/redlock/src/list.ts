@@ -6,6 +6,9 @@ import { holdOf, stateOf } from './state.ts'
 /** A search through all names may take this long on a node. */
 const SEARCH_MS = 600_000
 
+/** So many names are looked up at a time: each of them is asked for in time. */
+const LOOKS = 100
+
 /**
  * What a majority holds is also held on one of any nodes that are too few to be without it. So the names are
  * searched for on so many of them, whichever come first, and each is looked up everywhere.
@@ -27,8 +30,10 @@ export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): P
   }
   let over = false
   const found = async (names: readonly string[]): Promise<boolean> => {
-    await Promise.all(names.map(lookOnce))
-    over ||= held.size >= limit
+    for (let from = 0; from < names.length && !over; from += LOOKS) {
+      await Promise.all(names.slice(from, from + LOOKS).map(lookOnce))
+      over ||= held.size >= limit
+    }
     return !over
   }
   const isEnough = (searched: readonly unknown[]): boolean => over || searched.length > all.length - quorum

@@ -9,7 +9,7 @@ export interface RedlockNode {
   look(name: string): Promise<Look>
   /** Whether the attempt still holds the name; then `fence` is its own, not what was `minted`, and later ones are higher. */
   raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean>
-  /** Calls `found` with names that ever had a fence there, a page at a time, until it answers false. */
+  /** Calls `found` with names that are held there under a fence, a page at a time, until it answers false. */
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void>
   diagnose(): Promise<readonly Finding[]>
   /** What tells this server from others, under whatever address; undefined when it does not say. */
