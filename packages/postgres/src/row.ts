@@ -39,7 +39,13 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
   const runner = runnerFor(settings, clock)
   const sql = rowStatements(place)
   const driver = rowDriver(sql, runner)
-  const open = refusingPoolers(() => Line.open(config, { pipeline: true }))
+  const openLine = refusingPoolers(() => Line.open(config, { pipeline: true }))
+  let warmed: Promise<void> | undefined
+  const open = (): Promise<Line> => {
+    // The first hold needs one of either kind, and soon. If this one fails, whoever needs it is told.
+    warmed ??= runner.warm().catch(() => undefined)
+    return openLine()
+  }
   const lines = new Lines({ open, max: maxConnections, clock, faults })
 
   return {

@@ -9,18 +9,25 @@ import type { Settings } from './options.ts'
 /** Runs single, committed statements, each on whatever connection is free. */
 export interface Runner {
   run(statement: Statement, values: unknown[]): Promise<readonly Row[]>
+  /** Has a connection ready, as far as that is its business. */
+  warm(): Promise<void>
   close(): Promise<void>
 }
 
 export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
     const run: Runner['run'] = (...call) => runInPool(pool, listen, ...call)
-    return { run: retried(run, isTransient, faults, clock), close: () => Promise.resolve() }
+    const nothing = (): Promise<void> => Promise.resolve()
+    return { run: retried(run, isTransient, faults, clock), warm: nothing, close: nothing }
   }
   const open = (): Promise<Line> => Line.open(config, { named: listen })
   const lines = new Lines({ open, max: poolSize, clock, faults })
   const run: Runner['run'] = (...call) => onAnyLine(lines, clock, (line) => line.query(...call))
-  return { run: retried(run, isTransient, faults, clock), close: () => lines.close() }
+  return {
+    run: retried(run, isTransient, faults, clock),
+    warm: async () => lines.give(await lines.take()),
+    close: () => lines.close(),
+  }
 }
 
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */

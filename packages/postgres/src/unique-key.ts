@@ -108,9 +108,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       return { name, attemptId, fence: BigInt(fence ?? 0), ttlMs }
     }
     const by = readHolder(holder, fence, since)
-    // The first in line looks after an end that nobody tells of; those behind it, after the first in line.
-    const remainingMs = Math.max(1, Math.ceil(Number(remaining)))
-    const retryInMs = Math.min(SAFETY_POLL_MS, first === 'f' ? Math.max(remainingMs, ttlMs) : remainingMs)
+    // The first in line looks after an end that nobody tells of; those behind it, a ttl later, after the first in line.
+    const endsInMs = Math.min(SAFETY_POLL_MS, Math.max(1, Math.ceil(Number(remaining))))
+    const retryInMs = endsInMs + (first === 'f' ? Math.min(SAFETY_POLL_MS, ttlMs) : 0)
     return { busy: true, retryInMs, ...(by && { holder: by }) }
   }
 

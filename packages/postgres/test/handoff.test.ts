@@ -22,8 +22,10 @@ async function counter(): Promise<() => Promise<number>> {
 
 async function tell(child: ChildProcess, message: string): Promise<void> {
   const answer = once(child, 'message')
+  const gone = once(child, 'exit').then(() => Promise.reject(new Error('a waiting process ended')))
+  gone.catch(() => undefined)
   child.send(message)
-  await answer
+  await Promise.race([answer, gone])
 }
 
 test.each([10, 50, 200])(

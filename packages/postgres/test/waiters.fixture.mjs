@@ -3,7 +3,11 @@ import { createLocks } from '@locks/core'
 import { postgres } from '@locks/postgres'
 
 const [url = '', clients = '1', cycles = '1', lock = ''] = process.argv.slice(2)
-const all = Array.from({ length: Number(clients) }, () => createLocks(postgres({ url, poolSize: 1 })))
+// Many connections at once take their time on a busy machine.
+const options = { storeTimeoutMs: 60_000 }
+const all = Array.from({ length: Number(clients) }, () =>
+  createLocks(postgres({ url, poolSize: 1 }), options),
+)
 /** @type {Promise<void>[]} */
 const work = []
 
@@ -11,13 +15,11 @@ const work = []
 async function told(message) {
   if (message === 'wait') {
     // Each of them stands in the queue of the store before the parent is answered.
-    await Promise.all(
-      all.map(async (locks) => {
-        const waits = new Promise((resolve) => locks.on('contended', resolve))
-        work.push(cycle(locks))
-        await waits
-      }),
-    )
+    for (const locks of all) {
+      const waits = new Promise((resolve) => locks.on('contended', resolve))
+      work.push(cycle(locks))
+      await waits
+    }
   } else {
     await Promise.all(work)
     await Promise.all(all.map((locks) => locks.close()))
@@ -29,7 +31,7 @@ async function told(message) {
 /** @param {import('@locks/core').Locks} locks */
 async function cycle(locks) {
   for (let n = 0; n < Number(cycles); n += 1) {
-    const lease = await locks.lock(lock).acquire({ waitMs: 120_000 })
+    const lease = await locks.lock(lock).acquire({ waitMs: 240_000 })
     await lease.release()
   }
 }
