@@ -1,3 +1,4 @@
+import { isLockError } from '@locks/core'
 import type { Clock, Finding } from '@locks/core'
 import { errnoOf } from './errors.ts'
 import type { Settings } from './options.ts'
@@ -45,8 +46,8 @@ async function tables({ place, strategy }: Settings, runner: Runner): Promise<Fi
     }
     return ok('tables', `the tables of ${strategy} are there, and may be written`)
   } catch (error) {
-    const errno = errnoOf(error)
-    if (errno === undefined) throw error
+    // An outage is no finding; what the server or the adapter refuses is one.
+    if (errnoOf(error) === undefined && !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
     const found = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : String(error)
     return warning('tables', found, 'run migrate(), and let the user read and write its tables')
   }

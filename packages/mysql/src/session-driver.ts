@@ -82,15 +82,15 @@ export function sessionDriver(
 
     /**
      * An INSERT of a row that is there waits for whoever has locked it, however long. So rows are made by one at
-     * a time, who looks first.
+     * a time, who looks first: on a connection whose isolation level is ours, where a look takes no lock.
      */
-    async make(line, { request: { name } }) {
+    async make(line, { request }) {
       if (sql.makeRow === undefined) return
-      await line.query('ROLLBACK')
-      const { rows } = await line.query(sql.makeRow.lock, [lockName(name)])
+      const { rows } = await line.query(sql.makeRow.lock, [lockName(request.name)])
       if (rows[0]?.[0] !== '1') throw faults.unavailable('the row of the lock cannot be made')
-      const found = await line.query(sql.makeRow.look, [Buffer.from(name)])
-      if (found.rows.length === 0) await line.query(sql.makeRow.insert, [Buffer.from(name)])
+      const name = Buffer.from(request.name)
+      await line.query(sql.makeRow.insert, [name, name])
+      await line.query('COMMIT')
     },
 
     queue(line, hold) {

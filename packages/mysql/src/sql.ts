@@ -65,7 +65,7 @@ export interface SessionStatements {
   readonly tryLock: string
   readonly lock: string
   readonly begin: string | undefined
-  readonly makeRow: { readonly lock: string; readonly look: string; readonly insert: string } | undefined
+  readonly makeRow: { readonly lock: string; readonly insert: string } | undefined
   /** Whether the row is there, and who holds it. */
   readonly look: string
   readonly free: readonly string[]
@@ -125,8 +125,7 @@ ON DUPLICATE KEY UPDATE
     begin: 'START TRANSACTION',
     makeRow: {
       lock: 'SELECT GET_LOCK(?, 5)',
-      look: `SELECT 1 FROM ${to.rows} WHERE name = ?`,
-      insert: `INSERT INTO ${to.rows} (name) VALUES (?)`,
+      insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
     },
     look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),
     free: ['ROLLBACK', 'SELECT RELEASE_ALL_LOCKS()'],

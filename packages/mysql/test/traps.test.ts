@@ -1,4 +1,5 @@
 import { createLocks, isLockError } from '@locks/core'
+import type { TestAdapter } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/mysql'
 import { createPool } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -18,23 +19,36 @@ const configOf = (strategy: string): { url: string; strategy: string } => ({ url
 describe.each(strategies)('%s', (strategy) => {
   const config = configOf(strategy)
 
+  const meet = async (clients: readonly TestAdapter[], lock: string): Promise<void> => {
+    const answers = await Promise.all(clients.map(({ adapter, request }) => adapter.attempt(request(lock))))
+    const [won, ...more] = answers.filter((answer) => 'fence' in answer)
+    expect(more).toEqual([])
+    expect(won?.fence).toBe(1n)
+    const winner = clients[answers.findIndex((answer) => answer === won)]
+    if (won !== undefined) expect(await winner?.adapter.release(won)).toBe('released')
+  }
+
   test(
     'trap 1: two clients on a missing row, a thousand times: no deadlock reaches them',
     async () => {
-      const [a, b] = [bare(config), bare(config)]
-      for (let round = 0; round < 1_000; round += 1) {
-        // Neighbours in the index as well: a gap lock is one on them too.
-        const lock = `trap-1:${round}`
-        const answers = await Promise.all([
-          a.adapter.attempt(a.request(lock)),
-          b.adapter.attempt(b.request(lock)),
-        ])
-        const [won, ...more] = answers.filter((answer) => 'fence' in answer)
-        expect(more).toEqual([])
-        expect(won?.fence).toBe(1n)
-        if (won !== undefined)
-          expect(await (answers[0] === won ? a : b).adapter.release(won)).toBe('released')
-      }
+      const clients = [bare(config), bare(config)]
+      // Neighbours in the index at the same time: a gap lock is one on them too.
+      for (let round = 0; round < 100; round += 1)
+        await Promise.all(Array.from({ length: 10 }, (_, n) => meet(clients, `trap-1:${round}:${n}`)))
+    },
+    scaled(240_000),
+  )
+
+  test(
+    "trap 1: nor where the pool is the program's own, at the isolation level of the server",
+    async () => {
+      const clients = [1, 2].map(() => {
+        const pool = createPool({ uri: server.url, connectionLimit: 5 })
+        onTestFinished(() => pool.end())
+        return bare({ pool, strategy })
+      })
+      for (let round = 0; round < 20; round += 1)
+        await Promise.all(Array.from({ length: 10 }, (_, n) => meet(clients, `trap-1:pool:${round}:${n}`)))
     },
     scaled(120_000),
   )
@@ -191,11 +205,11 @@ test('trap 5: a wait for a named lock whose answer is NULL is neither a grant no
   const request = waiter.request('trap-5', { willWait: true })
   await waiter.adapter.attempt(request)
   const control = await connect(server)
-  const waiting = waiter.adapter.wait?.(request, scaled(10_000), never)
+  const waiting = waiter.adapter.wait?.(request, scaled(60_000), never).catch((error: unknown) => error)
   const waits = "SELECT id FROM information_schema.processlist WHERE state = 'User lock' LIMIT 1"
   await expect.poll(() => cell(control, waits), { timeout: scaled(10_000) }).not.toBe('')
   await control.query(`KILL QUERY ${Number(await cell(control, waits))}`)
-  const outcome = await waiting?.catch((error: unknown) => error)
+  const outcome = await waiting
   expect(outcome === undefined || isLockError(outcome, 'LOCK_UNAVAILABLE')).toBe(true)
   await waiter.adapter.withdraw(request)
   await holder.adapter.release(held)

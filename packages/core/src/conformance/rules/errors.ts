@@ -107,7 +107,7 @@ export const errors: readonly Rule[] = [
       const lease = await holder.locks.lock(lock).acquire({ owner: 'the owner', label: 'the label' })
       const known = (await other.locks.inspect(lock)).holder
       for (const { locks } of [holder, other])
-        for (const waitMs of [0, h.ms(200)]) {
+        for (const waitMs of [0, h.ms(1_000)]) {
           const error = await lockError(locks.lock(lock).acquire({ waitMs }), 'LOCK_TIMEOUT')
           assert.equal(error.holder?.owner, 'the owner')
           assert.equal(error.holder?.metadata?.label, known?.metadata?.label)

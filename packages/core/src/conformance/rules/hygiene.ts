@@ -33,7 +33,7 @@ export const hygiene: readonly Rule[] = [
       const lease = await holder.locks.lock(lock).acquire()
       const wanted = other.locks.lock(lock)
       assert.equal(await wanted.tryAcquire(), null)
-      await h.rejects(wanted.acquire({ waitMs: h.ms(100) }), 'LOCK_TIMEOUT')
+      await h.rejects(wanted.acquire({ waitMs: h.ms(1_000) }), 'LOCK_TIMEOUT')
       const controller = new AbortController()
       const waits = eventOf(other, 'contended', lock)
       const aborted = wanted.acquire({ signal: controller.signal, waitMs: h.ms(20_000) })
@@ -160,7 +160,7 @@ export const hygiene: readonly Rule[] = [
       const lease = await holder.locks.lock(lock).acquire({ signal })
       const tries = Array.from({ length: 8 }, () => other.locks.lock(lock).tryAcquire({ signal }))
       assert.ok((await Promise.all(tries)).every((refused) => refused === null))
-      await h.rejects(other.locks.lock(lock).acquire({ signal, waitMs: h.ms(100) }), 'LOCK_TIMEOUT')
+      await h.rejects(other.locks.lock(lock).acquire({ signal, waitMs: h.ms(1_000) }), 'LOCK_TIMEOUT')
       other.faults.inject('attempt', 'fail', 1)
       await h.rejects(other.locks.lock(lock).tryAcquire({ signal }), 'LOCK_UNAVAILABLE')
       const turns = Array.from({ length: 5 }, () =>

@@ -64,7 +64,7 @@ export const waiting: readonly Rule[] = [
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
-      const waitMs = h.ms(300)
+      const waitMs = h.ms(1_000)
       const start = performance.now()
       await h.rejects(other.locks.lock(lock).acquire({ waitMs }), 'LOCK_TIMEOUT')
       const waited = performance.now() - start
