@@ -52,12 +52,11 @@ export default defineConfig({
         items: [
           { text: 'Guide', link: '/guide' },
           { text: 'Choosing a backend', link: '/choosing' },
+          { text: 'Configuration', link: '/configuration' },
           { text: 'What is guaranteed', link: '/guarantees' },
-          ...(existsSync(join(docs, 'command-line.md'))
-            ? [{ text: 'Command line', link: '/command-line' }]
-            : []),
+          { text: 'Command line', link: '/command-line' },
           { text: 'Migrating', link: '/migrating' },
-        ],
+        ].filter(({ link }) => existsSync(join(docs, `${link}.md`))),
       },
       { text: 'Adapters', items: pagesIn('adapters') },
       {
