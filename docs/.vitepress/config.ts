@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vitepress'
 import { siteLinks } from './links.ts'
@@ -56,7 +56,7 @@ export default defineConfig({
           { text: 'What is guaranteed', link: '/guarantees' },
           { text: 'Command line', link: '/command-line' },
           { text: 'Migrating', link: '/migrating' },
-        ].filter(({ link }) => existsSync(join(docs, `${link}.md`))),
+        ],
       },
       { text: 'Adapters', items: pagesIn('adapters') },
       {
