@@ -43,12 +43,15 @@ await runMain(async () => {
       2,
     )
   const measured = new Map(before.backends.map((one) => [one.backend, one]))
-  for (const backend of wanted) measured.set(backend, await measure(backend, rounds))
-  const all = [...backends.keys()].flatMap((name) => measured.get(name) ?? [])
-  const date = new Date().toISOString().slice(0, 10)
-  const data = { node: process.versions.node, date, backends: all }
-  await writeFile(dataFile, `${JSON.stringify(data, null, 2)}\n`)
-  await writeFile(pageFile, withTable(page, data))
+  for (const backend of wanted) {
+    measured.set(backend, await measure(backend, rounds))
+    const all = [...backends.keys()].flatMap((name) => measured.get(name) ?? [])
+    const date = new Date().toISOString().slice(0, 10)
+    const data = { node: process.versions.node, date, backends: all }
+    // After each of them, so that a failure of one does not undo the others.
+    await writeFile(dataFile, `${JSON.stringify(data, null, 2)}\n`)
+    await writeFile(pageFile, withTable(page, data))
+  }
 })
 
 /** @returns {Promise<import('./lib/behaviour.mjs').Behaviour>} */
