@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { backends, renderTable } from './lib/behaviour.mjs'
+import { backends, renderOrigin, renderTable } from './lib/behaviour.mjs'
 import { CommandFailed, root, run, runMain, step } from './lib/run.mjs'
 
 // Measures on real servers what each backend does when a holder or a waiter fails. Writes docs/behaviour.json and the
@@ -29,7 +29,7 @@ await runMain(async () => {
   const before = await readBefore()
   const page = await readFile(pageFile, 'utf8')
   if (values.check) {
-    if (page === withTable(page, before.backends)) return
+    if (page === withTable(page, before)) return
     throw new CommandFailed('the table in docs/choosing.md is not that of docs/behaviour.json', 1)
   }
   const rounds = Number(values.rounds)
@@ -43,12 +43,15 @@ await runMain(async () => {
       2,
     )
   const measured = new Map(before.backends.map((one) => [one.backend, one]))
-  for (const backend of wanted) measured.set(backend, await measure(backend, rounds))
-  const all = [...backends.keys()].flatMap((name) => measured.get(name) ?? [])
-  const date = new Date().toISOString().slice(0, 10)
-  const data = { rounds, node: process.versions.node, date, backends: all }
-  await writeFile(dataFile, `${JSON.stringify(data, null, 1)}\n`)
-  await writeFile(pageFile, withTable(page, all))
+  for (const backend of wanted) {
+    measured.set(backend, await measure(backend, rounds))
+    const all = [...backends.keys()].flatMap((name) => measured.get(name) ?? [])
+    const date = new Date().toISOString().slice(0, 10)
+    const data = { node: process.versions.node, date, backends: all }
+    // After each of them, so that a failure of one does not undo the others.
+    await writeFile(dataFile, `${JSON.stringify(data, null, 2)}\n`)
+    await writeFile(pageFile, withTable(page, data))
+  }
 })
 
 /** @returns {Promise<import('./lib/behaviour.mjs').Behaviour>} */
@@ -56,7 +59,7 @@ async function readBefore() {
   try {
     return JSON.parse(await readFile(dataFile, 'utf8'))
   } catch {
-    return { rounds: 0, node: '', date: '', backends: [] }
+    return { node: '', date: '', backends: [] }
   }
 }
 
@@ -94,10 +97,11 @@ function rounded(measured) {
 
 /**
  * @param {string} page
- * @param {readonly import('./lib/behaviour.mjs').Measured[]} measured
+ * @param {import('./lib/behaviour.mjs').Behaviour} behaviour
  */
-function withTable(page, measured) {
+function withTable(page, behaviour) {
   const [from, to] = [page.indexOf(begin), page.indexOf(end)]
   if (from < 0 || to < from) throw new CommandFailed(`${pageFile} has no place for the table`, 1)
-  return `${page.slice(0, from + begin.length)}\n${renderTable(measured)}\n\n${page.slice(to)}`
+  const text = `${renderTable(behaviour.backends)}\n\n${renderOrigin(behaviour)}`
+  return `${page.slice(0, from + begin.length)}\n${text}\n\n${page.slice(to)}`
 }

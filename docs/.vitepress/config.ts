@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vitepress'
 import { siteLinks } from './links.ts'
@@ -52,10 +52,9 @@ export default defineConfig({
         items: [
           { text: 'Guide', link: '/guide' },
           { text: 'Choosing a backend', link: '/choosing' },
+          { text: 'Configuration', link: '/configuration' },
           { text: 'What is guaranteed', link: '/guarantees' },
-          ...(existsSync(join(docs, 'command-line.md'))
-            ? [{ text: 'Command line', link: '/command-line' }]
-            : []),
+          { text: 'Command line', link: '/command-line' },
           { text: 'Migrating', link: '/migrating' },
         ],
       },

@@ -38,8 +38,7 @@ function siteLink(page: string, href: string): string | undefined {
   const [path = '', anchor] = href.split('#')
   const target = posix.join(posix.dirname(sourceOf(page)), path).replace(/\/$/, '')
   // A link that leads nowhere is left to the dead-link check, wherever it points.
-  const isThere = existsSync(join(root, target)) || target === 'packages/cli'
-  const to = isThere ? pageOf(target) : posix.join('/', target)
+  const to = existsSync(join(root, target)) ? pageOf(target) : posix.join('/', target)
   return to === undefined || anchor === undefined || to.includes('#') ? to : `${to}#${anchor}`
 }
 
@@ -54,10 +53,9 @@ function sourceOf(page: string): string {
 
 function pageOf(target: string): string | undefined {
   const name = /^packages\/(\w+)(\/README\.md)?$/.exec(target)?.[1]
+  if (name === 'cli') return '/command-line.md'
   if (name !== undefined)
-    return [`/adapters/${name}.md`, `/api/${name}.md`, ...(name === 'cli' ? ['/command-line.md'] : [])].find(
-      (page) => existsSync(join(root, 'docs', page)),
-    )
+    return [`/adapters/${name}.md`, `/api/${name}.md`].find((page) => existsSync(join(root, 'docs', page)))
   if (target === 'README.md') return '/index.md'
   if (target === 'packages/core/src/spi.ts') return '/api/core.md#adapter'
   if (target === 'docs/decisions') return '/decisions/index.md'

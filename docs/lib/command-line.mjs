@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -15,7 +14,6 @@ const commands = ['run', 'inspect', 'ls', 'break', 'doctor', 'conformance', 'ben
  */
 export async function writeCommandLine(root) {
   const folder = join(root, 'packages/cli')
-  if (!existsSync(folder)) return
   const readme = await readFile(join(folder, 'README.md'), 'utf8')
   /** @type {{ bin: { locks: string } }} */
   const { bin } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))

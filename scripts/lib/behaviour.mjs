@@ -1,7 +1,7 @@
 /**
  * @typedef {{ nextMs?: number, knownMs?: number, backMs?: number, kept?: boolean }} Observation
  * @typedef {{ backend: string, leaseMs: number, measured: Record<string, Observation[]> }} Measured
- * @typedef {{ rounds: number, node: string, date: string, backends: Measured[] }} Behaviour
+ * @typedef {{ node: string, date: string, backends: Measured[] }} Behaviour
  */
 
 /** Every backend of the table, in its order, with the package it belongs to. */
@@ -44,6 +44,14 @@ export function renderTable(measured, as = 'lines') {
   const table = [['backend', 'lease', ...columns.values()], ...rows]
   const [head = [], ...lines] = as === 'lines' ? table : turned(table)
   return [head, head.map(() => '---'), ...lines].map((row) => `| ${row.join(' | ')} |`).join('\n')
+}
+
+/** @param {Behaviour} behaviour */
+export function renderOrigin({ node, date, backends: all }) {
+  const rounds = Math.min(
+    ...all.flatMap(({ measured }) => Object.values(measured).map(({ length }) => length)),
+  )
+  return `At least ${rounds} rounds of each, the last ones on ${date} with Node ${node}.`
 }
 
 /** @param {readonly (readonly string[])[]} table */
