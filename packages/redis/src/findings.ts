@@ -6,7 +6,7 @@ const MIN_VERSION = { single: [6, 2], cluster: [7, 0] } as const
 // What single settings of a server mean for locks. The check at the start and `diagnose` both ask here.
 
 /** One field of what INFO says. */
-function fieldOf(info: string, name: string): string | undefined {
+export function fieldOf(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
 }
 
