@@ -84,6 +84,8 @@ WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT')
 }
 
 export interface UniqueKeyStatements {
+  readonly take: Statement
+  readonly give: Statement
   readonly attempt: Statement
   readonly release: Statement
   readonly withdraw: Statement
@@ -109,19 +111,15 @@ export const epochMs = (what: string): string => `(extract(epoch FROM ${what}) *
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const to = namesOf(place)
   return {
-    // The usual case without a function, which would cost as much again; all others in the same statement.
-    attempt: statement(`WITH took AS (
-  UPDATE ${to.locks} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
-    expires_at = clock_timestamp() + $4::int * interval '1 millisecond',
-    blocked_until = clock_timestamp() + ($4::int + $5::int) * interval '1 millisecond'
-  WHERE name = $1 AND attempt IS NULL RETURNING fence, ${durable}
-) SELECT true, fence, NULL::text, NULL::float8, NULL::float8, ${epochMs('clock_timestamp()')}, NULL::boolean FROM took
-UNION ALL SELECT * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7) WHERE NOT EXISTS (SELECT FROM took)`),
-    release: statement(`WITH freed AS (
-  UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
-  WHERE name = $1 AND attempt = $2 AND NOT queued RETURNING ${durable}
-) SELECT 'released' FROM freed
-UNION ALL SELECT ${to.release}($1, $2) WHERE NOT EXISTS (SELECT FROM freed)`),
+    // What the functions do when nobody is in the way, without their cost. No row: ask them.
+    take: statement(`UPDATE ${to.locks} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
+  expires_at = clock_timestamp() + $4::int * interval '1 millisecond',
+  blocked_until = clock_timestamp() + ($4::int + $5::int) * interval '1 millisecond'
+WHERE name = $1 AND attempt IS NULL RETURNING fence, ${epochMs('clock_timestamp()')}, ${durable}`),
+    give: statement(`UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
+WHERE name = $1 AND attempt = $2 AND NOT queued RETURNING ${durable}`),
+    attempt: statement(`SELECT * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7)`),
+    release: statement(`SELECT ${to.release}($1, $2)`),
     withdraw: statement(`SELECT ${to.withdraw}($1, $2)`),
     renew: statement(`SELECT ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
     adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),

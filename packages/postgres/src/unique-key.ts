@@ -28,6 +28,8 @@ const DEAF_POLL_MS = 1_000
 /** Withdrawals that failed are remembered, in case a grant comes after all; not all of them for ever. */
 const MOST_ABANDONED = 10_000
 
+const MOST_CROWDED = 10_000
+
 /** The highest fence that a column can hold. */
 const MOST = 9_223_372_036_854_775_807n
 
@@ -59,6 +61,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const runner = runnerFor(settings, clock)
   const waits = new Waits(clock)
   const underWay = new UnderWay()
+  /** Names that somebody else had when we last asked: the short way would be one statement too many. */
+  const crowded = new Set<string>()
   /** Given up here, but perhaps not there. */
   const abandoned = new Map<string, AcquireRequest>()
   /** A pooler in between keeps everybody from listening, for good. */
@@ -91,22 +95,27 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
   async function ask(request: AcquireRequest, listenerKey: string | null): Promise<Grant | Busy> {
     const { name, attemptId, ttlMs, lockDelayMs } = request
-    const values = [
-      Buffer.from(name),
-      attemptId,
-      writeHolder(request),
-      ttlMs,
-      lockDelayMs,
-      settings.claimTtlMs,
-    ]
-    const localMs = clock.now()
-    const [row = []] = await runner.run(sql.attempt, [...values, listenerKey])
+    const values = [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
+    let localMs = clock.now()
+    if (!crowded.has(name)) {
+      const [took] = await runner.run(sql.take, values)
+      if (took !== undefined) {
+        exchange = { localMs, storeMs: Number(took[1]) }
+        waits.forget(attemptId)
+        return { name, attemptId, fence: BigInt(took[0] ?? 0), ttlMs }
+      }
+      localMs = clock.now()
+    }
+    const [row = []] = await runner.run(sql.attempt, [...values, settings.claimTtlMs, listenerKey])
     const [granted, fence, holder, since, remaining, storeMs, first] = row
     exchange = { localMs, storeMs: Number(storeMs) }
     if (granted === 't') {
+      crowded.delete(name)
       waits.forget(attemptId)
       return { name, attemptId, fence: BigInt(fence ?? 0), ttlMs }
     }
+    if (crowded.size >= MOST_CROWDED) crowded.clear()
+    crowded.add(name)
     const by = readHolder(holder, fence, since)
     // The first in line looks after an end that nobody tells of; those behind it, a ttl later, after the first in line.
     const endsInMs = Math.min(SAFETY_POLL_MS, Math.max(1, Math.ceil(Number(remaining))))
@@ -171,7 +180,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     },
 
     async release({ name, attemptId }) {
-      const [[outcome] = []] = await runner.run(sql.release, [Buffer.from(name), attemptId])
+      const values = [Buffer.from(name), attemptId]
+      if (!crowded.has(name) && (await runner.run(sql.give, values)).length > 0) return 'released'
+      const [[outcome] = []] = await runner.run(sql.release, values)
       return outcome === 'not-held' ? 'not-held' : 'released'
     },
 

@@ -50,6 +50,7 @@ export function sessionHolds<L extends Line>(
       if ('busy' in answer && session.landing === undefined) forget(session)
       return answer
     } catch (error) {
+      session.giveUp()
       forget(session)
       throw error
     }

@@ -82,6 +82,11 @@ export class Session<L extends Line> {
     if (line !== undefined) this.#deps.lines.discard(line)
   }
 
+  /** After a try that failed: whoever withdraws sees to the rest by itself. */
+  giveUp(): void {
+    if (!this.#withdrawn) this.abandon()
+  }
+
   async #tryLock(): Promise<Grant | Busy> {
     const { driver, faults } = this.#deps
     for (let tries = 1; ; tries += 1) {

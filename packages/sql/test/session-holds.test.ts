@@ -102,6 +102,14 @@ test('a try that the server does not answer is given up, and keeps no connection
   expect(lines.size).toBe(0)
 })
 
+test('a name that cannot be made keeps no connection', async () => {
+  const { store, holds, request, lines, opened } = bed()
+  store.make = async () => undefined
+  await expect(holds.attempt(request())).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  expect(lines.size).toBe(0)
+  expect(opened.at(-1)?.ended).toBe(true)
+})
+
 test('a hold is over when its connection is, and said to be lost once', async () => {
   const { store, holds, request, take, opened, lost } = bed()
   const wanted = request()
