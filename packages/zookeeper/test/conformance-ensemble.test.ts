@@ -4,4 +4,5 @@ import { isSelected } from '../../../conformance/selection.ts'
 import { ensembleSubject } from './subjects.ts'
 
 if (isSelected('zookeeper-ensemble')) await hostConformance(await ensembleSubject())
-else test('conformance of zookeeper-ensemble', ({ skip }) => skip('LOCKS_ONLY does not name zookeeper-ensemble'))
+else
+  test('conformance of zookeeper-ensemble', ({ skip }) => skip('LOCKS_ONLY does not name zookeeper-ensemble'))
