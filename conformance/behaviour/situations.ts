@@ -22,6 +22,11 @@ export interface Situation {
 
 const WAIT_MS = 120_000
 
+/** Leases whose end can be waited for. */
+function short(h: Harness): { readonly ttlMs: number } {
+  return { ttlMs: h.ttlMs }
+}
+
 /** Starts an acquire of a held lock and resolves once it waits. */
 async function waiting(
   locks: Locks,
@@ -61,8 +66,8 @@ export const situations: readonly Situation[] = [
     id: 'holder-crashes',
     needs: 'processes',
     async run(h, lock) {
-      const holder = await h.child()
-      const { locks } = await h.client()
+      const holder = await h.child(short(h))
+      const { locks } = await h.client(short(h))
       const { fence } = await holder.call('acquire', { lock })
       const next = await waiting(locks, lock)
       const killedAt = performance.now()
@@ -75,8 +80,8 @@ export const situations: readonly Situation[] = [
     id: 'holder-pauses',
     needs: 'processes',
     async run(h, lock) {
-      const holder = await h.child()
-      const { locks } = await h.client()
+      const holder = await h.child(short(h))
+      const { locks } = await h.client(short(h))
       const held = await holder.call('acquire', { lock })
       const next = await waiting(locks, lock)
       const pausedAt = performance.now()
@@ -93,7 +98,7 @@ export const situations: readonly Situation[] = [
     id: 'holder-returns-within',
     needs: 'wire',
     async run(h, lock) {
-      const [{ locks: own, proxy }, { locks }] = [await h.wireClient(), await h.client()]
+      const [{ locks: own, proxy }, { locks }] = [await h.wireClient(short(h)), await h.client(short(h))]
       const lease = await own.lock(lock).acquire()
       const next = await waiting(locks, lock)
       const cutAt = performance.now()
@@ -111,7 +116,7 @@ export const situations: readonly Situation[] = [
     id: 'holder-returns-after',
     needs: 'wire',
     async run(h, lock) {
-      const [{ locks: own, proxy }, { locks }] = [await h.wireClient(), await h.client()]
+      const [{ locks: own, proxy }, { locks }] = [await h.wireClient(short(h)), await h.client(short(h))]
       const lease = await own.lock(lock).acquire()
       const known = new Promise<number>((resolve) => {
         lease.signal.addEventListener('abort', () => resolve(performance.now()))
@@ -132,7 +137,7 @@ export const situations: readonly Situation[] = [
     async run(h, lock) {
       const options = { owner: 'the only job of its kind', waitMs: WAIT_MS }
       // Started before the first one is killed: the start of a process is none of the store's doing.
-      const [first, second] = [await h.child(), await h.child()]
+      const [first, second] = [await h.child(short(h)), await h.child(short(h))]
       const { fence } = await first.call('acquire', { lock, options })
       const killedAt = performance.now()
       await first.kill()
@@ -145,8 +150,12 @@ export const situations: readonly Situation[] = [
     id: 'waiter-disconnects',
     needs: 'wire',
     async run(h, lock) {
-      const patient = { storeTimeoutMs: WAIT_MS }
-      const [holder, cut, behind] = [await h.client(), await h.wireClient(patient), await h.client()]
+      const patient = { ...short(h), storeTimeoutMs: WAIT_MS }
+      const [holder, cut, behind] = [
+        await h.client(short(h)),
+        await h.wireClient(patient),
+        await h.client(short(h)),
+      ]
       const lease = await holder.locks.lock(lock).acquire()
       const first = await waiting(cut.locks, lock)
       await queued()
@@ -169,7 +178,11 @@ export const situations: readonly Situation[] = [
     id: 'waiter-dies',
     needs: 'processes',
     async run(h, lock) {
-      const [holder, behind, waiter] = [await h.client(), await h.client(), await h.child()]
+      const [holder, behind, waiter] = [
+        await h.client(short(h)),
+        await h.client(short(h)),
+        await h.child(short(h)),
+      ]
       const lease = await holder.locks.lock(lock).acquire()
       const doomed = Promise.allSettled([(await waitingChild(h, waiter, lock)).granted])
       await queued()
