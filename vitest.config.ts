@@ -28,7 +28,7 @@ const heavy = ['newcomer/**/*.test.ts', 'release/**/*.test.ts', 'site/**/*.test.
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const isLong = ({ moduleId }: TestSpecification): boolean =>
-      /\/(conformance|mutants)[\w-]*\.test\.ts$/.test(moduleId)
+      /\/(conformance|custom-store|mutants)[\w-]*\.test\.ts$/.test(moduleId)
     return (await super.sort(files)).toSorted((a, b) => Number(isLong(b)) - Number(isLong(a)))
   }
 }
@@ -46,10 +46,11 @@ export default defineConfig({
     projects: [
       project(first, 'product', 'conformance', heavy),
       project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
-      project(first, 'examples', 'examples', ['**/*.test.ts']),
+      project(first, 'examples', 'examples', ['**/*.test.ts'], ['custom-store/**']),
       ...packages
         .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
         .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
+      project(second, 'custom-store', 'examples/custom-store', ['*.test.ts']),
       // Those of interop need Java, and have a command of their own.
       project(second, 'conformance', 'conformance', ['**/*.test.ts'], ['interop/**', ...heavy]),
     ],
