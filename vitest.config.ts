@@ -19,9 +19,9 @@ interface Group {
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
-const first: Group = { maxWorkers: 2, sequence: { groupOrder: 0 } }
+const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
-const second: Group = { maxWorkers: 5, sequence: { groupOrder: 1 } }
+const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
 const heavy = ['newcomer/**/*.test.ts', 'release/**/*.test.ts', 'site/**/*.test.ts', 'snippets/**/*.test.ts']
 
 /** The whole suite takes longest, and should not be what a run waits for in the end. */
