@@ -36,7 +36,7 @@ function isAdapterModule(module: unknown): module is { fromConfig(options: objec
 }
 
 /** Packages of this repository that are no adapters. */
-const others = new Set(['@locks/core', '@locks/cli'])
+const others = new Set(['@locks/core', '@locks/sql', '@locks/cli'])
 const adapters = (await publicPackages()).filter(({ name }) => !others.has(name))
 
 describe('the registry of schemes', () => {
