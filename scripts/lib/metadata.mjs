@@ -2,7 +2,11 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** What may be in a package: compiled code with its types, and what people read. */
-const allowed = [/^dist\/.+\.(js|mjs|d\.ts)$/, /^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/]
+const allowed = [
+  /^dist\/.+\.(js|mjs|d\.ts)$/,
+  /^bin\/[\w-]+\.js$/,
+  /^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/,
+]
 const needed = ['package.json', 'README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts']
 
 /** Fields of a manifest that npm's pages, bundlers and installers read, and what each has to be. */
