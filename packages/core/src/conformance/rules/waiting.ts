@@ -2,19 +2,9 @@ import assert from 'node:assert/strict'
 import type { Harness, TestClient } from '../harness.ts'
 import type { Lease } from '../../lease.ts'
 import type { Rule } from '../rule.ts'
+import { eventOf } from './observe.ts'
 
 const reason = new Error('the caller has changed its mind')
-
-/** Resolves once `client` has been told by the store that `lock` is taken. */
-function contended({ locks }: TestClient, lock: string): Promise<void> {
-  return new Promise((resolve) => {
-    const off = locks.on('contended', (event) => {
-      if (event.lock !== lock) return
-      off()
-      resolve()
-    })
-  })
-}
 
 /** To be told that a name is taken is not yet to be in its queue: a client may have to begin to listen first. */
 async function inLine(h: Harness, { locks }: TestClient, lock: string, count: number): Promise<void> {
@@ -33,7 +23,7 @@ async function queueUp(
   const waiters = []
   for (let n = 0; n < count; n += 1) {
     const client = await h.client()
-    const waits = contended(client, lock)
+    const waits = eventOf(client, 'contended', lock)
     const turn = client.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
     await waits
     if (h.capabilities.wait === 'handoff') await inLine(h, client, lock, n + 1)
@@ -114,7 +104,7 @@ export const waiting: readonly Rule[] = [
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       const controller = new AbortController()
-      const waits = contended(other, lock)
+      const waits = eventOf(other, 'contended', lock)
       const outcome = other.locks.lock(lock).acquire({ waitMs: h.ms(20_000), signal: controller.signal })
       await waits
       const start = performance.now()
@@ -179,7 +169,7 @@ export const waiting: readonly Rule[] = [
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
-      const waits = contended(other, lock)
+      const waits = eventOf(other, 'contended', lock)
       const tasks = Array.from({ length: 20 }, () =>
         other.locks.with(lock, { waitMs: h.ms(20_000) }, () => undefined),
       )
@@ -239,10 +229,10 @@ export const waiting: readonly Rule[] = [
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       const controller = new AbortController()
-      const first = contended(fickle, lock)
+      const first = eventOf(fickle, 'contended', lock)
       const given = fickle.locks.lock(lock).acquire({ waitMs: h.ms(20_000), signal: controller.signal })
       await first
-      const second = contended(patient, lock)
+      const second = eventOf(patient, 'contended', lock)
       const turn = patient.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
       await second
       controller.abort(reason)
@@ -263,7 +253,7 @@ export const waiting: readonly Rule[] = [
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire({ renew: h.capabilities.kind === 'session' })
       other.faults.inject('wait', 'swallow-reply', 1)
-      const waits = contended(other, lock)
+      const waits = eventOf(other, 'contended', lock)
       const turn = other.locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })
       await waits
       const start = performance.now()
@@ -284,7 +274,7 @@ export const waiting: readonly Rule[] = [
       for (let round = 0; round < 30; round += 1) {
         const lease = await holder.locks.lock(lock).acquire({ waitMs: h.ms(10_000) })
         const controller = new AbortController()
-        const waits = contended(other, lock)
+        const waits = eventOf(other, 'contended', lock)
         const racing = other.locks.lock(lock).acquire({ waitMs: h.ms(10_000), signal: controller.signal })
         await waits
         const released = lease.release()
