@@ -5,11 +5,17 @@ import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
 import type { Call } from './support.ts'
 
+/** Which shell `script` starts is ours to say: it would take that of whoever runs the tests. */
+const shell = { SHELL: '/bin/sh' }
+
 /** Why there is no pseudo-terminal to test with: a minimal system has no script, a minimal chroot no /dev/pts. */
 const missing = whyNoTerminal()
 
 function whyNoTerminal(): string | undefined {
-  const { status, stdout, error } = spawnSync('script', ['-qec', 'tty', '/dev/null'], { encoding: 'utf8' })
+  const { status, stdout, error } = spawnSync('script', ['-qec', 'tty', '/dev/null'], {
+    encoding: 'utf8',
+    env: { ...process.env, ...shell },
+  })
   if (error !== undefined) return 'there is no command script (util-linux) to make a pseudo-terminal'
   return status === 0 && stdout.includes('/dev/') ? undefined : 'no pseudo-terminal can be had here'
 }
@@ -19,7 +25,9 @@ function onTerminal(args: readonly string[], env: Readonly<Record<string, string
   const quoted = [process.execPath, program, ...args]
     .map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`)
     .join(' ')
-  return locks([], { via: ['script', '-qec', quoted, '/dev/null'], env: { TERM: 'xterm', ...env } })
+  // By exec: a shell that stays between answers Ctrl-C with an exit code of its own (dash does, bash does not).
+  const via = ['script', '-qec', `exec ${quoted}`, '/dev/null'] as const
+  return locks([], { via, env: { TERM: 'xterm', ...shell, ...env } })
 }
 
 /** One that nobody has reaped does not run any more. */
