@@ -6,7 +6,7 @@ export const families = {
   redis: ['redis', 'redis-sentinel', 'redis-cluster'],
   redlock: ['redis-independent'],
   cas: ['redis'],
-  postgres: ['postgres'],
+  postgres: ['postgres', 'postgres-standby'],
   mysql: ['mariadb'],
   zookeeper: ['zookeeper', 'zookeeper-ensemble'],
 } as const satisfies Readonly<Record<string, readonly ServiceKind[]>>

@@ -5,6 +5,7 @@ export type ServiceKind =
   | 'redis-sentinel'
   | 'redis-cluster'
   | 'postgres'
+  | 'postgres-standby'
   | 'mariadb'
   | 'zookeeper'
   | 'zookeeper-ensemble'

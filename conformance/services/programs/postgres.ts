@@ -34,7 +34,17 @@ const defaults: Settings = { shared_buffers: '32MB', max_connections: 100 }
 
 const initdb = 'initdb -D data -U postgres -A trust -E UTF8 --locale=C --no-sync > /dev/null'
 
-export function postgresServer(name: string, port: number, settings: Settings = {}): ServerPlan {
+/** A copy of the server at that port, which follows it from then on. */
+const copyOf = (primary: number): string =>
+  `chmod 700 data; pg_basebackup -D data -h 127.0.0.1 -p ${primary} -U postgres --write-recovery-conf --checkpoint=fast --no-sync`
+
+/** With the port of a `primary`, its hot standby. */
+export function postgresServer(
+  name: string,
+  port: number,
+  settings: Settings = {},
+  primary?: number,
+): ServerPlan {
   return {
     name,
     port,
@@ -44,7 +54,8 @@ export function postgresServer(name: string, port: number, settings: Settings = 
       const trustAll = listen === '127.0.0.1' ? '' : '; echo "host all all all trust" >> data/pg_hba.conf'
       const own = { listen_addresses: listen, port, unix_socket_directories: '', ...defaults, ...settings }
       const options = Object.entries(own).map(([key, value]) => `-c ${quote(`${key}=${value}`)}`)
-      return { prepare: `${initdb}${trustAll}`, run: `postgres -D data ${options.join(' ')}` }
+      const prepare = primary === undefined ? `${initdb}${trustAll}` : copyOf(primary)
+      return { prepare, run: `postgres -D data ${options.join(' ')}` }
     },
     ready: (address) => postgresQuery(address, 'SELECT 1'),
   }

@@ -1,4 +1,5 @@
 import type { ServiceKind } from '../service.ts'
+import { postgresStandby } from './postgres-standby.ts'
 import { redisCluster } from './redis-cluster.ts'
 import { redisIndependent } from './redis-independent.ts'
 import { redisSentinel } from './redis-sentinel.ts'
@@ -12,6 +13,7 @@ export const topologies: Readonly<Record<ServiceKind, Topology>> = {
   'redis-sentinel': redisSentinel,
   'redis-cluster': redisCluster,
   postgres,
+  'postgres-standby': postgresStandby,
   mariadb,
   zookeeper,
   'zookeeper-ensemble': zookeeperEnsemble,
