@@ -23,6 +23,14 @@ const setUp: ReadonlyMap<number, string> = new Map([
   [1665, 'binlog_format STATEMENT does not go with READ COMMITTED; use ROW or MIXED'],
 ])
 
+/** A replica may become the primary, and a node join its cluster: worth another try. */
+const mayPass: ReadonlyMap<number, string> = new Map([
+  [1290, 'it is a replica, or in maintenance; connect to the primary'],
+  [1836, 'it is a replica, or in maintenance; connect to the primary'],
+  [1792, 'transactions are read-only by default'],
+  [1047, 'this node has lost its cluster, or has not joined it'],
+])
+
 /** The server's error number. Messages are for people and change with the locale. */
 export function errnoOf(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined
@@ -44,4 +52,5 @@ export const faults: Faults = faultsOf({
     return { ...(code !== undefined && { code }), ...(errno !== undefined && { errno }) }
   },
   adviceOn: (error) => setUp.get(errnoOf(error) ?? 0),
+  hintOn: (error) => mayPass.get(errnoOf(error) ?? 0),
 })

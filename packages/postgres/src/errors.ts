@@ -21,6 +21,12 @@ const setUp: ReadonlyMap<string, string> = new Map([
   ['42P05', 'a pooler keeps no prepared statements apart; set listen: false'],
 ])
 
+/** A standby may be promoted, and a default be set back: worth another try. */
+const mayPass: ReadonlyMap<string, string> = new Map([
+  ['25006', 'it is a standby, or read-only by default; connect to the primary'],
+  ['55000', 'it is a standby; connect to the primary'],
+])
+
 /** SQLSTATE, or the system's code of a socket error. Messages are for people and change with the locale. */
 export function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
@@ -40,4 +46,5 @@ export const faults: Faults = faultsOf({
     return code === undefined ? {} : { code }
   },
   adviceOn: (error) => setUp.get(codeOf(error) ?? ''),
+  hintOn: (error) => mayPass.get(codeOf(error) ?? ''),
 })

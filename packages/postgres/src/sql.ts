@@ -103,6 +103,12 @@ export const living = `living AS MATERIALIZED (
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 )`
 
+/**
+ * Fails on a standby, whatever else a statement finds: holds and waiters are advisory locks of the primary, so a
+ * standby would take all of them for gone.
+ */
+const onPrimary = '(SELECT pg_current_wal_lsn()) IS NOT NULL'
+
 /** Whatever the server's default, what gives a fence is flushed: one that a crash could take back is none. */
 const durable = `CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`
 
@@ -123,12 +129,12 @@ WHERE name = $1 AND attempt = $2 AND NOT queued RETURNING ${durable}`),
     withdraw: statement(`SELECT ${to.withdraw}($1, $2)`),
     renew: statement(`SELECT ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
     adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),
-    inspect: statement(`SELECT * FROM ${to.inspect}($1)`),
-    list: statement(`WITH ${living}, held AS MATERIALIZED (
-  SELECT * FROM ${to.locks} WHERE attempt IS NOT NULL AND blocked_until > clock_timestamp() LIMIT $1
+    inspect: statement(`SELECT * FROM ${to.inspect}($1) WHERE ${onPrimary}`),
+    list: statement(`WITH held AS MATERIALIZED (
+  SELECT * FROM ${to.locks} WHERE attempt IS NOT NULL AND blocked_until > clock_timestamp() AND ${onPrimary} LIMIT $1
 ) SELECT encode(held.name, 'hex'), fence, holder, ${epochMs('since')},
   ${epochMs('(blocked_until - clock_timestamp())')},
-  (SELECT count(*) FROM ${to.waiters} w JOIN living ON living.key = w.listener WHERE w.name = held.name)
+  (SELECT o_waiters FROM ${to.inspect}(held.name))
 FROM held`),
     break: statement(`SELECT ${to.break}($1, $2)`),
   }
@@ -198,15 +204,15 @@ LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
   key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4) RETURNING fence, ${durable}`),
     mintFirst: statement(`SELECT ${to.mint}($1, $2, $3, $4, $5)`),
     inspect: statement(`SELECT h.attempt, h.fence, h.holder, ${epochMs('h.since')}
-FROM ${to.holders} h WHERE h.name = $1 AND ${lives}`),
+FROM ${to.holders} h WHERE h.name = $1 AND ${lives} AND ${onPrimary}`),
     // Whoever holds the key now is the holder, and no other that has got the number of its process since.
     terminate: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
 JOIN living ON living.key = h.key WHERE h.name = $1 AND h.attempt = $2`),
     break: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
-JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2`),
+JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2 AND ${onPrimary}`),
     holds: statement(`SELECT FROM ${to.holders} h WHERE h.name = $1 AND h.fence = $2 AND ${lives}`),
     list: statement(`WITH ${living} SELECT encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
-FROM ${to.holders} h JOIN living ON living.key = h.key LIMIT $1`),
+FROM ${to.holders} h JOIN living ON living.key = h.key WHERE ${onPrimary} LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
     isThere: statement('SELECT 1 FROM pg_stat_activity WHERE pid = $1'),
   }

@@ -10,6 +10,8 @@ export interface Dialect {
   readonly codesOf: (error: unknown) => Readonly<Record<string, string | number>>
   /** For what no retry mends, such as missing tables: what to do about it. */
   readonly adviceOn: (error: unknown) => string | undefined
+  /** For what may pass, such as a server that takes no writes for now: what to do if it does not. */
+  readonly hintOn?: (error: unknown) => string | undefined
 }
 
 export interface Faults {
@@ -19,7 +21,7 @@ export interface Faults {
   readonly invalid: (message: string) => LockError
 }
 
-export function faultsOf({ adapter, server, codesOf, adviceOn }: Dialect): Faults {
+export function faultsOf({ adapter, server, codesOf, adviceOn, hintOn }: Dialect): Faults {
   return {
     toLockError(error) {
       if (isLockError(error)) return error
@@ -31,7 +33,9 @@ export function faultsOf({ adapter, server, codesOf, adviceOn }: Dialect): Fault
       const advice = adviceOn(error)
       if (advice !== undefined)
         return new LockError('LOCK_INVALID_ARGUMENT', `${adapter}: ${advice}: ${told}`, { cause })
-      return new LockError('LOCK_UNAVAILABLE', `${server} failed: ${told}`, { cause })
+      const hint = hintOn?.(error)
+      const failed = hint === undefined ? `${server} failed` : `${server} failed; ${hint}`
+      return new LockError('LOCK_UNAVAILABLE', `${failed}: ${told}`, { cause })
     },
     unavailable: (message) => new LockError('LOCK_UNAVAILABLE', `${adapter}: ${message}`),
     invalid: (message) => new LockError('LOCK_INVALID_ARGUMENT', `${adapter}: ${message}`),

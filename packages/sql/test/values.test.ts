@@ -9,6 +9,7 @@ const faults = faultsOf({
   codesOf: (error) =>
     error instanceof Error && 'errno' in error ? { code: 'ER_X', errno: Number(error.errno) } : {},
   adviceOn: (error) => (error instanceof Error && error.message === 'no table' ? 'migrate' : undefined),
+  hintOn: (error) => (error instanceof Error && error.message === 'read-only' ? 'wait' : undefined),
 })
 
 test('a holder is read as it was written, and is free of NUL in between', () => {
@@ -33,6 +34,10 @@ test('errors keep their codes and lose what else the driver put there', () => {
   expect(faults.toLockError(new Error('no table'))).toMatchObject({
     code: 'LOCK_INVALID_ARGUMENT',
     message: '@locks/some: migrate: no table',
+  })
+  expect(faults.toLockError(new Error('read-only'))).toMatchObject({
+    code: 'LOCK_UNAVAILABLE',
+    message: 'SomeSQL failed; wait: read-only',
   })
 })
 
