@@ -6,7 +6,7 @@ import { errnoOf, faults } from './errors.ts'
 import type { Cell, Line } from './line.ts'
 import { bytesOf } from './runner.ts'
 import type { Runner } from './runner.ts'
-import { getKey, killHolder } from './sql.ts'
+import { getKey, isReadOnly, killHolder } from './sql.ts'
 import type { SessionStatements } from './sql.ts'
 
 /** The wait ended without a grant, but nothing is wrong: killed, timed out, chosen by the deadlock detector. */
@@ -60,9 +60,18 @@ export function sessionDriver(
     })
   }
 
+  /** A hold is known to the server that has it and to no other: a replica takes every name for free. */
+  async function orElsewhere(found: readonly (readonly Cell[])[]): Promise<readonly LiveHold[]> {
+    if (found.length > 0) return found.map(liveHold).filter((hold) => hold !== undefined)
+    const { rows } = await runner.run(isReadOnly)
+    if (rows[0]?.[0] !== '0')
+      throw faults.unavailable('read_only is on: this may be a replica, which does not know who holds')
+    return []
+  }
+
   async function holdOf(name: string): Promise<LiveHold | undefined> {
     const { rows } = await runner.run(sql.inspect, [Buffer.from(name)])
-    return rows[0] && liveHold(rows[0])
+    return (await orElsewhere(rows))[0]
   }
 
   return {
@@ -130,7 +139,7 @@ export function sessionDriver(
 
     async list(limit) {
       const { rows } = await runner.run(sql.list + String(limit))
-      return rows.map((row) => liveHold(row)?.state).filter((state) => state !== undefined)
+      return (await orElsewhere(rows)).map(({ state }) => state)
     },
 
     isWorthAnotherTry: (error) => worthAnotherTry.has(errnoOf(error) ?? 0),

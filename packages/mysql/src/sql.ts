@@ -134,6 +134,8 @@ ON DUPLICATE KEY UPDATE
 
 /** Also the way to mark a hold as living. */
 export const getKey = 'SELECT GET_LOCK(?, 0)'
+/** Other than 0 it may be a word. */
+export const isReadOnly = 'SELECT @@GLOBAL.read_only'
 export const hasKey: string = `SELECT ${ownerOf('?')} IS NOT NULL`
 
 /**

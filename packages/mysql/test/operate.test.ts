@@ -72,6 +72,32 @@ describe.each(['row', 'named'])('%s', (strategy) => {
   })
 })
 
+test.each(['row', 'named'])(
+  '%s: a server that may be a replica does not call a name free that is held on its primary',
+  async (strategy) => {
+    const control = await connect(server)
+    const [holder, operator] = [
+      open({ url: server.url, strategy }),
+      bare({ url: server.url, strategy }).adapter,
+    ]
+    const lease = await holder.lock('seen').acquire()
+    await control.query('SET GLOBAL read_only = ON')
+    try {
+      const message: unknown = expect.stringContaining('read_only')
+      const unknown = { code: 'LOCK_UNAVAILABLE', message }
+      expect(await operator.inspect('seen')).toMatchObject({ held: true })
+      await expect(operator.inspect('elsewhere')).rejects.toMatchObject(unknown)
+      await expect(operator.break?.('elsewhere', { owner: 'x', fence: 1n })).rejects.toMatchObject(unknown)
+      await lease.release()
+      await expect(operator.list?.(10)).rejects.toMatchObject(unknown)
+    } finally {
+      await control.query('SET GLOBAL read_only = OFF')
+    }
+    expect(await operator.inspect('elsewhere')).toEqual({ name: 'elsewhere', held: false })
+    expect(await operator.list?.(10)).toEqual([])
+  },
+)
+
 const levelOf = async (strategy: string, check: string): Promise<Finding | undefined> =>
   (await open({ url: server.url, strategy }).diagnose()).find((finding) => finding.check === check)
 
