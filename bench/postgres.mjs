@@ -1,12 +1,14 @@
-// The PostgreSQL adapter beside what it would cost by hand, in one run.
-// Run by hand: node --expose-gc bench/postgres.mjs postgres://postgres@127.0.0.1:5432/postgres
+// The PostgreSQL adapter beside what it would cost by hand, in one run. Run by hand:
+// node bench/postgres.mjs [postgres://user@host:port/database]; without a URL it starts a server of its own.
 import { createLocks } from '@locks/core'
 import { migrate, postgres } from '@locks/postgres'
 import pg from 'pg'
 import { median, ratios, report } from './lib/measure.mjs'
+import { startPostgres } from './lib/postgres-server.mjs'
 
-const [url] = process.argv.slice(2)
-if (url === undefined) throw new Error('say which server: postgres://user@host:port/database')
+const given = process.argv.slice(2).find((word) => word.startsWith('postgres'))
+const server = given === undefined ? await startPostgres() : undefined
+const url = given ?? server?.url ?? ''
 
 // Few cycles in many turns: how long a flush takes changes from moment to moment.
 const ROUNDS = 501
@@ -56,6 +58,7 @@ async function rawRows() {
 const uniqueKey = await ratios(ROUNDS, CYCLES, cycles(leases), rawKeys)
 const row = await ratios(ROUNDS, CYCLES, cycles(rows), rawRows)
 await Promise.all([leases.close(), rows.close(), client.end()])
+await server?.stop()
 
 report('PostgreSQL, uncontended', [
   { what: 'unique-key cycles/s', ours: median(uniqueKey.ours), theirs: median(uniqueKey.theirs) },

@@ -9,7 +9,7 @@ import { redis } from '@locks/redis'
 import { Redis } from 'ioredis'
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { createServer } from 'node:net'
+import { freePort } from './lib/free-port.mjs'
 import { median, ratios, report } from './lib/measure.mjs'
 
 // Short rounds in turns: what else the machine does then hits both.
@@ -105,12 +105,7 @@ async function serverMicros() {
 }
 
 async function startServer() {
-  const port = await new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() => resolve(typeof address === 'object' ? address?.port : undefined))
-    })
-  })
+  const port = await freePort()
   const options = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
   const child = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] })
   for await (const text of child.stdout) if (String(text).includes('Ready to accept connections')) break
