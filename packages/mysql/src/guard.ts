@@ -1,4 +1,4 @@
-import { fencePieces, staleFence } from '@locks/sql'
+import { fencePieces, resourceKey, staleFence } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import { faults } from './errors.ts'
 import { placeOf } from './options.ts'
@@ -31,7 +31,7 @@ export async function admitFence(
 ): Promise<void> {
   const { resources } = namesOf(placeOf(options))
   const { value } = fenced(fence)
-  const key = keyOf(resource)
+  const key = resourceKey(faults, resource)
   try {
     const raise = `INSERT INTO ${resources} (resource, fence) VALUES (?, ?)
 ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
@@ -43,13 +43,4 @@ ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
     throw faults.toLockError(error)
   }
   throw staleFence(fence)
-}
-
-/** A server that is not strict would cut a longer one to fit, and take two resources for the same. */
-function keyOf(resource: string): Buffer {
-  if (typeof resource !== 'string' || resource === '' || /\p{Surrogate}/u.test(resource))
-    throw faults.invalid('resource must be a text that is not empty')
-  const key = Buffer.from(resource)
-  if (key.length > 1024) throw faults.invalid('resource must be at most 1024 bytes of UTF-8')
-  return key
 }

@@ -34,6 +34,11 @@ export function codeOf(error: unknown): string | undefined {
   return 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
+/** Whether the server itself said no: the connection is as good as before. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof Error && 'severity' in error
+}
+
 export function isTransient(error: unknown): boolean {
   return transient.has(codeOf(error) ?? '')
 }

@@ -1,4 +1,4 @@
-import { fencePieces, staleFence, wholeNumber } from '@locks/sql'
+import { fencePieces, resourceKey, staleFence, wholeNumber } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import type { ClientBase } from 'pg'
 import { faults } from './errors.ts'
@@ -28,10 +28,11 @@ export async function admitFence(
 ): Promise<void> {
   const { resources } = namesOf(placeOf(options))
   const { value } = fenced(fence, 1)
+  const key = resourceKey(faults, resource)
   const text = `INSERT INTO ${resources} AS r (resource, fence) VALUES ($1, $2)
 ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING true AS admitted`
   const { rows } = await client
-    .query<{ admitted: unknown }>(text, [Buffer.from(resource), value])
+    .query<{ admitted: unknown }>(text, [key, value])
     .catch((error: unknown) => Promise.reject(faults.toLockError(error)))
   if (rows.length === 0) throw staleFence(fence)
 }

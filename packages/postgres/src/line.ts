@@ -19,7 +19,9 @@ export interface LineOptions {
   readonly pipeline?: boolean
 }
 
-const CONNECT_TIMEOUT_MS = 5_000
+/** Whatever the program's pool is set to: no wait is cut short, and a server that says nothing is not waited for. */
+export const ours = { connectionTimeoutMillis: 5_000, query_timeout: 0 } as const
+
 const PATIENCE_MS = 5_000
 
 const asWritten = { getTypeParser: () => (text: string) => text }
@@ -68,8 +70,7 @@ export class Line implements AnyLine {
     config: ClientConfig,
     { named = true, pipeline = false }: LineOptions = {},
   ): Promise<Line> {
-    const connectionTimeoutMillis = CONNECT_TIMEOUT_MS
-    const client = new Client({ keepAlive: true, ...config, connectionTimeoutMillis, pipeline })
+    const client = new Client({ keepAlive: true, ...config, ...ours, pipeline })
     const line = new Line(client, named)
     try {
       await client.connect()

@@ -1,6 +1,7 @@
 import { wholeNumber } from '@locks/sql'
 import { Client } from 'pg'
 import { faults } from './errors.ts'
+import { ours } from './line.ts'
 import { resourcesSchema } from './guard.ts'
 import { placeOf, settle } from './options.ts'
 import type { ConnectionOptions, Place, PlaceOptions } from './options.ts'
@@ -56,7 +57,7 @@ async function onOneConnection<T>(
   work: (client: Pick<Client, 'query'>) => Promise<T>,
 ): Promise<T> {
   const { config } = settle({ ...options })
-  const client = new Client(config)
+  const client = new Client({ ...config, ...ours })
   client.on('error', () => undefined)
   try {
     await client.connect()

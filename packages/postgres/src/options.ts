@@ -102,6 +102,8 @@ export function settle(options: Readonly<Record<string, unknown>>): Settings {
   if (pool !== undefined) {
     if (!isPool(pool)) throw invalid('pool must be a Pool of pg')
     if (options['poolSize'] !== undefined) throw invalid('poolSize is for url; your pool has its own size')
+    if ('binary' in pool.options && pool.options.binary === true)
+      throw invalid('pool must not have binary: rows are read as text')
     // The pool hides its password from copies.
     return complete(options, pool, { ...pool.options, password: pool.options.password })
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '@locks/core'
-import { Lines, onAnyLine, retried } from '@locks/sql'
+import { Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
 import type { Pool } from 'pg'
-import { faults, isTransient } from './errors.ts'
+import { faults, isRefusal, isTransient } from './errors.ts'
 import { Line, send } from './line.ts'
 import type { Row, Statement } from './line.ts'
 import type { Settings } from './options.ts'
@@ -16,7 +16,7 @@ export interface Runner {
 
 export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
-    const run: Runner['run'] = (...call) => runInPool(pool, listen, ...call)
+    const run: Runner['run'] = (...call) => runInPool(pool, listen, clock, ...call)
     const nothing = (): Promise<void> => Promise.resolve()
     return { run: retried(run, isTransient, faults, clock), warm: nothing, close: nothing }
   }
@@ -34,17 +34,30 @@ export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: C
 async function runInPool(
   pool: Pool,
   named: boolean,
+  clock: Clock,
   statement: Statement,
   values: unknown[],
 ): Promise<readonly Row[]> {
   const client = await pool.connect()
   // The statement under way is told of the same error.
   const told = (): void => undefined
+  let committed = true
+  let useless = false
+  const ready = (message: { readonly status?: unknown }): void => void (committed = message.status === 'I')
   client.on('error', told)
+  client.connection.on('readyForQuery', ready)
   try {
-    return await send(client, statement, values, named)
+    const rows = await unlessSilent(send(client, statement, values, named), clock, faults, () => undefined)
+    if (committed) return rows
+  } catch (error) {
+    useless = !isRefusal(error)
+    if (committed) throw error
   } finally {
+    client.connection.off('readyForQuery', ready)
     client.off('error', told)
-    client.release()
+    // Ended with its connection, a transaction is rolled back.
+    client.release(useless || !committed)
   }
+  // A lock that is not committed is none, and keeps everybody waiting.
+  throw faults.invalid('a transaction was left open in your pool')
 }

@@ -28,6 +28,15 @@ export function fencePieces(
   return { set: `${name} = ${placeholder}`, where: `${name} <= ${placeholder}`, value: String(fence) }
 }
 
+/** The bytes of a resource's name, all of which fit: a server might cut them, or take two resources for the same. */
+export function resourceKey({ invalid }: Faults, resource: string): Buffer {
+  if (typeof resource !== 'string' || resource === '' || /\p{Surrogate}/u.test(resource))
+    throw invalid('resource must be a text that is not empty')
+  const key = Buffer.from(resource)
+  if (key.length > 1024) throw invalid('resource must be at most 1024 bytes of UTF-8')
+  return key
+}
+
 export function staleFence(fence: bigint): LockError {
   return new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
 }

@@ -3,9 +3,15 @@ import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
 /** A column as text; drivers differ in what they call nothing. */
 type Cell = string | null | undefined
 
-/** Who holds, as JSON: read by people in the table, and by `inspect`. Escapes keep it free of NUL, which servers refuse. */
+/**
+ * Who holds, as JSON: read by people in the table, and by `inspect`. Escapes keep it free of NUL, which servers refuse,
+ * and of whatever the encoding of a database has not.
+ */
 export function writeHolder({ owner, metadata }: Pick<AcquireRequest, 'owner' | 'metadata'>): string {
-  return JSON.stringify({ owner, metadata })
+  return JSON.stringify({ owner, metadata }).replace(
+    /[^ -~]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 export function readHolder(text: Cell, fence: Cell, since: Cell): Holder | undefined {

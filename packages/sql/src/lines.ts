@@ -1,9 +1,8 @@
 import type { Clock, LockError, Timer } from '@locks/core'
 import type { Faults } from './faults.ts'
 import type { Line } from './line.ts'
+import { SILENCE_MS } from './silence.ts'
 
-/** A short statement that takes longer has lost its server: the connection is given up. */
-const SILENCE_MS = 5_000
 /** Connections that nobody used for this long are closed, but for one. */
 const IDLE_MS = 30_000
 const SWEEP_MS = 1_000

@@ -1,0 +1,121 @@
+import { createLocks } from '@locks/core'
+import type { Locks } from '@locks/core'
+import { startFaultProxy } from '@locks/core/conformance'
+import { admitFence, fromConfig, migrate } from '@locks/postgres'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { Pool } from 'pg'
+import type { PoolConfig } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { bare, connect, contended, open, startServer } from './setup.ts'
+
+const server = await startServer()
+
+function poolOf(config: PoolConfig): Pool {
+  const pool = new Pool({ connectionString: server.url, ...config })
+  pool.on('error', () => undefined)
+  onTestFinished(() => pool.end())
+  return pool
+}
+
+function openOn(pool: Pool, strategy: string): Locks {
+  const locks = createLocks(fromConfig({ pool, strategy }))
+  onTestFinished(() => locks.close())
+  return locks
+}
+
+test.each(['BEGIN', 'BEGIN; SELECT 1 / 0'])(
+  'a transaction that the program left open in its pool (%s) is refused: what it granted could be undone',
+  async (left) => {
+    const pool = poolOf({ max: 1 })
+    const client = await pool.connect()
+    await client.query(left).catch(() => undefined)
+    client.release()
+    const [locks, other] = [openOn(pool, 'unique-key'), open({ url: server.url })]
+    await expect(locks.lock('left open').tryAcquire()).rejects.toMatchObject({
+      code: 'LOCK_INVALID_ARGUMENT',
+    })
+    await other.with('left open', { waitMs: scaled(5_000) }, () => undefined)
+    // Nobody else meets it.
+    await locks.with('left open', { waitMs: scaled(5_000) }, () => undefined)
+  },
+)
+
+test.each(['unique-key', 'row'])('%s: a pool that reads binary is refused', (strategy) => {
+  const pool = poolOf({ max: 1, ...{ binary: true } })
+  expect(() => fromConfig({ pool, strategy })).toThrow(/binary/)
+})
+
+test("row: a wait outlasts the pool's query_timeout, and keeps its place", async () => {
+  const pool = poolOf({ query_timeout: 300 })
+  const [holder, first, second] = [1, 2, 3].map(() => openOn(pool, 'row'))
+  if (holder === undefined || first === undefined || second === undefined) throw new Error('no clients')
+  const lease = await holder.lock('patient').acquire()
+  const turns: string[] = []
+  const wait = async (locks: Locks, who: string): Promise<void> => {
+    const waits = contended(locks, 'patient')
+    const turn = locks.with('patient', { waitMs: scaled(20_000) }, () => void turns.push(who))
+    all.push(turn)
+    await waits
+  }
+  const all: Promise<unknown>[] = []
+  await wait(first, 'first')
+  // Beyond the time-out of the first one: had it lost its place, it would stand behind the second.
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  await wait(second, 'second')
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  await lease.release()
+  await Promise.all(all)
+  expect(turns).toEqual(['first', 'second'])
+})
+
+test(
+  'a pool whose server falls silent: an outage in time, and no outage afterwards',
+  async () => {
+    const proxy = await startFaultProxy({ host: server.host, port: server.port })
+    onTestFinished(() => proxy.close())
+    const connectionString = `postgres://postgres@${proxy.host}:${proxy.port}/postgres`
+    const client = bare({ pool: poolOf({ connectionString, max: 1 }) })
+    await client.adapter.release(await client.take(client.request('silent')))
+    proxy.blackhole('replies')
+    await expect(client.adapter.attempt(client.request('silent'))).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+    })
+    proxy.pass()
+    await client.take(client.request('another'))
+  },
+  scaled(20_000),
+)
+
+test(
+  'migrate gives up on a server that accepts and says nothing',
+  async () => {
+    const mute = createServer(() => undefined).listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    onTestFinished(() => void mute.close())
+    const address = mute.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    const migrating = migrate({ url: `postgres://postgres@127.0.0.1:${port}/postgres` })
+    await expect(migrating).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  },
+  scaled(15_000),
+)
+
+test.each(['unique-key', 'row'])('%s: a holder is told in full, whatever the encoding', async (strategy) => {
+  const control = await connect(server)
+  const database = `latin1_${strategy.replace('-', '_')}`
+  await control.query(`CREATE DATABASE ${database} ENCODING LATIN1 TEMPLATE template0 LOCALE 'C'`)
+  const url = server.url.replace(/postgres$/, database)
+  await migrate({ url })
+  const locks = open({ url, strategy })
+  const lease = await locks.lock('schloß 🔒').acquire({ owner: 'Łukasz 🙂', waitMs: scaled(5_000) })
+  expect((await locks.inspect('schloß 🔒')).holder?.owner).toBe('Łukasz 🙂')
+  await lease.release()
+})
+
+test('a resource is told by all of its bytes, or refused', async () => {
+  const client = await connect(server)
+  for (const resource of ['', '\ud800', 'x'.repeat(1_025)])
+    await expect(admitFence(client, resource, 1n)).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+})
