@@ -23,6 +23,7 @@ type Reply = (error: Error | null, result?: unknown) => void
 /** Rows as arrays of text, however the program's own pool would have them. */
 export const asText = {
   rowsAsArray: true,
+  nestTables: false,
   typeCast: true,
   supportBigNumbers: true,
   bigNumberStrings: true,

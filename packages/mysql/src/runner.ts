@@ -1,5 +1,5 @@
 import type { AcquireRequest, Clock } from '@locks/core'
-import { Lines, onAnyLine, retried, writeHolder } from '@locks/sql'
+import { Lines, onAnyLine, retried, unlessSilent, writeHolder } from '@locks/sql'
 import type { Pool } from 'mysql2/promise'
 import { faults, isTransient } from './errors.ts'
 import { asText, Line, read } from './line.ts'
@@ -9,8 +9,6 @@ import { promised } from './pool.ts'
 
 /** Statements here are short: whoever waits for longer than this waits for a stranger's transaction. */
 export const LOCK_WAIT_S: number = 1
-/** A short statement that takes longer has lost its server. */
-const SILENCE_MS = 5_000
 const IN_TRANSACTION = 1
 
 /** Runs single, committed statements, each on whatever connection is free. */
@@ -22,12 +20,15 @@ export interface Runner {
 /**
  * How connections of the adapter's own are set up. Too long or wrong values are refused, not cut to fit, and
  * assignments made one after the other. Locking what is not there must not lock the gap around it, against all others.
+ * No limit of the server's but our own ends a hold or a wait; MariaDB has some that MySQL does not know.
  */
 export function setUp(lockWaitS: number): readonly string[] {
   const mode = "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
   return [
-    `SET SESSION ${mode}, autocommit = 1, innodb_lock_wait_timeout = ${lockWaitS}`,
-    'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED',
+    `SET SESSION ${mode}, autocommit = 1, innodb_lock_wait_timeout = ${lockWaitS}
+/*M! , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0,
+  idle_write_transaction_timeout = 0 */`,
+    'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE',
   ]
 }
 
@@ -54,24 +55,13 @@ async function runInPool(pool: Pool, clock: Clock, sql: string, values: Values =
   try {
     const options = { ...asText, sql }
     const sent = values.length === 0 ? connection.query(options) : connection.execute(options, [...values])
-    const [result] = await unlessSilent(sent, clock, giveUp)
+    const [result] = await unlessSilent(sent, clock, faults, giveUp)
     if (!isUncommitted(result)) return read(result)
     await connection.rollback()
   } finally {
     if (!silent) connection.release()
   }
   throw faults.invalid('autocommit is off in your pool, or a transaction was left open in it')
-}
-
-/** A connection that is destroyed leaves its statements without an answer, so they get one here. */
-function unlessSilent<T>(sent: Promise<T>, clock: Clock, giveUp: () => void): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = clock.timer(SILENCE_MS, () => {
-      giveUp()
-      reject(faults.unavailable('the server does not answer'))
-    })
-    sent.finally(() => timer.cancel()).then(resolve, reject)
-  })
 }
 
 /** A lock that is not committed is none, and keeps everybody waiting. */
