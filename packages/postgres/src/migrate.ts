@@ -28,12 +28,10 @@ function statements(place: Place): readonly string[] {
 /** Makes the tables and functions. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const { place } = settle({ ...options })
-  await onOneConnection(options, async (client) => {
-    await client.query('BEGIN')
+  await inTransaction(options, async (client) => {
     // IF NOT EXISTS does not keep two transactions from making the same thing.
     await client.query("SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))")
     for (const text of statements(place)) await client.query(text)
-    await client.query('COMMIT')
   })
 }
 
@@ -45,14 +43,14 @@ export async function migrate(options: MigrateOptions): Promise<void> {
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
   wholeNumber(faults, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
   const to = namesOf(settle({ ...options }).place)
-  return onOneConnection(options, async (client) => {
+  return inTransaction(options, async (client) => {
     const text = `SELECT ${to.prune}($1) + ${to.pruneRows}($1) AS pruned`
     const { rows } = await client.query<{ pruned: unknown }>(text, [olderThanMs])
     return Number(rows[0]?.pruned)
   })
 }
 
-async function onOneConnection<T>(
+async function inTransaction<T>(
   options: MigrateOptions,
   work: (client: Pick<Client, 'query'>) => Promise<T>,
 ): Promise<T> {
@@ -61,7 +59,11 @@ async function onOneConnection<T>(
   client.on('error', () => undefined)
   try {
     await client.connect()
-    return await work(client)
+    // Nothing is to be taken back for what others do meanwhile, whatever the role's default.
+    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED')
+    const result = await work(client)
+    await client.query('COMMIT')
+    return result
   } catch (error) {
     throw faults.toLockError(error)
   } finally {
