@@ -56,7 +56,11 @@ async function runInPool(pool: Pool, clock: Clock, sql: string, values: Values =
     const options = { ...asText, sql }
     const sent = values.length === 0 ? connection.query(options) : connection.execute(options, [...values])
     const [result] = await unlessSilent(sent, clock, faults, giveUp)
-    if (!isUncommitted(result)) return read(result)
+    // Rows do not tell; the answer to the next statement does.
+    const header = Array.isArray(result)
+      ? (await unlessSilent(connection.query('DO 1'), clock, faults, giveUp))[0]
+      : result
+    if (!isUncommitted(header)) return read(result)
     await connection.rollback()
   } finally {
     if (!silent) connection.release()
@@ -64,7 +68,7 @@ async function runInPool(pool: Pool, clock: Clock, sql: string, values: Values =
   throw faults.invalid('autocommit is off in your pool, or a transaction was left open in it')
 }
 
-/** A lock that is not committed is none, and keeps everybody waiting. */
+/** A lock that is not committed is none, and keeps everybody waiting; and what is read there may be long out of date. */
 function isUncommitted(result: unknown): boolean {
   if (typeof result !== 'object' || result === null || !('serverStatus' in result)) return false
   return (Number(result.serverStatus) & IN_TRANSACTION) !== 0
