@@ -39,13 +39,18 @@ async function runInPool(
   values: unknown[],
 ): Promise<readonly Row[]> {
   const client = await pool.connect()
+  const { connection }: Partial<typeof client> = client
+  if (connection === undefined) {
+    client.release()
+    throw faults.invalid('pool must be of pg itself: pg-native does not give values as text')
+  }
   // The statement under way is told of the same error.
   const told = (): void => undefined
   let committed = true
   let useless = false
   const ready = (message: { readonly status?: unknown }): void => void (committed = message.status === 'I')
   client.on('error', told)
-  client.connection.on('readyForQuery', ready)
+  connection.on('readyForQuery', ready)
   try {
     const rows = await unlessSilent(send(client, statement, values, named), clock, faults, () => undefined)
     if (committed) return rows
@@ -53,7 +58,7 @@ async function runInPool(
     useless = !isRefusal(error)
     if (committed) throw error
   } finally {
-    client.connection.off('readyForQuery', ready)
+    connection.off('readyForQuery', ready)
     client.off('error', told)
     // Ended with its connection, a transaction is rolled back.
     client.release(useless || !committed)
