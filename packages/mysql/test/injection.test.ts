@@ -5,6 +5,7 @@ import { createPool } from 'mysql2/promise'
 import type { ResultSetHeader } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
+import { sqlTableTests } from '../../../conformance/test-kit/sql-tables.ts'
 import { cell, connect, open, startServer } from './setup.ts'
 
 const server = await startServer()
@@ -81,61 +82,7 @@ test('schema, table and column names are plain words or refused, and nothing is 
   await expect(bad).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
 })
 
-test('other schemas and tables are locks of their own', async () => {
-  const place = { schema: 'locks_b', table: 'select' }
-  await migrate({ url: server.url, ...place })
-  for (const strategy of strategies) {
-    const [here, there] = [open({ url: server.url, strategy }), open({ url: server.url, strategy, ...place })]
-    const lease = await here.lock('both').acquire()
-    const other = await there.lock('both').acquire({ waitMs: 0 })
-    await Promise.all([lease.release(), other.release()])
-  }
-  expect(await prune({ url: server.url, ...place }, 0)).toBe(3)
-})
-
-test('migrate may be run by many at once, and again', async () => {
-  const place = { schema: 'crowd', table: 'locks' }
-  await Promise.all(Array.from({ length: 10 }, () => migrate({ url: server.url, ...place })))
-  const locks = open({ url: server.url, ...place })
-  await locks.with('a', () => undefined)
-  await migrate({ url: server.url, ...place })
-  await locks.with('a', ({ fence }) => expect(fence).toBe(2n))
-})
-
-test('without the tables an acquire says what to do, at once', async () => {
-  for (const strategy of strategies) {
-    const locks = open({ url: server.url, strategy, table: 'nowhere' })
-    const error = await locks
-      .lock('a')
-      .acquire()
-      .catch((reason: unknown) => reason)
-    expect(isLockError(error, 'LOCK_INVALID_ARGUMENT')).toBe(true)
-    expect(String(error)).toContain('migrate()')
-  }
-})
-
-test.each(strategies)('%s: pruning cannot bring a fence back, nor touch what is held', async (strategy) => {
-  const place = { schema: 'pruned', table: strategy.slice(0, 3) }
-  await migrate({ url: server.url, ...place })
-  const locks = open({ url: server.url, strategy, ...place })
-  const fences: bigint[] = []
-  const use = (): Promise<void> => locks.with('again', ({ fence }) => void fences.push(fence))
-  const held = await locks.lock('held').acquire()
-  for (let n = 0; n < 5; n += 1) await use()
-  expect(await prune({ url: server.url, ...place }, 60_000)).toBe(0)
-  // Pruning while others make the very row anew: whoever comes first, fences rise.
-  for (let round = 0; round < 20; round += 1)
-    await Promise.all([use(), prune({ url: server.url, ...place }, 0)])
-  await prune({ url: server.url, ...place }, 0)
-  await use()
-  fences.reduce((before, fence) => {
-    expect(fence).toBeGreaterThan(before)
-    return fence
-  })
-  held.assertHeld()
-  await held.extend()
-  await held.release()
-})
+sqlTableTests({ server, strategies, open, migrate, prune, elsewhere: { schema: 'locks_b', table: 'select' } })
 
 test('a guarded UPDATE refuses a stale holder: stock is sold once', async () => {
   const control = await connect(server)

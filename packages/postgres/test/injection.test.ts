@@ -3,9 +3,11 @@ import { admitFence, fenced, migrate, migrationSql, prune } from '@locks/postgre
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
+import { sqlTableTests } from '../../../conformance/test-kit/sql-tables.ts'
 import { connect, open, startServer } from './setup.ts'
 
 const server = await startServer()
+const strategies = ['unique-key', 'row']
 
 const nasty = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }),
@@ -22,7 +24,7 @@ const nasty = fc.oneof(
 )
 const text = nasty.filter((value) => !/\p{Surrogate}/u.test(value) && Buffer.byteLength(value) <= 200)
 
-test.each(['unique-key', 'row'])(
+test.each(strategies)(
   '%s: names, owners and labels are values, whatever is in them',
   async (strategy) => {
     const control = await connect(server)
@@ -72,66 +74,13 @@ test('schema, table and column names are plain words or refused, and nothing is 
   })
 })
 
-test('other schemas and tables are locks of their own, in the case they were given', async () => {
-  const place = { schema: 'Locks_B', table: 'Select' }
-  await migrate({ url: server.url, ...place })
-  for (const strategy of ['unique-key', 'row']) {
-    const [here, there] = [open({ url: server.url, strategy }), open({ url: server.url, strategy, ...place })]
-    const lease = await here.lock('both').acquire()
-    const other = await there.lock('both').acquire({ waitMs: 0 })
-    await Promise.all([lease.release(), other.release()])
-  }
-  expect(await prune({ url: server.url, ...place }, 0)).toBe(2)
-})
+sqlTableTests({ server, strategies, open, migrate, prune, elsewhere: { schema: 'Locks_B', table: 'Select' } })
 
-test('migrate may be run by many at once, and again', async () => {
-  const place = { schema: 'crowd', table: 'locks' }
-  await Promise.all(Array.from({ length: 10 }, () => migrate({ url: server.url, ...place })))
-  const locks = open({ url: server.url, ...place })
-  await locks.with('a', () => undefined)
-  await migrate({ url: server.url, ...place })
+test('what migrate runs can be run by a migration tool, over what is there', async () => {
   const control = await connect(server)
-  await control.query(migrationSql(place))
-  await locks.with('a', ({ fence }) => expect(fence).toBe(2n))
+  await control.query(migrationSql())
+  await open({ url: server.url }).with('a', () => undefined)
 })
-
-test('without the tables an acquire says what to do, at once', async () => {
-  for (const strategy of ['unique-key', 'row']) {
-    const locks = open({ url: server.url, strategy, table: 'nowhere' })
-    const error = await locks
-      .lock('a')
-      .acquire()
-      .catch((reason: unknown) => reason)
-    expect(isLockError(error, 'LOCK_INVALID_ARGUMENT')).toBe(true)
-    expect(String(error)).toContain('migrate()')
-  }
-})
-
-test.each(['unique-key', 'row'])(
-  '%s: pruning cannot bring a fence back, nor touch what is held',
-  async (strategy) => {
-    const place = { schema: 'pruned', table: strategy === 'row' ? 'r' : 'u' }
-    await migrate({ url: server.url, ...place })
-    const locks = open({ url: server.url, strategy, ...place })
-    const fences: bigint[] = []
-    const use = (): Promise<void> => locks.with('again', ({ fence }) => void fences.push(fence))
-    const held = await locks.lock('held').acquire()
-    for (let n = 0; n < 5; n += 1) await use()
-    expect(await prune({ url: server.url, ...place }, 60_000)).toBe(0)
-    // Pruning while others make the very row anew: whoever comes first, fences rise.
-    for (let round = 0; round < 20; round += 1)
-      await Promise.all([use(), prune({ url: server.url, ...place }, 0)])
-    await prune({ url: server.url, ...place }, 0)
-    await use()
-    fences.reduce((before, fence) => {
-      expect(fence).toBeGreaterThan(before)
-      return fence
-    })
-    held.assertHeld()
-    await held.extend()
-    await held.release()
-  },
-)
 
 test('migrate and prune do without the isolation level of the role', async () => {
   const control = await connect(server)
@@ -172,4 +121,10 @@ test('without a column, a fence is admitted in the transaction that writes', asy
   await stale
   await old.query('ROLLBACK')
   await admitFence(old, "file:'; --", 9n)
+})
+
+test('a resource is told by all of its bytes, or refused', async () => {
+  const client = await connect(server)
+  for (const resource of ['', '\ud800', 'x'.repeat(1_025)])
+    await expect(admitFence(client, resource, 1n)).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
 })

@@ -1,7 +1,7 @@
 import { createLocks } from '@locks/core'
 import type { Locks } from '@locks/core'
 import { startFaultProxy } from '@locks/core/conformance'
-import { admitFence, fromConfig, migrate } from '@locks/postgres'
+import { fromConfig, migrate } from '@locks/postgres'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { Pool } from 'pg'
@@ -112,10 +112,4 @@ test.each(['unique-key', 'row'])('%s: a holder is told in full, whatever the enc
   const lease = await locks.lock('schloß 🔒').acquire({ owner: 'Łukasz 🙂', waitMs: scaled(5_000) })
   expect((await locks.inspect('schloß 🔒')).holder?.owner).toBe('Łukasz 🙂')
   await lease.release()
-})
-
-test('a resource is told by all of its bytes, or refused', async () => {
-  const client = await connect(server)
-  for (const resource of ['', '\ud800', 'x'.repeat(1_025)])
-    await expect(admitFence(client, resource, 1n)).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
 })

@@ -1,0 +1,114 @@
+import { isLockError } from '@locks/core'
+import type { Locks, LocksOptions } from '@locks/core'
+import { expect, test } from 'vitest'
+import type { Server } from '../services/index.ts'
+import { scaled } from '../services/timing.ts'
+
+interface Place {
+  readonly schema: string
+  readonly table: string
+}
+
+/** What adapters that keep their locks in tables have in common. */
+export interface SqlBed {
+  readonly server: Server
+  readonly strategies: readonly string[]
+  readonly open: (config: Readonly<Record<string, unknown>>, options?: LocksOptions) => Locks
+  readonly migrate: (options: Place & { readonly url: string }) => Promise<void>
+  readonly prune: (options: Place & { readonly url: string }, olderThanMs: number) => Promise<number>
+  /** Names that the server takes for something else unless they are quoted. */
+  readonly elsewhere: Place
+}
+
+function expectRising(fences: readonly bigint[]): void {
+  fences.reduce((before, fence) => {
+    expect(fence).toBeGreaterThan(before)
+    return fence
+  })
+}
+
+export function sqlTableTests({
+  server: { url },
+  strategies,
+  open,
+  migrate,
+  prune,
+  elsewhere,
+}: SqlBed): void {
+  test('other schemas and tables are locks of their own', async () => {
+    await migrate({ url, ...elsewhere })
+    for (const strategy of strategies) {
+      const [here, there] = [open({ url, strategy }), open({ url, strategy, ...elsewhere })]
+      const lease = await here.lock('both').acquire()
+      const other = await there.lock('both').acquire({ waitMs: 0 })
+      await Promise.all([lease.release(), other.release()])
+    }
+    expect(await prune({ url, ...elsewhere }, 0)).toBe(strategies.length)
+  })
+
+  test('migrate may be run by many at once, and again', async () => {
+    const place = { schema: 'crowd', table: 'locks' }
+    await Promise.all(Array.from({ length: 10 }, () => migrate({ url, ...place })))
+    const locks = open({ url, ...place })
+    await locks.with('a', () => undefined)
+    await migrate({ url, ...place })
+    await locks.with('a', ({ fence }) => expect(fence).toBe(2n))
+  })
+
+  test('without the tables an acquire says what to do, at once', async () => {
+    for (const strategy of strategies) {
+      const locks = open({ url, strategy, table: 'nowhere' })
+      const error = await locks
+        .lock('a')
+        .acquire()
+        .catch((reason: unknown) => reason)
+      expect(isLockError(error, 'LOCK_INVALID_ARGUMENT')).toBe(true)
+      expect(String(error)).toContain('migrate()')
+    }
+  })
+
+  test.each(strategies)('%s: pruning cannot bring a fence back, nor touch what is held', async (strategy) => {
+    const place = { schema: 'pruned', table: strategy.slice(0, 3) }
+    await migrate({ url, ...place })
+    const locks = open({ url, strategy, ...place })
+    const fences: bigint[] = []
+    const use = (): Promise<void> => locks.with('again', ({ fence }) => void fences.push(fence))
+    const held = await locks.lock('held').acquire()
+    for (let n = 0; n < 5; n += 1) await use()
+    expect(await prune({ url, ...place }, 60_000)).toBe(0)
+    // Pruning while others make the very row anew: whoever comes first, fences rise.
+    for (let round = 0; round < 20; round += 1) await Promise.all([use(), prune({ url, ...place }, 0)])
+    await prune({ url, ...place }, 0)
+    await use()
+    expectRising(fences)
+    held.assertHeld()
+    await held.extend()
+    await held.release()
+  })
+}
+
+const kills = 20
+
+export function sqlCrashTests(
+  { server, strategies, open }: Pick<SqlBed, 'server' | 'strategies' | 'open'>,
+  { ttlMs, waitMs }: { readonly ttlMs: number; readonly waitMs: number },
+): void {
+  test.each(strategies)(
+    `fences of strategy %s only rise across ${kills} kills of the server in mid-hold`,
+    async (strategy) => {
+      const fences: bigint[] = []
+      for (let kill = 0; kill <= kills; kill += 1) {
+        const locks = open({ url: server.url, strategy }, { ttlMs })
+        const lease = await locks.lock('crash').acquire({ waitMs })
+        fences.push(lease.fence)
+        if (kill < kills) await server.restart({ hard: true })
+        // It may be held still, or over.
+        await lease.release().catch((error: unknown) => expect(isLockError(error)).toBe(true))
+        await locks.close()
+      }
+      expect(fences).toHaveLength(kills + 1)
+      expectRising(fences)
+    },
+    scaled(240_000),
+  )
+}
