@@ -1,15 +1,14 @@
 import { migrate } from '@locks/mysql'
-import { existsSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
 import { mariadbQuery, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
 import { freePorts, returnPorts } from '../../../conformance/services/ports.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { galeraSettings, whyNoGalera } from './galera.ts'
+import { galeraSettings, whyNoGalera, whyNoSecondNode } from './galera.ts'
 import { bare, open } from './setup.ts'
 
 const missing = await whyNoGalera()
-const noTransfer = existsSync('/usr/bin/rsync') ? undefined : 'a second node needs rsync for its first copy'
+const alone = whyNoSecondNode()
 const ports = await freePorts(4)
 afterAll(() => returnPorts(ports))
 const [first = 0, second = 0, ...receives] = ports
@@ -23,9 +22,7 @@ async function startNode(port: number, receive: number, joins?: number): Promise
 
 const node = missing === undefined ? await startNode(first, receives[0] ?? 0) : undefined
 const joined =
-  node !== undefined && noTransfer === undefined
-    ? await startNode(second, receives[1] ?? 0, first)
-    : undefined
+  node !== undefined && alone === undefined ? await startNode(second, receives[1] ?? 0, first) : undefined
 if (joined !== undefined) await eventually('two nodes are one cluster', () => seesTwo(joined))
 if (node !== undefined) await migrate({ url: node.url })
 
@@ -63,7 +60,7 @@ test(
   'unique-key: of two nodes that grant the same name at the same time, one takes it back',
   { timeout: scaled(90_000) },
   async ({ skip }) => {
-    if (node === undefined || joined === undefined) return skip(missing ?? noTransfer)
+    if (node === undefined || joined === undefined) return skip(missing ?? alone)
     const clients = [node, joined].map(({ url }) => bare({ url }))
     const last = new Map<string, bigint>()
     for (let round = 0; round < 200; round += 1) {
@@ -84,7 +81,7 @@ test(
 test.for(['row', 'named'])(
   '%s: two nodes do grant the same name, as diagnose says',
   async (strategy, { skip }) => {
-    if (node === undefined || joined === undefined) return skip(missing ?? noTransfer)
+    if (node === undefined || joined === undefined) return skip(missing ?? alone)
     for (const { url } of [node, joined]) {
       const client = bare({ url, strategy })
       expect(await client.take(client.request('both nodes'))).toMatchObject({ name: 'both nodes' })

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { directories, directoryOf } from '../../../conformance/services/programs/search.ts'
 import { aptInstall, aptRefusal } from '../../../conformance/services/sources/apt.ts'
 import type { Settings } from '../../../conformance/services/index.ts'
 
@@ -19,6 +20,14 @@ export async function whyNoGalera(): Promise<string | undefined> {
   if (refusal !== undefined) return `Galera is not installed, and cannot be: ${refusal}`
   await aptInstall(['galera-4'])
   return find() === undefined ? 'galera-4 was installed and still cannot be found' : undefined
+}
+
+/** Why a second node cannot get its first copy of the data; undefined when it can. */
+export function whyNoSecondNode(): string | undefined {
+  const isHere = (program: string): boolean => directoryOf([program], directories()) !== undefined
+  const missing = ['wsrep_sst_rsync', 'rsync'].filter((program) => !isHere(program))
+  if (!['ss', 'sockstat', 'lsof'].some(isHere)) missing.push('ss')
+  return missing.length === 0 ? undefined : `a second node of Galera needs ${missing.join(' and ')}`
 }
 
 /** What makes a server a node: of a new cluster, or of that of the node which listens at `joins`. */
