@@ -78,10 +78,13 @@ const own = [
 const rowOnly = ['maxConnections', 'sessionTtlMs']
 const uniqueKeyOnly = ['listen', 'claimTtlMs']
 
-/** Parameters of a URL that are for `pg` itself. */
+/** Parameters of a URL that are for `pg` itself, or that it passes over: hosting companies have them in their URLs. */
 const passedOn = new Set([
   'application_name',
+  'channel_binding',
   'client_encoding',
+  'connect_timeout',
+  'gssencmode',
   'host',
   'options',
   'ssl',
@@ -90,6 +93,7 @@ const passedOn = new Set([
   'sslmode',
   'sslnegotiation',
   'sslrootcert',
+  'target_session_attrs',
   'uselibpqcompat',
 ])
 
