@@ -1,16 +1,18 @@
-// @locks/zookeeper next to the bare create and delete of a node by the same client library, in one
-// run. Run by hand: node bench/zookeeper.mjs zookeeper://host:port
+// @locks/zookeeper next to the bare create and delete of a node by the same client library, in one run. Run by hand:
+// node bench/zookeeper.mjs [zookeeper://host:port]; without a URL it starts a server of its own.
 import { createLocks } from '@locks/core'
 import { zookeeper } from '@locks/zookeeper'
 import { ACL, createClient, CreateMode } from 'node-zookeeper-client'
 import { median, ratios, report } from './lib/measure.mjs'
+import { startZooKeeper } from './lib/zookeeper-server.mjs'
 
 const ROUNDS = 9
 const CYCLES = 500
 const NAMES = 32
 
-const url = process.argv.slice(2).find((word) => word.startsWith('zookeeper://'))
-if (url === undefined) throw new Error('which server? node bench/zookeeper.mjs zookeeper://host:port')
+const given = process.argv.slice(2).find((word) => word.startsWith('zookeeper:'))
+const server = given === undefined ? await startZooKeeper() : undefined
+const url = given ?? server?.url ?? ''
 
 const locks = createLocks(zookeeper({ url }))
 const plain = createClient(url.replace('zookeeper://', ''), { sessionTimeout: 30_000, spinDelay: 100 })
@@ -68,6 +70,7 @@ const named = await ratios(3, CYCLES, ourFreshCycles, () => plainCycles('bench',
 
 await locks.close()
 plain.close()
+server?.stop()
 
 report('zookeeper, beside create and delete of a node', [
   { what: 'uncontended cycles/s', ours: median(single.ours), theirs: median(single.theirs) },

@@ -1,0 +1,41 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePort } from './free-port.mjs'
+
+/** A server of its own for one run: ZooKeeper of ZOOKEEPER_HOME, or that of Debian (libzookeeper-java), by the `java` on PATH. */
+export async function startZooKeeper() {
+  const port = await freePort()
+  const { ZOOKEEPER_HOME: home } = process.env
+  const debian = ['zookeeper', 'slf4j-simple'].map((jar) => `/usr/share/java/${jar}.jar`)
+  const jars = home === undefined ? debian.join(':') : `${home}/conf:${home}/lib/*`
+  const folder = mkdtempSync(join(tmpdir(), 'locks-bench-'))
+  const settings = [
+    'dataDir=data',
+    `clientPort=${port}`,
+    'clientPortAddress=127.0.0.1',
+    'admin.enableServer=false',
+  ]
+  writeFileSync(join(folder, 'zoo.cfg'), settings.join('\n'))
+  const quiet = '-Dorg.slf4j.simpleLogger.defaultLogLevel=error'
+  const main = 'org.apache.zookeeper.server.quorum.QuorumPeerMain'
+  const child = spawn('java', ['-cp', jars, quiet, main, 'zoo.cfg'], {
+    cwd: folder,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  // Also when a measurement fails.
+  process.once('exit', () => {
+    child.kill()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  // Whoever connects goes on until the server answers, or is gone.
+  child.once('exit', () => {
+    throw new Error('the server ended; is there ZooKeeper in ZOOKEEPER_HOME, or libzookeeper-java of Debian?')
+  })
+  const stop = () => {
+    child.removeAllListeners('exit')
+    child.kill()
+  }
+  return { url: `zookeeper://127.0.0.1:${port}`, stop }
+}
