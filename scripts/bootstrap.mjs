@@ -1,5 +1,6 @@
-import { existsSync } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { CommandFailed, root, run, runMain, step } from './lib/run.mjs'
@@ -20,6 +21,7 @@ export async function bootstrap() {
 export async function providePnpm() {
   process.env['TURBO_TELEMETRY_DISABLED'] = '1'
   process.env['COREPACK_ENABLE_DOWNLOAD_PROMPT'] = '0'
+  await provideHome()
   const version = await wantedPnpm()
   if ((await pnpmOnPath()) === version) return
   // Kept inside the repository: no global install, and the second run needs no network.
@@ -34,6 +36,43 @@ export async function providePnpm() {
       `pnpm ${version} is needed, got ${found ?? 'none'}; remove ${home} and try again`,
       1,
     )
+  }
+}
+
+/**
+ * npm, pnpm and others keep what they fetch in the user's home. Who has none to write to, such as a number that
+ * a container runs as, gets one inside the repository.
+ */
+async function provideHome() {
+  const own = ownHome()
+  if (own !== undefined && isWritable(own)) {
+    process.env['HOME'] = own
+    return
+  }
+  const home = join(root, '.cache', 'home')
+  await mkdir(home, { recursive: true })
+  process.env['HOME'] = home
+  // An npm that runs us has told us the place it would use.
+  process.env['npm_config_cache'] = join(home, '.npm')
+  const settings = own === undefined ? '' : join(own, '.npmrc')
+  if (existsSync(settings)) process.env['npm_config_userconfig'] ??= settings
+}
+
+function ownHome() {
+  try {
+    return homedir()
+  } catch {
+    return undefined
+  }
+}
+
+/** @param {string} folder */
+function isWritable(folder) {
+  try {
+    accessSync(folder, constants.W_OK)
+    return true
+  } catch {
+    return false
   }
 }
 
