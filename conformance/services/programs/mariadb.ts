@@ -39,9 +39,10 @@ const defaults: Settings = {
 // neighbours too if they share one.
 const temporary = 'mkdir -p tmp'
 
-// The same log size as later, or the first start would write it anew.
+// The same log size as later, or the first start would write it anew. As an option, its directory for temporary
+// tables could have no blank in its name.
 const install = [
-  'mariadb-install-db --no-defaults --datadir="$PWD/data" --tmpdir="$PWD/tmp" --innodb-log-file-size=16M',
+  'TMPDIR="$PWD/tmp" mariadb-install-db --no-defaults --datadir="$PWD/data" --innodb-log-file-size=16M',
   '--auth-root-authentication-method=normal --skip-test-db --skip-name-resolve > install.log 2>&1',
 ].join(' ')
 
@@ -68,7 +69,7 @@ export function mariadbServer(name: string, port: number, settings: Settings = {
       ]
       return {
         files: { 'account.sql': account },
-        prepare: `${temporary}; ${install} || { cat install.log; exit 1; }`,
+        prepare: `${temporary}; ${install} || { head -n 9 install.log; exit 1; }`,
         run: `mariadbd --no-defaults ${places.map((place) => `"--${place}"`).join(' ')} ${flags(own)}`,
       }
     },

@@ -1,5 +1,4 @@
 import { chown, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { guard } from '../guardian/guardian.ts'
 import type { Launcher, Supply } from '../launcher.ts'
@@ -7,7 +6,7 @@ import { launchScript, type Program } from '../programs/program.ts'
 import { controlledServer, logOf, type Handle } from '../server.ts'
 import type { Source } from '../service.ts'
 import { localProcess } from './local-process.ts'
-import { unprivilegedUser } from './unprivileged-user.ts'
+import { temporaryFilesOf, unprivilegedUser } from './unprivileged-user.ts'
 
 /** Runs servers as processes of this machine, each in a directory of its own. */
 export function localSupply(program: Program, locate: string, source: Source): Supply {
@@ -20,7 +19,7 @@ function localLauncher(program: Program, locate: string, env: Readonly<Record<st
   const user = program.refusesRoot && process.getuid?.() === 0 ? unprivilegedUser() : undefined
   return {
     async launch(plan) {
-      const directory = await mkdtemp(join(tmpdir(), `locks-${program.name}-`))
+      const directory = await mkdtemp(join(temporaryFilesOf(user), `locks-${program.name}-`))
       const release = guard({ path: directory })
       const removal = async (): Promise<void> => {
         await rm(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })

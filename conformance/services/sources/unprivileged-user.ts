@@ -1,4 +1,6 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname } from 'node:path'
 
 export interface User {
   readonly uid: number
@@ -16,4 +18,16 @@ export function unprivilegedUser(): User {
     throw new Error('this server refuses to run as root, and there is no user `nobody` to run it as')
   }
   return { uid: Number(uid), gid: Number(gid) }
+}
+
+/** The place for temporary files; if that is root's alone, the one that everybody has. */
+export function temporaryFilesOf(user: User | undefined): string {
+  const own = tmpdir()
+  return user === undefined || isOpenToAll(own) ? own : '/tmp'
+}
+
+/** Whether everybody may go there. */
+function isOpenToAll(directory: string): boolean {
+  const parent = dirname(directory)
+  return (statSync(directory).mode & 0o001) !== 0 && (parent === directory || isOpenToAll(parent))
 }

@@ -1,4 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Server, Service, ServiceKind, Settings } from '../service.ts'
 import { startService } from '../start-service.ts'
 import {
@@ -77,6 +80,11 @@ export function controlTests({ kind, settings = {}, ask, write, isWritten }: Sub
   })
 
   test('a second service has its own port and directory, and close leaves nothing of it', async () => {
+    // Some have a blank in the path of their temporary files.
+    const temporary = await mkdtemp(join(tmpdir(), 'locks elsewhere '))
+    onTestFinished(() => rm(temporary, { recursive: true, force: true }))
+    vi.stubEnv('TMPDIR', temporary)
+    onTestFinished(() => void vi.unstubAllEnvs())
     const other = await startService(kind, { needsControl: true })
     const traces = tracesOf(other)
     const [twin] = other.servers
