@@ -28,7 +28,9 @@ export class Keeper {
   readonly #chores = new Chores()
   /** Later its state says "disconnected" again. */
   #givenIsOver = false
-  #closed = false
+  readonly #closing = new AbortController()
+  /** Of sessions that were lost. */
+  readonly #retiring = new Set<Promise<void>>()
 
   constructor(settings: Settings, host: AdapterHost, listener: KeeperListener) {
     this.#settings = settings
@@ -37,6 +39,10 @@ export class Keeper {
     this.#chores.drained = () => {
       if (this.#closed) this.#session?.end()
     }
+  }
+
+  get #closed(): boolean {
+    return this.#closing.signal.aborted
   }
 
   /** The session, if it is connected right now. */
@@ -67,11 +73,17 @@ export class Keeper {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#closing.abort()
     const session = this.#session
-    if (session === undefined) return
-    session.end()
-    if (this.#settings.client === undefined) await stop(session.client, this.#host.clock)
+    session?.end()
+    const own = this.#settings.client === undefined ? session?.client : undefined
+    await Promise.all([own && stop(own, this.#host.clock), ...this.#retiring])
+  }
+
+  #retire({ client, timeoutMs }: Session): void {
+    const retiring = retire(client, this.#host.clock, timeoutMs, this.#closing.signal)
+    this.#retiring.add(retiring)
+    void retiring.finally(() => this.#retiring.delete(retiring))
   }
 
   #open(): Session {
@@ -92,7 +104,7 @@ export class Keeper {
         if (this.#session === session) this.#session = undefined
         this.#listener.ended(session)
         if (given === undefined) {
-          if (!this.#closed) retire(session.client, clock, session.timeoutMs)
+          if (!this.#closed) this.#retire(session)
           return
         }
         this.#givenIsOver = isOver(given)

@@ -44,11 +44,24 @@ declare module 'node-zookeeper-client' {
     commit(callback: (error: Exception | null, results?: readonly { readonly err?: number }[]) => void): void
   }
 
+  export interface ServerAddress {
+    readonly host: string
+    readonly port: number | string
+  }
+
   export interface ConnectionManager extends EventEmitter {
     socket?: Socket
+    connectTimeoutHandler: NodeJS.Timeout | null
+    readonly servers: ServerAddress[]
+    nextServerIndex: number
+    /** How many servers were tried since there was a connection, or the last pause. */
+    serverAttempts: number
+    readonly spinDelay: number
+    readonly watcherManager: { readonly dataWatchers: Record<string, EventEmitter> }
     /** Of its own kind, not a `State`. */
     readonly state: number
     pendingBuffer: Buffer | null
+    findNextServer(callback: (server: ServerAddress) => void): void
     onSocketConnected(): void
     onSocketData(bytes: Buffer): void
   }

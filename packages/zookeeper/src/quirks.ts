@@ -1,7 +1,9 @@
 import type { Clock } from '@locks/core'
 import { State } from 'node-zookeeper-client'
-import type { Client } from 'node-zookeeper-client'
+import type { Client, ConnectionManager } from 'node-zookeeper-client'
 import type { Address } from './four-letter-words.ts'
+
+type Connect = Parameters<ConnectionManager['findNextServer']>[0]
 
 /** The library's word for a connection manager that is finished. */
 const CLOSED = -2
@@ -22,12 +24,30 @@ export function harden({ connectionManager: manager }: Client): void {
     manager.socket?.unref()
     connected()
   }
+  manager.findNextServer = (connect) => findNextServer(manager, connect)
   manager.onSocketData = (bytes) => {
     try {
       data(bytes)
     } catch {
       manager.socket?.destroy()
     }
+  }
+}
+
+/** As the library does it: all servers in turn, with a pause after each round; but nothing here keeps a process alive. */
+function findNextServer(manager: ConnectionManager, connect: Connect): void {
+  const { servers, spinDelay } = manager
+  const paused = manager.serverAttempts >= servers.length
+  manager.serverAttempts = paused ? 0 : manager.serverAttempts + 1
+  if (paused) setTimeout(next, Math.random() * spinDelay).unref()
+  else process.nextTick(next)
+
+  function next(): void {
+    const server = servers[manager.nextServerIndex++ % servers.length]
+    if (server === undefined) return
+    connect(server)
+    manager.socket?.unref()
+    manager.connectTimeoutHandler?.unref()
   }
 }
 
@@ -56,8 +76,17 @@ export function addressOf({ connectionManager }: Client): Address | undefined {
 }
 
 /** Ends the present connection, not the session. The library does not notice by itself that a server is silent. */
-export function dropConnection({ connectionManager }: Client): void {
-  connectionManager.socket?.destroy()
+export function dropConnection({ connectionManager: manager }: Client): void {
+  // The library forgets it, and it would then end the next connection.
+  if (manager.connectTimeoutHandler) clearTimeout(manager.connectTimeoutHandler)
+  manager.socket?.destroy()
+}
+
+/** Takes a watcher back, here and not at the server. */
+export function unwatch({ connectionManager }: Client, path: string, watcher: () => void): void {
+  const { dataWatchers } = connectionManager.watcherManager
+  const watched = dataWatchers[path]?.off('notification', watcher)
+  if (watched?.listenerCount('notification') === 0) Reflect.deleteProperty(dataWatchers, path)
 }
 
 /** Ends a session, at the server too if that listens, and the connection in any case. */
@@ -92,24 +121,35 @@ export function stop(client: Client, clock: Clock, patienceMs = 500): Promise<vo
 
 /**
  * Ends a session that is believed lost. Should the server still know it, its nodes stand in
- * everybody's way: so it is closed as soon as there is a connection, or given up after `boundMs`.
+ * everybody's way: so it is closed as soon as there is a connection, or given up after `boundMs`,
+ * or when `closing` says so.
  */
-export function retire(client: Client, clock: Clock, boundMs: number): void {
+export async function retire(
+  client: Client,
+  clock: Clock,
+  boundMs: number,
+  closing: AbortSignal,
+): Promise<void> {
   if (isOver(client)) return
-  if (client.getState() === State.SYNC_CONNECTED) return void stop(client, clock)
-  const timer = clock.timer(boundMs, () => finish(0))
-  client.on('state', onState)
+  if (client.getState() === State.SYNC_CONNECTED) return stop(client, clock)
+  const state = await new Promise<State>((resolve) => {
+    const timer = clock.timer(boundMs, giveUp)
+    closing.addEventListener('abort', giveUp)
+    client.on('state', onState)
 
-  function onState(state: State): void {
-    if (state === State.SYNC_CONNECTED) finish()
-    else if (state !== State.DISCONNECTED) leave()
-  }
-  function finish(patienceMs?: number): void {
-    leave()
-    void stop(client, clock, patienceMs)
-  }
-  function leave(): void {
-    timer.cancel()
-    client.off('state', onState)
-  }
+    function onState(now: State): void {
+      if (now !== State.DISCONNECTED) decide(now)
+    }
+    function giveUp(): void {
+      decide(State.DISCONNECTED)
+    }
+    function decide(outcome: State): void {
+      timer.cancel()
+      closing.removeEventListener('abort', giveUp)
+      client.off('state', onState)
+      resolve(outcome)
+    }
+  })
+  if (state === State.SYNC_CONNECTED) return stop(client, clock)
+  if (state === State.DISCONNECTED) return stop(client, clock, 0)
 }

@@ -120,6 +120,7 @@ export class Session {
     this.#timer?.cancel()
     this.client.off('state', this.#onState)
     this.wire.broke(code.sessionExpired)
+    this.watches.clear()
     this.#listener.ended()
     this.#changed()
   }
@@ -149,6 +150,7 @@ export class Session {
     if (!this.#connected) return
     this.#connected = false
     this.wire.broke()
+    this.watches.clear()
     this.#listener.connection(false)
     this.#changed()
     this.#arm()

@@ -2,6 +2,7 @@ import { code, isRequestError } from './errors.ts'
 import type { Wire } from './wire.ts'
 
 interface Watch {
+  readonly fired: () => void
   /** Resolves with whether the node existed, and so is watched. */
   readonly set: Promise<boolean>
   readonly listeners: Set<() => void>
@@ -31,6 +32,15 @@ export class Watches {
     this.#watches.get(path)?.listeners.delete(listener)
   }
 
+  /**
+   * Takes all of them back; whoever waits has to ask again. The library would ask for all in one request
+   * once it is connected again, and a server hangs up on one of more than a megabyte.
+   */
+  clear(): void {
+    for (const [path, { fired }] of this.#watches) this.#wire.unwatch(path, fired)
+    this.#watches.clear()
+  }
+
   #begin(path: string): Watch {
     const end = (): void => {
       if (this.#watches.get(path) === watch) this.#watches.delete(path)
@@ -39,7 +49,7 @@ export class Watches {
       end()
       for (const listener of watch.listeners) listener()
     }
-    const watch: Watch = { set: this.#set(path, fired, end), listeners: new Set() }
+    const watch: Watch = { fired, set: this.#set(path, fired, end), listeners: new Set() }
     return watch
   }
 

@@ -2,7 +2,7 @@ import type { Clock } from '@locks/core'
 import { CreateMode } from 'node-zookeeper-client'
 import type { ACL, Client, Exception, Stat } from 'node-zookeeper-client'
 import { code, isVerdict, RequestError } from './errors.ts'
-import { withoutRetries } from './quirks.ts'
+import { unwatch, withoutRetries } from './quirks.ts'
 
 export interface NodeData {
   readonly data: Buffer
@@ -77,11 +77,19 @@ export class Wire {
 
   /** With a watcher, fails and leaves no watch behind when the node is missing, unlike `exists`. */
   data(path: string, watcher?: () => void): Promise<NodeData> {
-    return this.#request(false, (done) => {
-      const both = (error: Exception | null, data: Buffer, stat: Stat): void => done(error, { data, stat })
-      if (watcher === undefined) this.#client.getData(path, both)
-      else this.#client.getData(path, watcher, both)
-    })
+    return this.#request(
+      false,
+      (done) => {
+        const both = (error: Exception | null, data: Buffer, stat: Stat): void => done(error, { data, stat })
+        if (watcher === undefined) this.#client.getData(path, both)
+        else this.#client.getData(path, watcher, both)
+      },
+      watcher && (() => this.unwatch(path, watcher)),
+    )
+  }
+
+  unwatch(path: string, watcher: () => void): void {
+    unwatch(this.#client, path, watcher)
   }
 
   children(path: string): Promise<readonly string[]> {
