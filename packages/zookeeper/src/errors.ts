@@ -8,6 +8,7 @@ export const code = {
   nodeExists: -110,
   notEmpty: -111,
   sessionExpired: -112,
+  authFailed: -115,
   sessionMoved: -118,
 } as const
 
@@ -17,7 +18,7 @@ const reasons: ReadonlyMap<number, string> = new Map([
   [code.noNode, 'a node is missing; does the chroot exist?'],
   [code.noAuth, 'ZooKeeper denies access (NO_AUTH); check auth and acl'],
   [-114, 'ZooKeeper refuses the ACL (INVALID_ACL); acl "creator" needs auth'],
-  [-115, 'ZooKeeper refuses the credentials (AUTH_FAILED)'],
+  [code.authFailed, 'ZooKeeper refuses the credentials (AUTH_FAILED)'],
 ])
 
 /** A request that ZooKeeper refused, or that may or may not have been executed. */
@@ -33,6 +34,11 @@ export class RequestError extends Error {
 
 export function isRequestError(error: unknown, ...codes: readonly number[]): error is RequestError {
   return error instanceof RequestError && (codes.length === 0 || codes.includes(error.code))
+}
+
+/** Whether the connection or the session ended before there was an answer, so that none is known. */
+export function isCutOff(error: unknown): boolean {
+  return isRequestError(error, code.connectionLoss, code.sessionExpired, code.authFailed)
 }
 
 /** Whether a refusal shows that the session lives: the request itself was looked at and found wanting. */

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '@locks/core'
-import { code, isRequestError } from './errors.ts'
+import { isCutOff } from './errors.ts'
 import type { Session } from './session.ts'
 
 /** A directory that was not used for this long is removed if it is empty. */
@@ -73,7 +73,7 @@ export class Janitor {
       if (session !== undefined) return await session.wire.remove(directory)
     } catch (error) {
       // Gone or in use is fine, and whoever leaves it next tries again.
-      if (!isRequestError(error, code.connectionLoss, code.sessionExpired)) return
+      if (!isCutOff(error)) return
     }
     if (!this.#idle.has(directory)) this.left(directory, 0)
   }

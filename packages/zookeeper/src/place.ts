@@ -1,6 +1,6 @@
 import type { AcquireRequest } from '@locks/core'
 import { removeIfThere } from './chores.ts'
-import { code, isRequestError, unavailable } from './errors.ts'
+import { code, isCutOff, isRequestError, unavailable } from './errors.ts'
 import { describe } from './holder.ts'
 import { inOrder, isInOrder, parentOf, prefixOf, sequenceOf, sequenceText } from './paths.ts'
 import type { Session } from './session.ts'
@@ -155,7 +155,7 @@ export class Place {
       if (path === expected) this.#fence = (await stat)?.czxid.readBigInt64BE()
       this.#seen = seen
     } catch (error) {
-      if (!isRequestError(error, code.connectionLoss, code.sessionExpired)) this.#unsure = false
+      if (!isCutOff(error)) this.#unsure = false
       throw error
     }
     if (isInOrder(this.#node)) return
@@ -195,7 +195,7 @@ export async function catchUp(wire: Wire): Promise<void> {
     await wire.missing(['/'])
   } catch (error) {
     // A refusal comes from the leader as well.
-    if (!isRequestError(error) || isRequestError(error, code.connectionLoss, code.sessionExpired)) throw error
+    if (!isRequestError(error) || isCutOff(error)) throw error
   }
 }
 

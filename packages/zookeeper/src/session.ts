@@ -113,13 +113,13 @@ export class Session {
     return () => void (this.#attended -= 1)
   }
 
-  end(): void {
+  end(reason: number = code.sessionExpired): void {
     if (this.#over) return
     this.#over = true
     this.#connected = false
     this.#timer?.cancel()
     this.client.off('state', this.#onState)
-    this.wire.broke(code.sessionExpired)
+    this.wire.broke(reason)
     this.watches.clear()
     this.#listener.ended()
     this.#changed()
@@ -128,7 +128,7 @@ export class Session {
   readonly #onState = (state: State): void => {
     if (state === State.SYNC_CONNECTED) this.#connect()
     else if (state === State.DISCONNECTED) this.#disconnect()
-    else this.end()
+    else this.end(state === State.AUTH_FAILED ? code.authFailed : code.sessionExpired)
   }
 
   #connect(): void {

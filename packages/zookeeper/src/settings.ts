@@ -51,6 +51,9 @@ function withoutServers(rest: Readonly<Record<string, unknown>>): Readonly<Recor
 function checkServers(servers: unknown): string {
   if (typeof servers !== 'string' || !/^[\w.-]+(:\d{1,5})?(,[\w.-]+(:\d{1,5})?)*(\/|$)/.test(servers))
     throw invalid('servers must be host:port,host:port with an optional /chroot')
+  // The library connects later, when nobody could catch what that throws.
+  for (const [, port] of servers.replace(/\/.*/, '').matchAll(/:(\d+)/g))
+    if (!isInteger(Number(port), 1, 65_535)) throw invalid('the ports of servers must be from 1 to 65535')
   const slash = servers.indexOf('/')
   if (slash >= 0 && slash < servers.length - 1 && !isPath(servers.slice(slash)))
     throw invalid('the chroot of servers must be an absolute ZooKeeper path')

@@ -3,7 +3,7 @@ import { zookeeper } from '@locks/zookeeper'
 import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
 import { lockName, testBed } from './bed.ts'
-import { ms } from './support.ts'
+import { ms, until } from './support.ts'
 
 const bed = testBed()
 const auth = { scheme: 'digest', credentials: 'alice:wonderland' }
@@ -34,6 +34,20 @@ test('trap 12: requests made while a connection comes back do not run ahead of i
     const lease = await locks.lock(name).acquire({ waitMs: ms(10_000) })
     await lease.release()
   }
+})
+
+test('credentials that the server refuses are named as the reason', async () => {
+  const locks = bed.open({ auth: { scheme: 'unheard-of', credentials: 'secret' } })
+  // The server hangs up right after its refusal, which is then not always read.
+  const refused = await until('the reason', 20_000, async () => {
+    const error: unknown = await locks
+      .lock(lockName())
+      .tryAcquire()
+      .catch((caught: unknown) => caught)
+    expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    return String(error).includes('AUTH_FAILED') && error
+  })
+  expect(inspect(refused)).not.toContain('secret')
 })
 
 test('an ACL can be given entry by entry', async () => {
@@ -67,6 +81,8 @@ test('what cannot be meant is refused by name, and no message shows a secret', (
     ['client must be', { client: {} }],
     ['servers', { servers: 'http://secret@x' }],
     ['servers', { servers: ['a'] }],
+    ['from 1 to 65535', { servers: 'a:1,b:65536' }],
+    ['from 1 to 65535', { url: 'zookeeper://u:secret@a:0' }],
     ['chroot', { servers: 'a:1/b//c' }],
     ['url must be', { url: 'zookeeper://u:secret@' }],
     ['unknown option', { url: 'zookeeper://u:secret@a:1?nope=1' }],
