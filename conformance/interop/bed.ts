@@ -13,6 +13,9 @@ export const longMs = scaled(90_000)
 /** A hand-over that waited for a lease to end would take much longer. */
 export const promptMs = scaled(10_000)
 
+/** What is promised beyond a lease: a look at the store, and a quarter of a second. */
+export const graceMs = scaled(1_000)
+
 export function uniqueName(): string {
   return `interop:${randomUUID()}`
 }

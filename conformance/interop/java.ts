@@ -1,5 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { aptInstall, aptRefusal } from '../services/sources/apt.ts'
@@ -26,14 +27,18 @@ export async function provideJava(): Promise<void> {
   if (missing.length === 0) return
   const names = missing.map(({ what }) => what).join(' and ')
   const refusal = aptRefusal()
-  if (refusal !== undefined)
-    throw new NoJava(`interop needs a JDK and Maven; missing: ${names} (apt-get: ${refusal})`)
+  if (refusal !== undefined) throw noTools(names, `apt-get was not tried: ${refusal}`)
   try {
     await aptInstall(missing.map((tool) => tool.package))
   } catch (error) {
-    throw new NoJava(`interop needs a JDK and Maven; missing: ${names}: ${messageOf(error)}`)
+    throw noTools(names, messageOf(error))
   }
   if (missingTools().length > 0) throw new NoJava(`${names} installed, and still not on PATH`)
+}
+
+function noTools(names: string, why: string): NoJava {
+  const advice = 'Debian and Ubuntu: default-jdk-headless maven; Homebrew: openjdk maven'
+  return new NoJava(`missing on PATH: ${names}. Install what is missing (${advice}). ${why}`)
 }
 
 /** Fetches Curator and Redisson, and compiles the programs of this folder. */
@@ -46,6 +51,9 @@ export async function buildPeers(): Promise<void> {
   await promisify(execFile)('javac', [
     '--release',
     '17',
+    // Otherwise that of the locale, which may be none.
+    '-encoding',
+    'UTF-8',
     '-Xlint:all',
     '-cp',
     `${jars}/*`,
@@ -62,14 +70,34 @@ async function fetchJars(): Promise<void> {
   await rm(target, { recursive: true, force: true })
   await mkdir(target, { recursive: true })
   process.stderr.write('locks: fetching Curator and Redisson with Maven\n')
-  const flags = ['-q', '-B', '-f', join(home, 'pom.xml'), `-DoutputDirectory=${jars}`]
+  const flags = ['-q', '-B', ...repository(), '-f', join(home, 'pom.xml'), `-DoutputDirectory=${jars}`]
   try {
     await promisify(execFile)('mvn', [...flags, 'dependency:copy-dependencies'])
   } catch (error) {
-    throw new NoJava(`Maven cannot fetch Curator and Redisson: ${messageOf(error)}`)
+    throw new NoJava(`Maven cannot fetch Curator and Redisson: ${reportOf(error)}`)
   }
   // Last, so that half a download is not taken for a whole one.
   await writeFile(stamp, pom)
+}
+
+/** Java looks for a home in the list of users only; who has another one has it for a reason. */
+function repository(): readonly string[] {
+  const { HOME } = process.env
+  return HOME === undefined || HOME === listedHome() ? [] : [`-Dmaven.repo.local=${HOME}/.m2/repository`]
+}
+
+function listedHome(): string | undefined {
+  try {
+    return userInfo().homedir
+  } catch {
+    return undefined
+  }
+}
+
+/** Maven complains on its standard output. */
+function reportOf(error: unknown): string {
+  const output = error instanceof Error && 'stdout' in error ? String(error.stdout).trim() : ''
+  return output === '' ? messageOf(error) : output.split('\n').slice(0, 5).join('\n')
 }
 
 function missingTools(): (typeof needed)[number][] {

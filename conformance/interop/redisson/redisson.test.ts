@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../services/index.ts'
 import type { Server, Service } from '../../services/index.ts'
 import { eventually, scaled } from '../../services/timing.ts'
-import { contend, java, longMs, nodeProcess, promptMs, tookMs, uniqueName } from '../bed.ts'
+import { contend, graceMs, java, longMs, nodeProcess, promptMs, tookMs, uniqueName } from '../bed.ts'
 import type { Peer } from '../peer.ts'
 
 /** Of those whose end is waited for. */
@@ -108,7 +108,7 @@ test('SIGKILL of Java frees its lock for Node within its lease', async () => {
   await peer.acquire('lock', lock, longMs, -1)
   const granted = locks.lock(lock).acquire({ waitMs: longMs })
   await heardBy(lock, 1)
-  expect(await tookMs(() => peer.kill(), granted)).toBeLessThan(leaseMs + scaled(3_000))
+  expect(await tookMs(() => peer.kill(), granted)).toBeLessThan(leaseMs + graceMs)
 })
 
 test('SIGKILL of Node frees its lock for Java within its lease', async () => {
@@ -120,7 +120,7 @@ test('SIGKILL of Node frees its lock for Java within its lease', async () => {
   await child.call('acquire', { lock })
   const granted = peer.acquire('lock', lock, longMs, -1)
   await heardBy(lock, 1)
-  expect(await tookMs(() => child.kill(), granted)).toBeLessThan(leaseMs + scaled(3_000))
+  expect(await tookMs(() => child.kill(), granted)).toBeLessThan(leaseMs + graceMs)
 })
 
 test('under contention never both at once, and nobody starves', async () => {

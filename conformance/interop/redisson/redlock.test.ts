@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../services/index.ts'
 import type { Service } from '../../services/index.ts'
 import { eventually, scaled } from '../../services/timing.ts'
-import { contend, java, longMs, nodeProcess, promptMs, tookMs, uniqueName } from '../bed.ts'
+import { contend, graceMs, java, longMs, nodeProcess, promptMs, tookMs, uniqueName } from '../bed.ts'
 import type { Held, Peer } from '../peer.ts'
 
 const leaseMs = scaled(3_000)
@@ -76,13 +76,13 @@ test('SIGKILL of either side frees the lock for the other within its lease', asy
   await take(first, lock)
   const granted = locks.lock(lock).acquire({ waitMs: longMs })
   await heard(lock, 3)
-  expect(await tookMs(() => first.kill(), granted)).toBeLessThan(leaseMs + scaled(3_000))
+  expect(await tookMs(() => first.kill(), granted)).toBeLessThan(leaseMs + graceMs)
   await (await granted).release()
   const child = await nodeProcess({ adapter: '@locks/redlock', nodes: urls }, leaseMs)
   await child.call('acquire', { lock })
   const next = take(second, lock)
   await heard(lock, 1)
-  expect(await tookMs(() => child.kill(), next)).toBeLessThan(leaseMs + scaled(3_000))
+  expect(await tookMs(() => child.kill(), next)).toBeLessThan(leaseMs + graceMs)
 })
 
 test('under contention never both at once', async () => {
