@@ -19,7 +19,7 @@ export function start(
   file: string,
   { args = [], env = {}, cwd }: { args?: string[]; env?: Record<string, string>; cwd?: string } = {},
 ): Program {
-  const { LOCKS_URL: _, ...inherited } = process.env
+  const { LOCKS_URL: _url, LOCKS_STORE: _store, ...inherited } = process.env
   const child = spawn(process.execPath, [file, ...args], {
     env: { ...inherited, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
