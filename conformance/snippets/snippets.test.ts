@@ -47,7 +47,8 @@ describe('documentation', () => {
   for (const { id, page, code } of snippets)
     if (!code.includes("from 'vitest'"))
       test(`${page}: snippet ${id} runs`, { timeout: 60_000 }, async () => {
-        const env = { ...process.env, ...(await serversFor(code)) }
+        // What they leave among the temporary files goes with the folder.
+        const env = { ...process.env, TMPDIR: folder, ...(await serversFor(code)) }
         await run(process.execPath, [join(folder, 'out', `${id}.js`)], { cwd: folder, timeout: 50_000, env })
       })
 })
