@@ -174,7 +174,7 @@ if ${mayBeQueued} and redis.call('EXISTS', queue) == 1 then
       redis.call('ZREM', queue, head)
       head = redis.call('ZRANGE', queue, 0, 0)[1]
     end
-    if head then tell(head, '') end
+    tellHeirs('')
     return 0
   end
   if handOver() then return 0 end
@@ -183,18 +183,20 @@ redis.call('${dialect.publish}', theirs, '0')
 return 0
 `
 
-/** A release of Redisson's wakes only the first in the queue: whoever comes first when one leaves is told to look. */
+/**
+ * A release of Redisson's, and one that leaves the lock to Redisson, wake only the first in the queue: whoever
+ * comes first when one leaves is told to look.
+ */
 const free = (dialect: Dialect): string => `
 local lock, token, queue, attempt, member = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local left = member and redis.call('ZREM', queue, member) == 1
 local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
 if not held[1] then
-  local taken = redis.call('EXISTS', lock)
-  if left and taken == 1 and redis.call('HEXISTS', lock, '${HOLD_FIELD}') == 0 then
+  if left and redis.call('HEXISTS', lock, '${HOLD_FIELD}') == 0 then
     ${handOver(dialect)}
     tellHeirs(' 1')
   end
-  return taken
+  return redis.call('EXISTS', lock)
 end
 ${letGo(dialect, 'held[2]')}
 `

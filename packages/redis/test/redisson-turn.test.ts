@@ -1,0 +1,63 @@
+import type { AcquireRequest } from '@locks/core'
+import { Redis } from 'ioredis'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { startService } from '../../../conformance/services/index.ts'
+import { at, bare, exists, uniqueName } from './support/bed.ts'
+import type { Bare } from './support/bed.ts'
+
+const service = await startService('redis')
+afterAll(() => service.close())
+const server = service.server('redis')
+
+interface Waiting extends Bare {
+  readonly wanted: AcquireRequest
+}
+
+const never = new AbortController().signal
+
+/** A client of its own that listens and is in the queue. */
+async function enqueue(lock: string): Promise<Waiting> {
+  const client = bare(at(server))
+  const wanted = client.request(lock, { willWait: true })
+  await client.adapter.attempt(wanted)
+  // Over once it listens.
+  await client.adapter.wait?.(wanted, 600_000, never)
+  await client.adapter.attempt(wanted)
+  return { ...client, wanted }
+}
+
+/** A lock that so many wait for, left free by its release because somebody listens as Redisson's waiters do. */
+async function leftForRedisson(count: number): Promise<readonly Waiting[]> {
+  const java = new Redis({ host: server.host, port: server.port })
+  onTestFinished(() => java.disconnect())
+  for (;;) {
+    const lock = uniqueName()
+    const holder = bare(at(server))
+    const grant = await holder.take(holder.request(lock))
+    await java.subscribe(`redisson_lock__channel:{${lock}}`)
+    const waiters: Waiting[] = []
+    for (let n = 0; n < count; n += 1) waiters.push(await enqueue(lock))
+    await holder.adapter.release(grant)
+    // About every other time.
+    if (!(await exists(server, lock))) return waiters
+  }
+}
+
+/** Whether the last of them is told to look, and gets the lock by that. */
+async function lastGets(waiters: readonly Waiting[]): Promise<void> {
+  const last = waiters.at(-1)
+  await last?.adapter.wait?.(last.wanted, 600_000, never)
+  expect(await last?.adapter.attempt(last.wanted)).toMatchObject({ attemptId: last?.wanted.attemptId })
+}
+
+test("on Redisson's turn the second in the queue looks too: the first may be dead by then", async () => {
+  const waiters = await leftForRedisson(2)
+  await waiters[0]?.adapter.close()
+  await lastGets(waiters)
+})
+
+test("when those leave who were told to look on Redisson's turn, the next in the queue looks", async () => {
+  const waiters = await leftForRedisson(3)
+  for (const { adapter, wanted } of waiters.slice(0, 2)) await adapter.withdraw(wanted)
+  await lastGets(waiters)
+})
