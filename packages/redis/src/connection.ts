@@ -85,7 +85,7 @@ export class Connection {
   }
 
   /**
-   * Calls a script, and answers how many replicas have what it wrote. Undefined when the connection
+   * Calls a script, and answers how many replicas have what it wrote. Undefined when a connection
    * broke in between: WAIT speaks of what its own connection wrote, and of nothing else.
    */
   async runAndWait(
@@ -96,17 +96,11 @@ export class Connection {
     timeoutMs: number,
   ): Promise<{ readonly reply: unknown; readonly replicas: number | undefined }> {
     const node = await this.#nodeFor(keys.names[0] ?? '')
-    let broken = false
-    const onClose = (): void => void (broken = true)
-    node.on('close', onClose)
-    try {
-      // One after the other: a NOSCRIPT would let WAIT overtake the script.
-      const reply = await this.#runOn(node, script, keys, args, (value) => value)
-      const count = Number(await this.#ask(node, 'wait', [replicas, timeoutMs]))
-      return { reply, replicas: broken ? undefined : count }
-    } finally {
-      node.off('close', onClose)
-    }
+    const breaks = this.#breaks
+    // One after the other: a NOSCRIPT would let WAIT overtake the script.
+    const reply = await this.#runOn(node, script, keys, args, (value) => value)
+    const count = Number(await this.#ask(node, 'wait', [replicas, timeoutMs]))
+    return { reply, replicas: this.#breaks === breaks ? count : undefined }
   }
 
   /**

@@ -133,6 +133,16 @@ test('trap 12: a lock handed over also waits for its replicas', async () => {
   expect(await redisCommand(replica, 'HEXISTS', lock, next.owner)).toBe(1)
 })
 
+test('many grants that wait for replicas at the same time are no leak of listeners', async () => {
+  const warnings: string[] = []
+  const warned = ({ name }: Error): void => void warnings.push(name)
+  process.on('warning', warned)
+  onTestFinished(() => void process.off('warning', warned))
+  const locks = connect({ ...at(primary), waitForReplicas: 1 })
+  await Promise.all(Array.from({ length: 20 }, () => locks.with(uniqueName(), () => undefined)))
+  expect(warnings).toEqual([])
+})
+
 test('trap 6, failover in mid-hold: waiters get the lock from the new primary, and the fence exposes the stale holder', async () => {
   await using own = await startService('redis-sentinel', { needsControl: true })
   const connection = sentinelOptions(own)
