@@ -77,7 +77,7 @@ local function mint()
   return fence
 end
 local function give(attempt, about, lifeMs, fence)
-  redis.call('HSET', lock, attempt, 1, '${HOLD_FIELD}', ${hold})
+  redis.call('HSET', lock, attempt, '1', '${HOLD_FIELD}', ${hold})
   if redis.call('EXISTS', queue) == 1 then redis.call('HSET', lock, '${QUEUE_FIELD}', 1) end
   redis.call('PEXPIRE', lock, lifeMs)
 end
@@ -109,13 +109,13 @@ local function handOver(own)
 end
 `
 
-/** Without waiters, which is what counts, it makes five calls and no function. */
+/** Without waiters, which is what counts, it makes five calls and no function, and writes out no number. */
 const acquire = (dialect: Dialect): string => `
 local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
 ${clock}
 if redis.call('EXISTS', lock, queue) == 0 then
   ${mint}
-  redis.call('HSET', lock, attempt, 1, '${HOLD_FIELD}', ${hold})
+  redis.call('HSET', lock, attempt, '1', '${HOLD_FIELD}', ${hold})
   redis.call('PEXPIRE', lock, lifeMs)
   return fence
 end
