@@ -14,11 +14,6 @@ export interface Layout {
   readonly grants: string
 }
 
-const TOKEN = 'redisson_lock_token'
-
-/** Matches the tokens of all locks, and what else may be called so. */
-export const TOKENS: string = `${TOKEN}:*`
-
 /** On a Cluster, what does not share a slot in Redisson's layout gets names of its own under this. */
 const ENCODED = 'locks:{'
 
@@ -33,7 +28,7 @@ export function layoutOf(name: string, cluster: boolean): Layout {
 
 /** The names that go with the key of a lock. */
 export function layoutBeside(lock: string, cluster: boolean): Layout {
-  const token = beside(TOKEN, lock)
+  const token = beside('redisson_lock_token', lock)
   const queue = beside('locks_queue', lock)
   return {
     lock,
@@ -45,12 +40,11 @@ export function layoutBeside(lock: string, cluster: boolean): Layout {
   }
 }
 
-/** The names that a token may be of: Redisson's layout does not tell `{a}` from `a`. */
-export function namesOf(token: string, cluster: boolean): string[] {
-  const lock = token.slice(TOKEN.length + 1)
-  const encoded = lock.startsWith(ENCODED) ? decoded(lock.slice(ENCODED.length, -1)) : undefined
-  const names = [lock, lock.slice(1, -1), encoded].filter((name) => name !== undefined)
-  return names.filter((name) => name !== '' && layoutOf(name, cluster).token === token)
+/** The name whose lock is kept under `key`, if any is. */
+export function nameOf(key: string, cluster: boolean): string | undefined {
+  if (!cluster || sharesSlot(key)) return key
+  const name = key.startsWith(ENCODED) ? decoded(key.slice(ENCODED.length, -1)) : undefined
+  return name !== undefined && layoutOf(name, cluster).lock === key ? name : undefined
 }
 
 function decoded(text: string): string | undefined {

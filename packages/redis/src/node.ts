@@ -56,7 +56,7 @@ export class RedisNode {
     return this.#store.raise(name, attemptId, fence, minted)
   }
 
-  /** Calls `found` with names that are held here under a fence, a page at a time, until it answers false. */
+  /** Calls `found` with names that are held here, a page at a time, until it answers false. */
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
     return this.#store.names(found)
   }

@@ -281,12 +281,23 @@ export const inspect: Script = script(`
 return { redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]), unpack(redis.call('HGETALL', KEYS[1])) }
 `)
 
-/** KEYS one lock each. Answers for each 1 when it is held, 0 when it is free. Changes nothing. */
-export const held: Script = script(`
-local held = {}
-for i, lock in ipairs(KEYS) do held[i] = redis.call('EXISTS', lock) end
-return held
-`)
+/**
+ * ARGV keys of hashes, of whomever. Answers those that are held locks by the look of them, ours or Redisson's: a few
+ * fields, one of them a holder's. They are no KEYS, which would have to be in one slot and all within reach of the
+ * user; what has moved, or may not be read, is none. Changes nothing.
+ */
+export const locksAmong = `
+local locks = {}
+for _, key in ipairs(ARGV) do
+  local size = redis.pcall('HLEN', key)
+  if type(size) == 'number' and size <= 3 then
+    for _, field in ipairs(redis.call('HKEYS', key)) do
+      if string.match(field, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') then locks[#locks + 1] = key end
+    end
+  end
+end
+return locks
+`
 
 /**
  * KEYS lock, token. ARGV attempt, fence, what it was minted here. Where the attempt still holds the lock, that

@@ -3,7 +3,7 @@ import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } f
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
 import { aboutOf, holderOf } from './holder.ts'
-import { layoutBeside, layoutOf, namesOf, TOKENS } from './layout.ts'
+import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import { keysOf } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
@@ -144,31 +144,25 @@ export class Store {
     return over ? 'not-held' : 'broken'
   }
 
-  /** Calls `found` with names that are held under a fence, a page at a time, until it answers false. */
+  /** Calls `found` with names that are held, by whomever, a page at a time, until it answers false. */
   async names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
     const { prefix, cluster } = this.#connection
     const seen = new Set<string>()
     for (const { ask } of await this.#connection.primaries()) {
       let cursor = '0'
       do {
-        const [next, tokens] = listOf(await ask('scan', cursor, 'MATCH', TOKENS, 'COUNT', SCAN_PAGE))
+        const [next, hashes] = listOf(await ask('scan', cursor, 'COUNT', SCAN_PAGE, 'TYPE', 'hash'))
         cursor = String(next)
-        const names = listOf(tokens)
-          .flatMap((token) => namesOf(String(token), cluster))
-          .filter((name) => name.startsWith(prefix) && name !== prefix && !seen.has(name))
+        const own = listOf(hashes).filter((key) => nameOf(String(key), cluster)?.startsWith(prefix))
+        const locks =
+          own.length === 0 ? [] : listOf(await ask('eval', scripts.locksAmong, 0, ...own.map(String)))
+        const names = locks
+          .map((key) => nameOf(String(key), cluster)?.slice(prefix.length) ?? '')
+          .filter((name) => name !== '' && !seen.has(name))
         names.forEach((name) => seen.add(name))
-        const held = await this.#heldOf(names.map((name) => name.slice(prefix.length)))
-        if (held.length > 0 && !(await found(held))) return
+        if (names.length > 0 && !(await found(names))) return
       } while (cursor !== '0')
     }
-  }
-
-  /** Most names that ever had a fence are free. On a Cluster they are in as many slots, and all may be held. */
-  async #heldOf(names: readonly string[]): Promise<readonly string[]> {
-    if (names.length === 0 || this.#connection.cluster) return names
-    const keys = keysOf(names.map((name) => this.layout(name).lock))
-    const held = await this.#connection.run(scripts.held, keys, [], listOf)
-    return names.filter((_, index) => isOne(held[index]))
   }
 
   /**

@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis'
+import { randomUUID } from 'node:crypto'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { at, bare, connect, exists, queued, uniqueName } from './support/bed.ts'
@@ -26,6 +27,30 @@ test('list names what is held under its own prefix, odd names too, and no more t
   const all = (await others.list({ limit: 10_000 })).map(({ name }) => name)
   expect(all).toContain(elsewhere.name)
   expect(all).toContain(`${prefix}plain`)
+})
+
+test("list finds a lock that only Redisson's plain RLock ever used, and takes no other hash for one", async () => {
+  const prefix = `${uniqueName('prefix')}:`
+  const java = `${randomUUID()}:37`
+  const hashes = [
+    ['java', java, 1],
+    ['user', 'name', 'somebody', 'hold', '1;;x'],
+    ['user:2', java, 1, ...Array.from({ length: 20 }, (_, n) => `field ${n}`)],
+  ] as const
+  for (const [key, ...fields] of hashes) await redisCommand(server, 'HSET', prefix + key, ...fields)
+  await redisCommand(server, 'PEXPIRE', `${prefix}java`, 60_000)
+  const held = await connect({ ...at(server), prefix }).list()
+  expect(held).toMatchObject([{ name: 'java', held: true, holder: { owner: java } }])
+})
+
+test('list passes over hashes that its user may not read', async () => {
+  const settings = { user: 'locks on >secret ~mine:* ~redisson_lock_token:* ~locks_queue:* &* +@all' }
+  await using guarded = await startService('redis', { settings })
+  const { host, port } = guarded.server('redis')
+  await redisCommand({ host, port }, 'HSET', 'yours', `${randomUUID()}:1`, 1)
+  const locks = connect({ connection: { host, port, username: 'locks', password: 'secret' } })
+  await locks.lock('mine:a').acquire()
+  expect((await locks.list()).map(({ name }) => name)).toEqual(['mine:a'])
 })
 
 test('on a Cluster, list asks every primary, and finds names that are encoded there', async () => {
