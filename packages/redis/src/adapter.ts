@@ -48,8 +48,8 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   let checking: Promise<void> | undefined
 
   /** Once; a failure lets the next attempt look again. */
-  async function check(): Promise<void> {
-    checking ??= checkServer(connection, settings)
+  async function check(name: string): Promise<void> {
+    checking ??= checkServer(connection, settings, store.layout(name).lock)
     try {
       await checking
       checked = true
@@ -115,7 +115,10 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     capabilities,
 
     attempt(request) {
-      return tracked(request.attemptId, checked ? attempt(request) : check().then(() => attempt(request)))
+      return tracked(
+        request.attemptId,
+        checked ? attempt(request) : check(request.name).then(() => attempt(request)),
+      )
     },
 
     async wait(request, maxMs, signal) {

@@ -116,11 +116,12 @@ export class Connection {
     return node
   }
 
-  /** Every primary in reach: where it is, and how to ask that one. */
-  async primaries(): Promise<readonly Primary[]> {
+  /** Every primary: where it is, and how to ask that one. With a key, only the one that has it must be in reach. */
+  async primaries(key?: string): Promise<readonly Primary[]> {
     const { client } = this
-    // A Cluster knows its nodes once it has answered something.
-    if (isCluster(client)) await this.#ask(client, 'ping', [])
+    // A Cluster knows its nodes once any of them has answered something.
+    if (isCluster(client))
+      await (key === undefined ? this.#ask(client, 'ping', []) : this.#ask(client, 'exists', [key]))
     const nodes = isCluster(client) ? client.nodes('master') : [client]
     return nodes.map((node) => ({
       at: `${node.options.host}:${node.options.port}`,

@@ -1,5 +1,5 @@
 import { Command } from 'ioredis'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
 import { bare, commandCounts, connect, queued, uniqueName, until } from './support/bed.ts'
@@ -110,6 +110,16 @@ test('trap 5: a withdrawal does not overtake its attempt on the way to another n
   await adapter.withdraw(wanted)
   expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
   expect(await redisCommand(one, 'EXISTS', wanted.name)).toBe(0)
+})
+
+test('a client that starts while one primary hangs has the locks of the others', async () => {
+  const settings = { 'cluster-require-full-coverage': 'no' }
+  await using own = await startService('redis-cluster', { settings, needsControl: true })
+  await own.server('node-3').pause()
+  onTestFinished(() => own.server('node-3').resume())
+  const locks = connect({ cluster: { nodes: own.servers.map(({ host, port }) => ({ host, port })) } })
+  const lock = nameOnFirst()
+  await locks.with(lock, () => undefined)
 })
 
 test('a contended cycle is about two commands on a Cluster too', async () => {
