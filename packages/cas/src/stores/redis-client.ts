@@ -1,15 +1,23 @@
 import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
 
 /** The part of an ioredis client, single or cluster, that the stores need. */
-export interface RedisClient {
+export type RedisClient = SingleClient | ClusterClient
+
+interface Commands {
   call(command: string, ...args: string[]): Promise<unknown>
-  duplicate(override?: { keyPrefix: string }): RedisClient
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
-  on(event: string, listener: (...args: never[]) => void): unknown
+  on(event: string, listener: (...args: string[]) => void): unknown
   disconnect(): void
-  /** Of a cluster. */
-  nodes?(role: 'master'): readonly RedisClient[]
+}
+
+interface SingleClient extends Commands {
+  duplicate(override?: { keyPrefix: string }): Commands
+}
+
+interface ClusterClient extends Commands {
+  duplicate(startupNodes?: never[], override?: { keyPrefix: string }): Commands
+  nodes(role: 'master'): readonly Commands[]
 }
 
 export interface RedisStoreOptions {
@@ -47,7 +55,7 @@ export interface Script {
 export class RedisLink {
   readonly #options: RedisStoreOptions
   #commands: Promise<RedisClient> | undefined
-  #hints: Promise<RedisClient> | undefined
+  #hints: Promise<Commands> | undefined
   readonly #listeners = new Map<string, Set<Hint>>()
   #closed = false
   /** How often the connection broke so far. */
@@ -96,7 +104,7 @@ export class RedisLink {
     const prefix = this.#options.prefix ?? DEFAULT_PREFIX
     const { keyPrefix } = optionsOf(client)
     const pattern = `${(keyPrefix + prefix).replaceAll(/[*?[\]\\]/g, '\\$&')}*`
-    for (const node of client.nodes?.('master') ?? [client]) {
+    for (const node of isCluster(client) ? client.nodes('master') : [client]) {
       let cursor = '0'
       do {
         const reply = await node
@@ -147,14 +155,16 @@ export class RedisLink {
     if (this.#closed) throw unavailable('the store was closed')
     const { url, client } = this.#options
     const made = client ?? (await connect(url ?? ''))
-    made.on('close', () => (this.breaks += 1))
+    // A Cluster tells of each connection by the second.
+    for (const event of ['close', '-node']) made.on(event, () => (this.breaks += 1))
     return made
   }
 
-  async #subscriber(): Promise<RedisClient> {
+  async #subscriber(): Promise<Commands> {
     const commands = await this.#client()
     if (this.#closed) throw unavailable('the store was closed')
-    const client = prepare(commands.duplicate({ keyPrefix: '' }))
+    const bare = { keyPrefix: '' }
+    const client = prepare(isCluster(commands) ? commands.duplicate([], bare) : commands.duplicate(bare))
     client.on('message', (channel: string, message: string) => {
       for (const hint of this.#listeners.get(channel) ?? []) hint(message)
     })
@@ -167,7 +177,7 @@ export class RedisLink {
 }
 
 // Not typed by ioredis itself: who has no server need not have its types either.
-type ClientClass = new (url: string, options: object) => RedisClient
+type ClientClass = new (url: string, options: object) => SingleClient
 
 /** The package is only needed by those who use a server. */
 export async function loadClient(): Promise<ClientClass> {
@@ -185,12 +195,16 @@ async function connect(url: string): Promise<RedisClient> {
 }
 
 /** An idle connection keeps no process alive, and its errors reach whoever has a command under way. */
-function prepare(client: RedisClient): RedisClient {
+function prepare<C extends Commands>(client: C): C {
   client.on('error', () => undefined)
   client.on('connect', () => {
     if ('stream' in client && hasUnref(client.stream)) client.stream.unref()
   })
   return client
+}
+
+function isCluster(client: RedisClient): client is ClusterClient {
+  return 'nodes' in client
 }
 
 function optionsOf(client: RedisClient): { readonly keyPrefix: string; readonly db: number } {
