@@ -104,6 +104,8 @@ export class RedisLink {
     const prefix = this.#options.prefix ?? DEFAULT_PREFIX
     const { keyPrefix } = optionsOf(client)
     const pattern = `${(keyPrefix + prefix).replaceAll(/[*?[\]\\]/g, '\\$&')}*`
+    // A Cluster knows all of its nodes once it has answered something.
+    if (isCluster(client)) await this.call('PING')
     for (const node of isCluster(client) ? client.nodes('master') : [client]) {
       let cursor = '0'
       do {
