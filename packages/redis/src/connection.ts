@@ -7,7 +7,7 @@ import type { Redact } from './errors.ts'
 import type { RedisSettings } from './options.ts'
 import { asTexts, ScriptCall } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
-import type { Script } from './scripts.ts'
+import type { Script } from './script.ts'
 
 /** For connections of our own: found broken within seconds, and tried again soon. */
 export const ownOptions = {

@@ -1,6 +1,6 @@
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
 import { isRecord } from './options.ts'
-import { HOLD_FIELD, QUEUE_FIELD } from './scripts.ts'
+import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
 
 /** What a request says about its holder, as it is kept beside the lock. */
 export function aboutOf({ attemptId, owner, metadata }: AcquireRequest): string {

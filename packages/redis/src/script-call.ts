@@ -1,5 +1,5 @@
 import { Command } from 'ioredis'
-import type { Script } from './scripts.ts'
+import type { Script } from './script.ts'
 
 export type Argument = string | number
 

@@ -7,6 +7,8 @@ import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import { keysOf } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
+import { scriptsOf } from './queue-scripts.ts'
+import type { Scripts } from './queue-scripts.ts'
 import * as scripts from './scripts.ts'
 
 /** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
@@ -48,14 +50,14 @@ export class Store {
   /** Where WAIT is asked, which keeps a connection from everything else until it is answered. */
   readonly #waiting: Connection
   readonly #claimTtlMs: number
-  readonly #scripts: scripts.Scripts
+  readonly #scripts: Scripts
   readonly #layouts = new Map<string, Layout>()
 
   constructor(connection: Connection, claimTtlMs: number, waiting: Connection = connection) {
     this.#connection = connection
     this.#waiting = waiting
     this.#claimTtlMs = claimTtlMs
-    this.#scripts = scripts.scriptsOf(connection.cluster)
+    this.#scripts = scriptsOf(connection.cluster)
   }
 
   layout(name: string): Layout {
