@@ -11,6 +11,8 @@ const timeoutMs = 3_000
 const sessionTimeoutMs = Math.ceil(timeoutMs * slow)
 /** The servers round the end of a session up to the next tick. */
 const tickMs = 200
+/** The longest session these servers grant. */
+const lasting = { sessionTimeoutMs: 60_000 }
 const secret = 'pass:word/42'
 
 function configOf(servers: string): LocksConfig {
@@ -27,6 +29,7 @@ async function subject(name: string, service: Service, server: ServerControl): P
   return {
     name,
     config: configOf(servers),
+    lasting,
     wire: {
       target: { host: first.host, port: first.port },
       via: ({ host, port }: Target) => configOf(`${host}:${port}`),

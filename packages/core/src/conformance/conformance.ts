@@ -7,6 +7,7 @@ import type { CaseHost } from './harness.ts'
 import type { Area, RuleKind } from './rule.ts'
 import { whyUntested } from './rule.ts'
 import { rules } from './rules/index.ts'
+import { lastingConfig } from './subject.ts'
 import type { Subject } from './subject.ts'
 
 /** A rule applied to a subject, ready for any test runner. */
@@ -26,6 +27,7 @@ export interface ConformanceCase {
 /** The whole suite for one adapter, as data. Cases are independent and may run in any order. */
 export async function conformance(subject: Subject): Promise<readonly ConformanceCase[]> {
   const factory = subject.adapter ?? (await loadAdapter(subject.config))
+  const lasting = subject.adapter ?? (await loadAdapter(lastingConfig(subject, subject.config)))
   const capabilities = await capabilitiesOf(factory)
   const cases: ConformanceCase[] = []
   for (const [area, areaRules] of rules)
@@ -39,7 +41,8 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
         title: `${id} ${rule.title} [${reason === undefined ? kind : 'untested'}]`,
         timeoutMs: (rule.timeoutMs ?? 30_000) * slowFactor(),
         ...(reason !== undefined && { untested: reason }),
-        run: (host) => new Harness(subject, factory, capabilities).run((harness) => rule.run(harness), host),
+        run: (host) =>
+          new Harness(subject, factory, capabilities, lasting).run((harness) => rule.run(harness), host),
       })
     }
   return cases

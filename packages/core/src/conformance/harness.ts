@@ -19,6 +19,7 @@ import type { FaultProxy } from './fault-proxy.ts'
 import { faulty } from './faulty-adapter.ts'
 import type { Faults } from './faulty-adapter.ts'
 import type { HistoryEvent } from './history.ts'
+import { lastingConfig } from './subject.ts'
 import type { Subject } from './subject.ts'
 import { openTestAdapter } from './test-adapter.ts'
 import type { TestAdapter } from './test-adapter.ts'
@@ -48,15 +49,22 @@ export class Harness {
   readonly subject: Subject
   readonly capabilities: Capabilities
   readonly #factory: AdapterFactory
+  readonly #lastingFactory: AdapterFactory
   readonly #cleanups: (() => Promise<unknown>)[] = []
   #unhandled: unknown[] = []
   #host: CaseHost = {}
   #over = false
 
-  constructor(subject: Subject, factory: AdapterFactory, capabilities: Capabilities) {
+  constructor(
+    subject: Subject,
+    factory: AdapterFactory,
+    capabilities: Capabilities,
+    lastingFactory: AdapterFactory = factory,
+  ) {
     this.subject = subject
     this.capabilities = capabilities
     this.#factory = factory
+    this.#lastingFactory = lastingFactory
   }
 
   /** A lease length short enough to wait for its end, scaled already. Only for rules about that end. */
@@ -79,30 +87,34 @@ export class Harness {
     return `conformance:${hint}:${randomUUID()}`
   }
 
+  /** One whose leases last, sessions too, unless a `ttlMs` is given here: a rule about the end of a hold gives one. */
   async client(options: LocksOptions = {}): Promise<TestClient> {
-    return this.#open(this.#factory, options)
+    return this.#open(this.#factoryFor(options), options)
   }
 
-  /** A client whose connections go through a proxy. Only for rules that need `wire`. */
+  /** A client as above whose connections go through a proxy. Only for rules that need `wire`. */
   async wireClient(options: LocksOptions = {}): Promise<TestClient & { readonly proxy: FaultProxy }> {
     const { wire } = this.subject
     assert.ok(wire, 'this rule needs wire')
     const proxy = await startFaultProxy(wire.target)
     this.onEnd(() => proxy.close())
-    const factory = await loadAdapter(wire.via(proxy))
+    const factory = await loadAdapter(this.#configFor(options, wire.via(proxy)))
     return { ...this.#open(factory, options), proxy }
   }
 
-  /** The bare adapter of another client. */
-  adapter(): TestAdapter {
-    const opened = openTestAdapter(this.#factory)
+  /** The bare adapter of another client; as to `ttlMs` see `client`. */
+  adapter(options: { readonly ttlMs?: number } = {}): TestAdapter {
+    const opened = openTestAdapter(this.#factoryFor(options))
     this.onEnd(() => opened.adapter.close())
-    const ttlMs = this.lastingMs
-    return { ...opened, request: (lock, options) => opened.request(lock, { ttlMs, ...options }) }
+    const { ttlMs = this.lastingMs } = options
+    return { ...opened, request: (lock, given) => opened.request(lock, { ttlMs, ...given }) }
   }
 
   /** A real process with a client of its own. Only for rules that need `processes`, or with a config of its own. */
-  async child(options: LocksOptions = {}, config: UncheckedConfig = this.subject.config): Promise<Child> {
+  async child(
+    options: LocksOptions = {},
+    config: UncheckedConfig = this.#configFor(options, this.subject.config),
+  ): Promise<Child> {
     const child = await startChild()
     this.onEnd(() => child.kill())
     await child.call('open', { config, options: { ttlMs: this.lastingMs, ...options } })
@@ -177,6 +189,14 @@ export class Harness {
       process.off('unhandledRejection', onUnhandled)
     }
     assert.deepEqual(this.#unhandled, [], 'unhandled rejections')
+  }
+
+  #factoryFor({ ttlMs }: { readonly ttlMs?: number }): AdapterFactory {
+    return ttlMs === undefined ? this.#lastingFactory : this.#factory
+  }
+
+  #configFor({ ttlMs }: { readonly ttlMs?: number }, config: UncheckedConfig): UncheckedConfig {
+    return ttlMs === undefined ? lastingConfig(this.subject, config) : config
   }
 
   #open(inner: AdapterFactory, options: LocksOptions): TestClient {

@@ -11,6 +11,11 @@ export interface Subject {
   readonly name: string
   /** From which clients are opened, here and in child processes; see `openLocks`. */
   readonly config: UncheckedConfig
+  /**
+   * For a store whose leases are as long as its session: what to lay over `config` for sessions that no busy
+   * machine lets end. Clients of rules that are about the end of a hold go without it.
+   */
+  readonly lasting?: Readonly<Record<string, unknown>>
   /** Used in this process instead of `config`, for an adapter that has no module of its own. */
   readonly adapter?: AdapterFactory
   /** How to reach the store through a TCP proxy, for wire faults. */
@@ -23,6 +28,13 @@ export interface Subject {
   readonly secret?: string
   /** Lease length the rules work with, 1 s unless told: the session timeout of a session-backed store. */
   readonly ttlMs?: number
+}
+
+/** `config` with sessions that last, where the subject says how. */
+export function lastingConfig({ lasting }: Subject, config: UncheckedConfig): UncheckedConfig {
+  if (lasting === undefined) return config
+  if (typeof config === 'string') throw new TypeError('lasting needs a config that is an object, not a URL')
+  return { ...config, ...lasting }
 }
 
 export interface Wire {

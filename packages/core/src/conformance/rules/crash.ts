@@ -160,7 +160,7 @@ export const crash: readonly Rule[] = [
       const lock = h.name()
       // Long enough to still run when the second process is up.
       const options = { owner: 'the only job of its kind', ttlMs: h.ttlMs * 2, waitMs: takeOverMs(h) * 4 }
-      const first = await h.child()
+      const first = await h.child({ ttlMs: options.ttlMs })
       const sentAt = performance.now()
       const { fence } = await first.call('acquire', { lock, options })
       await first.kill()

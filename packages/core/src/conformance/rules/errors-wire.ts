@@ -56,13 +56,14 @@ export const wireErrors: readonly Rule[] = [
     async run(h) {
       const { secret, wire, config } = h.subject
       assert.ok(secret !== undefined)
-      const behindProxy = wire && (await wired(h, { storeTimeoutMs: h.ms(1_500) }))
-      const { locks, faults } = behindProxy ?? (await h.client())
+      const options = { ttlMs: h.ttlMs, storeTimeoutMs: h.ms(1_500) }
+      const behindProxy = wire && (await wired(h, options))
+      const { locks, faults } = behindProxy ?? (await h.client(options))
       const seen: unknown[] = [locks]
       for (const event of ['acquire', 'release', 'lost', 'jeopardy', 'contended'] as const)
         locks.on(event, (payload) => seen.push(payload))
       const lock = locks.lock(h.name())
-      const lease = await lock.acquire({ ttlMs: h.ttlMs })
+      const lease = await lock.acquire()
       seen.push(lock, lease, lease.signal, await lock.inspect())
       seen.push(await lock.acquire({ waitMs: 0 }).catch((error: unknown) => error))
       const broken = await loadAdapter(spoilt(config)).catch((error: unknown) => error)

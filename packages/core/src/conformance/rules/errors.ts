@@ -60,8 +60,9 @@ export const errors: readonly Rule[] = [
       const notOwned = await lockError(lease.release(), 'LOCK_NOT_OWNED')
       other.faults.inject('attempt', 'fail', 1)
       const outage = await lockError(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
-      const doomed = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs, waitMs: h.ttlMs })
-      holder.faults.inject('renew', 'hang')
+      const loser = await h.client({ ttlMs: h.ttlMs })
+      const doomed = await loser.locks.lock(lock).acquire({ waitMs: h.ttlMs })
+      loser.faults.inject('renew', 'hang')
       await inTime('the loss', h.ttlMs * 3, lossOf(doomed))
       const lost = await lockError(doomed.release(), 'LOCK_LOST')
       for (const error of [timeout, notOwned, outage, lost]) {

@@ -67,10 +67,10 @@ export const lostReplies: readonly Rule[] = [
     title: 'a lease whose renewals are executed but not confirmed is kept beyond its ttl, once one is',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client(), await h.client()]
-      const lock = h.name()
       const ttlMs = h.ttlMs * 3
-      const lease = await holder.locks.lock(lock).acquire({ ttlMs })
+      const [holder, other] = [await h.client({ ttlMs }), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
       const firstDeadline = performance.now() + lease.remainingMs
       holder.faults.inject('renew', 'lose-reply', 2)
       await inTime('a jeopardy event', ttlMs, eventOf(holder, 'jeopardy', lock))

@@ -135,9 +135,9 @@ export const pause: readonly Rule[] = [
     async run(h) {
       const { server } = h.subject
       assert.ok(server, 'this rule needs server')
-      const { locks } = await h.client()
+      const { locks } = await h.client({ ttlMs: h.ttlMs })
       const lock = h.name()
-      const lease = await locks.lock(lock).acquire({ ttlMs: h.ttlMs })
+      const lease = await locks.lock(lock).acquire()
       const { signal } = lease
       h.onEnd(async () => server.resume())
       await server.pause()
@@ -145,7 +145,8 @@ export const pause: readonly Rule[] = [
       assert.ok(isLockError(signal.reason, 'LOCK_LOST'))
       await pass(h.ttlMs / 2)
       await server.resume()
-      const next = await locks.lock(lock).acquire({ waitMs: takeOverMs(h) * 4 + h.ms(10_000) })
+      const waitMs = takeOverMs(h) * 4 + h.ms(10_000)
+      const next = await locks.lock(lock).acquire({ ttlMs: h.lastingMs, waitMs })
       assertRising(h, [lease.fence, next.fence])
       await assertSoleHolder(h, next)
     },

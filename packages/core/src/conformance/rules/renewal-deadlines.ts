@@ -28,9 +28,10 @@ export const deadlines: readonly Rule[] = [
     title: 'a lease counts from before it was asked for, however late the grant arrives',
     kind: 'required',
     async run(h) {
-      const bare = h.adapter()
-      const { ttlMs } = await bare.take(bare.request(h.name(), { ttlMs: h.ttlMs * 2 }))
-      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 2 })
+      const asked = { ttlMs: h.ttlMs * 2 }
+      const bare = h.adapter(asked)
+      const { ttlMs } = await bare.take(bare.request(h.name()))
+      const { locks, faults } = await h.client(asked)
       const delayMs = ttlMs / 2
       faults.inject('attempt', { delayMs }, 1)
       const lease = await locks.lock(h.name()).tryAcquire()
@@ -154,9 +155,10 @@ export const deadlines: readonly Rule[] = [
     title: 'a renewal counts from before it was sent, however late it is confirmed',
     kind: 'required',
     async run(h) {
-      const bare = h.adapter()
-      const { ttlMs } = await bare.take(bare.request(h.name(), { ttlMs: h.ttlMs * 2 }))
-      const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 2 })
+      const asked = { ttlMs: h.ttlMs * 2 }
+      const bare = h.adapter(asked)
+      const { ttlMs } = await bare.take(bare.request(h.name()))
+      const { locks, faults } = await h.client(asked)
       const lease = await locks.lock(h.name()).acquire()
       const delayMs = ttlMs / 2
       // Also that of a scheduled renewal, which would bring a later deadline.
@@ -172,9 +174,9 @@ export const deadlines: readonly Rule[] = [
     kind: 'optional',
     needs: ['session'],
     async run(h) {
-      const bare = h.adapter()
-      const { ttlMs } = await bare.take(bare.request(h.name()))
-      const { locks, faults } = await h.client()
+      const bare = h.adapter({ ttlMs: h.ttlMs })
+      const { ttlMs } = await bare.take(bare.request(h.name(), { ttlMs: h.lastingMs }))
+      const { locks, faults } = await h.client({ ttlMs: h.ttlMs })
       const lease = await locks.lock(h.name()).acquire({ ttlMs: ttlMs * 10 })
       assert.ok(lease.remainingMs <= ttlMs, `${lease.remainingMs} ms of a session of ${ttlMs}`)
       await h.eventually('a renewal', ttlMs * 2, () => faults.calls.renew > 0)

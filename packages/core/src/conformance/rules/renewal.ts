@@ -57,10 +57,10 @@ export const renewal: readonly Rule[] = [
       'with a hung store a lease is in jeopardy, then lost by the local clock, before anybody else gets it',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client(), await h.client()]
-      const lock = h.name()
       // Long enough for a busy machine to look in between the overdue renewal and the deadline.
-      const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs * 3 })
+      const [holder, other] = [await h.client({ ttlMs: h.ttlMs * 3 }), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
       holder.faults.inject('renew', 'hang')
       // A lease ends by itself at the store. A session does not: there the holder has to end it.
       if (h.capabilities.kind === 'lease') holder.faults.inject('release', 'hang')
@@ -104,10 +104,10 @@ export const renewal: readonly Rule[] = [
     title: 'renewals that fail for a while put a lease in jeopardy, and the next one that succeeds ends that',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client(), await h.client()]
-      const lock = h.name()
       const ttlMs = h.ttlMs * 3
-      const lease = await holder.locks.lock(lock).acquire({ ttlMs })
+      const [holder, other] = [await h.client({ ttlMs }), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
       const firstDeadline = performance.now() + lease.remainingMs
       holder.faults.inject('renew', 'fail', 2)
       const { cause } = await inTime('a jeopardy event', ttlMs, eventOf(holder, 'jeopardy', lock))
@@ -125,13 +125,13 @@ export const renewal: readonly Rule[] = [
     title: 'maxHoldMs ends the renewal of a stuck holder: it is lost, and others get the lock',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client(), await h.client()]
+      const [holder, other] = [await h.client({ ttlMs: h.ttlMs }), await h.client()]
       const lock = h.name()
       let unstick: () => void = () => undefined
       const stuck = new Promise<void>((resolve) => (unstick = resolve))
       let lostAt = Infinity
       const entered = eventOf(holder, 'acquire', lock)
-      const work = holder.locks.with(lock, { ttlMs: h.ttlMs, maxHoldMs: h.ttlMs }, (lease) => {
+      const work = holder.locks.with(lock, { maxHoldMs: h.ttlMs }, (lease) => {
         void lossOf(lease).then(({ at }) => (lostAt = at))
         return stuck
       })
