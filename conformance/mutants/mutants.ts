@@ -232,6 +232,16 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    bug: 'an attempt waits for the connection, its withdrawal does not',
+    rule: 'LOST-18',
+    edits: [
+      adapter(
+        'async attempt(request) {',
+        'async attempt(request) {\n            await (this.connected ??= new Promise((done) => setTimeout(done, 30)));',
+      ),
+    ],
+  },
+  {
     bug: 'owner id reused across acquires',
     rule: 'OWN-10',
     edits: [core('client')('++this.#attempts', '1')],

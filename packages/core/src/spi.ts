@@ -45,7 +45,8 @@ export interface Adapter<C extends Capabilities = Capabilities> {
 
   /**
    * Leaves nothing of `request` behind: neither a place in a queue nor a hold, whether or not the
-   * attempt ever reached the store. MUST be idempotent and MUST NOT touch any other attempt.
+   * attempt ever reached the store. MUST be idempotent and MUST NOT touch any other attempt. MUST NOT
+   * overtake an attempt of the request that is still under way: once it resolves, that one gets nothing.
    */
   withdraw(request: AcquireRequest): Promise<void>
 

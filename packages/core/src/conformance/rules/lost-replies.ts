@@ -207,5 +207,35 @@ export const lostReplies: readonly Rule[] = [
       }
     },
   },
+  {
+    id: 'LOST-18',
+    title:
+      "a withdrawal right behind a client's first attempt does not overtake it: the name is free, and stays so",
+    kind: 'required',
+    async run(h) {
+      const reason = new Error('given up in the same turn')
+      for (const willWait of [false, true]) {
+        // Neither has a connection yet, which is where an attempt may be held up and its withdrawal not.
+        const [fresh, other, { locks }] = [h.adapter(), h.adapter(), await h.client()]
+        const [withdrawn, aborted] = [h.name('withdrawn'), h.name('aborted')]
+        const given = fresh.request(withdrawn, { willWait })
+        const tried = Promise.allSettled([fresh.adapter.attempt(given)])
+        await fresh.adapter.withdraw(given)
+        const grant = await other.take(other.request(withdrawn))
+        await tried
+        assert.equal((await other.adapter.inspect(withdrawn)).holder?.fence, grant.fence)
+        assert.equal(await other.adapter.release(grant), 'released')
+        await h.free(withdrawn)
+
+        const controller = new AbortController()
+        const options = { signal: controller.signal, waitMs: willWait ? h.ms(20_000) : 0 }
+        const outcome = locks.lock(aborted).acquire(options)
+        controller.abort(reason)
+        await assert.rejects(outcome, (error) => error === reason)
+        await locks.close()
+        await h.free(aborted)
+      }
+    },
+  },
   ...wireLosses,
 ]
