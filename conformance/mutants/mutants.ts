@@ -195,8 +195,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'REEN-7',
     edits: [
       core('scope')(
-        'const scope = { client, hold, outer: scopes.getStore(), active: true };',
-        'const outer = scopes.getStore();\n    const scope = { client, hold, outer, active: true, taken: [] };\n    outer?.taken.push(scope);',
+        'const scope = { client, hold, outer: currentScope(), active: true };',
+        'const outer = currentScope();\n    const scope = { client, hold, outer, active: true, taken: [] };\n    outer?.taken.push(scope);',
       ),
       core('scope')(
         'const { hold, active } = scope;',

@@ -9,7 +9,7 @@ import type { Hold } from './hold.ts'
 interface Scope {
   readonly client: Client
   readonly hold: Hold
-  readonly outer: Scope | undefined
+  outer: Scope | undefined
   /** The callback still runs. What it left running behind it has nothing to re-enter. */
   active: boolean
 }
@@ -17,12 +17,29 @@ interface Scope {
 const scopes = new AsyncLocalStorage<Scope | undefined>()
 
 export async function runInScope<T>(client: Client, hold: Hold, fn: () => T | Promise<T>): Promise<T> {
-  const scope: Scope = { client, hold, outer: scopes.getStore(), active: true }
+  const scope: Scope = { client, hold, outer: currentScope(), active: true }
   try {
     return await scopes.run(scope, async () => fn())
   } finally {
     scope.active = false
   }
+}
+
+/** The innermost of `scope` and those around it whose callback still runs. */
+function living(scope: Scope | undefined): Scope | undefined {
+  let found = scope
+  while (found?.active === false) found = found.outer
+  return found
+}
+
+/**
+ * Takes scopes that are over out of the chain: a task that starts its successor from within a callback
+ * would otherwise keep all that came before it.
+ */
+function currentScope(): Scope | undefined {
+  const current = scopes.getStore()
+  for (let scope = current; scope !== undefined; scope = scope.outer) scope.outer = living(scope.outer)
+  return living(current)
 }
 
 /**

@@ -1,9 +1,16 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import { createLocks } from '../src/index.ts'
 import type { Lease } from '../src/index.ts'
 import { codeOf, harness, reasonOf, watch } from './support/harness.ts'
 import { ScriptedStore } from './support/scripted-adapter.ts'
 import { settled } from './support/virtual-clock.ts'
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc()')
+}
 
 describe('the scope of a with callback', () => {
   test('re-enters at any depth, across awaits, with one fence and one release', async () => {
@@ -142,5 +149,28 @@ describe('the scope of a with callback', () => {
       expect(await seen, 'somebody else acquired a lock that is held here').toBeNull()
     })
     await locks.close()
+  })
+
+  test('keeps nothing alive of callbacks that are over, however many tasks started each other', async () => {
+    const { locks } = harness()
+    const signals: WeakRef<AbortSignal>[] = []
+    let end: () => void = () => undefined
+    const over = new Promise<void>((resolve) => (end = resolve))
+    const job = async (round: number): Promise<void> => {
+      await settled()
+      await locks.with(`round ${round}`, async ({ signal }) => {
+        signals.push(new WeakRef(signal))
+        if (round === 20) return over
+        void job(round + 1)
+        // Some are over when the next one begins, some are not.
+        for (let turns = 0; turns < round % 3; turns += 1) await settled()
+      })
+    }
+    await job(1)
+    while (signals.length < 20) await settled()
+    await settled()
+    collectGarbage()
+    expect(signals.slice(0, 15).map((signal) => signal.deref())).toEqual(Array(15).fill(undefined))
+    end()
   })
 })
