@@ -167,7 +167,10 @@ export class Hold implements Alarm {
 
   /** Tries once more what an earlier release did not get confirmed. */
   releaseAgain(): Promise<void> {
-    return this.#free({ again: true })
+    this.#client.assertOpen()
+    const freed = this.#free({ again: true })
+    void this.#client.inBackground(freed)
+    return freed
   }
 
   /** The lease goes on in another process: forget it here, leave it at the store. */

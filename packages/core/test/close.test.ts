@@ -33,6 +33,36 @@ describe('close', () => {
     expect(store.log.slice(-2)).toEqual(['withdraw', 'close'])
   })
 
+  test('also ends the chance to repeat a release that was not confirmed', async () => {
+    const { clock, store, locks } = harness()
+    const lease = await locks.lock('a').acquire()
+    store.always('release', fail())
+    const released = watch(lease.release())
+    await clock.advance(6_000)
+    expect(codeOf(released.error)).toBe('LOCK_UNAVAILABLE')
+    store.always('release')
+    await locks.close()
+    expect(codeOf(await reasonOf(lease.release()))).toBe('LOCK_CLOSED')
+    expect(store.log.at(-1)).toBe('close')
+  })
+
+  test('waits for a release that is being repeated', async () => {
+    const { clock, store, locks } = harness()
+    const lease = await locks.lock('a').acquire()
+    store.always('release', fail())
+    const released = watch(lease.release())
+    await clock.advance(6_000)
+    expect(codeOf(released.error)).toBe('LOCK_UNAVAILABLE')
+    store.always('release', slow(100))
+    const again = watch(lease.release())
+    const closed = watch(locks.close())
+    await clock.advance(50)
+    expect(closed.state).toBe('pending')
+    await clock.advance(50)
+    expect([again.state, closed.state]).toEqual(['fulfilled', 'fulfilled'])
+    expect(store.holder('a')).toBeUndefined()
+  })
+
   test('refuses what comes after it', async () => {
     const { store, locks } = harness()
     const lock = locks.lock('a')
