@@ -133,7 +133,9 @@ export class Hold implements Alarm {
     this.check()
     if (!this.live) return
     if (outcome === 'lost') return this.#lose('the store no longer knows this holder', { definite: true })
-    // An older try that is answered late says nothing about a renewal confirmed since.
+    // The store never brings an end forward, so an earlier, longer one still stands.
+    if (outcome === 'renewed') this.#deadline = Math.max(this.#deadline, sentAt + validMs(ttlMs))
+    // Otherwise an older try that is answered late says nothing about a renewal confirmed since.
     if (sentAt < this.#confirmedAt) return
     if (outcome === 'unknown') {
       this.#doubt(failure)
@@ -143,8 +145,6 @@ export class Hold implements Alarm {
     this.#claimed = false
     this.#confirmedAt = sentAt
     this.#periodMs = ttlMs
-    // The store never brings an end forward, so an earlier, longer one still stands.
-    this.#deadline = Math.max(this.#deadline, sentAt + validMs(ttlMs))
     this.#state = 'held'
     this.#arm()
   }

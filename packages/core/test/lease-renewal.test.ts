@@ -214,6 +214,20 @@ describe('extend', () => {
     expect(codeOf(extended.error)).toBe('LOCK_NOT_OWNED')
   })
 
+  test('counts when its answer comes after that to a later, shorter one', async () => {
+    const { clock, store, locks } = harness()
+    const lease = await locks.lock('a').acquire({ ttlMs: 900, renew: false })
+    store.next('renew', slow(0, 100))
+    const long = watch(lease.extend(60_000))
+    await clock.advance(10)
+    await lease.extend(900)
+    await clock.advance(90)
+    expect(long.state).toBe('fulfilled')
+    expect(lease.remainingMs).toBe(59_298)
+    await clock.advance(10_000)
+    expect(lease.state).toBe('held')
+  })
+
   test('a renewal under way never gives more than the ttl it asked for', async () => {
     const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 100 } })
     const lease = await locks.lock('a').acquire({ ttlMs: 900 })
