@@ -237,7 +237,8 @@ export class Acquisition implements Alarm {
     const now = this.#client.clock.now()
     this.#failure = error
     this.#failures += 1
-    this.#silentSince ??= now
+    // A wait that failed was not to be over until later.
+    this.#silentSince = Math.min(this.#silentSince ?? now, now)
     this.#slot.heardFailure(this)
     const final = isLockError(error) && error.code !== 'LOCK_UNAVAILABLE'
     if (final || this.#spent || now >= this.#outageAt) return this.abandon(this.#outage(error))

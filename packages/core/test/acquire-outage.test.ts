@@ -27,6 +27,18 @@ describe('a store that fails', () => {
     expect(store.calls.attempt).toBeLessThan(60)
   })
 
+  test('while it waits is an outage storeTimeoutMs after the failure, however long the wait would have been', async () => {
+    const { clock, store, locks } = harness({
+      store: { busy: { retryInMs: 30_000 }, wait: () => Promise.reject(new Error('ECONNRESET')) },
+    })
+    store.seize('a')
+    const acquired = watch(locks.lock('a').acquire({ waitMs: 60_000 }))
+    await settled()
+    store.always('attempt', fail())
+    await clock.advance(5_100)
+    expect(codeOf(acquired.error)).toBe('LOCK_UNAVAILABLE')
+  })
+
   test('is not asked more often than retry.attempts', async () => {
     const { clock, store, locks } = harness()
     store.always('attempt', fail())
