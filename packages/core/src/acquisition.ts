@@ -136,8 +136,11 @@ export class Acquisition implements Alarm {
     if (this.once) this.#refuse(holder)
   }
 
+  /** Joins a hold of its owner. If it contends at the store itself, that is over. */
   reenter(hold: Hold): void {
-    if (this.#settle()) this.#resolve(LeaseHandle.join(this.#client, hold, this.#calledAt))
+    if (!this.#settle()) return
+    this.#leave()
+    this.#resolve(LeaseHandle.join(this.#client, hold, this.#calledAt))
   }
 
   /** Ends without a lease, leaving nothing behind. */

@@ -69,12 +69,9 @@ export class Slot {
   occupy(hold: Hold, acquisition?: Acquisition): void {
     this.#hold = hold
     if (acquisition !== undefined) this.#remove(acquisition)
-    for (const waiter of this.#waiting) {
-      if (waiter.owner !== undefined && waiter.owner === hold.owner) {
-        this.#waiting.delete(waiter)
-        waiter.reenter(hold)
-      } else waiter.foundBusy(hold.holder())
-    }
+    const contending = this.#head === undefined ? [...this.#passing] : [this.#head, ...this.#passing]
+    for (const other of [...contending, ...this.#waiting]) if (other.owner === hold.owner) other.reenter(hold)
+    for (const waiter of this.#waiting) waiter.foundBusy(hold.holder())
   }
 
   /** The hold ended. The next in line goes on once `cleanup` is over, whatever came of it. */

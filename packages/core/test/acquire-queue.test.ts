@@ -81,6 +81,23 @@ describe('the queue inside a process', () => {
     expect(yours.state).toBe('fulfilled')
   })
 
+  test('whoever waits at the store joins the hold that a try of the same explicit owner got meanwhile', async () => {
+    const { clock, store, locks } = harness()
+    store.seize('a')
+    const head = watch(locks.lock('a').acquire({ owner: 'me' }))
+    await settled()
+    store.free('a')
+    const tries = [1, 2].map(() => watch(locks.lock('a').tryAcquire({ owner: 'me' })))
+    await clock.advance(2_000)
+    expect([head, ...tries].map(({ value }) => value?.fence)).toEqual([2n, 2n, 2n])
+    for (const { value } of [head, ...tries]) await value?.release()
+    await clock.advance(2_000)
+    expect(store.holder('a')).toBeUndefined()
+    const { totalCalls } = store
+    await clock.advance(60_000)
+    expect(store.totalCalls).toBe(totalCalls)
+  })
+
   test('remembers nothing of a name that is free again', async () => {
     const { clock, store, locks } = harness()
     const leases: Lease[] = []
