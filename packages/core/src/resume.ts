@@ -30,9 +30,14 @@ export async function resumeLease(
   const request = client.request(name, settings)
   const calledAt = clock.now()
   let sentAt = calledAt
+  let givenUp = false
   const call = (): Promise<Grant | 'lost'> => {
     sentAt = clock.now()
-    return adopt(from, request)
+    const adopted = adopt(from, request)
+    // Whatever comes of it after that, nobody wants it.
+    const dropLate = (): void => void (givenUp && client.undo(request))
+    adopted.then(dropLate, dropLate)
+    return adopted
   }
   const adopting = callStore(client, name, call, { retry: true })
   // So that `close` waits for the outcome, and for the withdrawal that may follow.
@@ -48,6 +53,7 @@ export async function resumeLease(
     slot.occupy(hold)
     return lease
   } catch (error) {
+    givenUp = true
     void client.undo(request)
     throw error
   }

@@ -3,7 +3,7 @@ import { readHandover, writeHandover } from '../src/handover.ts'
 import { createLocks } from '../src/index.ts'
 import { fc } from './support/fast-check.ts'
 import { callUntyped, codeOf, harness, reasonOf, thrownCode, watch } from './support/harness.ts'
-import { hang, loseReply, slow } from './support/steps.ts'
+import { gate, hang, loseReply, slow } from './support/steps.ts'
 import { settled } from './support/virtual-clock.ts'
 
 describe('serialize and resume', () => {
@@ -123,6 +123,20 @@ describe('serialize and resume', () => {
     await waiter.value?.release()
     await clock.advance(2_000)
     expect(later.state).toBe('fulfilled')
+  })
+
+  test('an adoption that reaches the store after it was given up leaves nothing behind', async () => {
+    const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 300 } })
+    const text = (await locks.lock('a').acquire()).serialize()
+    const { step, open } = gate()
+    store.next('adopt', step)
+    const resumed = watch(locks.resume(text))
+    await clock.advance(300)
+    expect(codeOf(resumed.error)).toBe('LOCK_UNAVAILABLE')
+    open()
+    await clock.advance(0)
+    expect(store.calls.adopt).toBe(1)
+    expect(store.holder('a')).toBeUndefined()
   })
 
   test('a hung store ends the resume within storeTimeoutMs', async () => {
