@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { outsideScopes } from './scope.ts'
 import type { Holder } from './spi.ts'
+import { invalid } from './validate.ts'
 
 interface About {
   readonly lock: string
@@ -47,6 +48,9 @@ export class Events {
   }
 
   on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void {
+    if (!Object.hasOwn(this.#listeners, event))
+      throw invalid(`unknown event; known: ${Object.keys(this.#listeners).join(', ')}`)
+    if (typeof listener !== 'function') throw invalid('a listener must be a function')
     // Wrapped, so that a listener given twice is called twice and removed one at a time.
     const own = (payload: LockEvents[K]): void => listener(payload)
     this.#listeners[event].add(own)

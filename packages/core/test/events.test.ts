@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { LockEventName, Locks } from '../src/index.ts'
-import { harness, watch } from './support/harness.ts'
+import { callUntyped, codeOf, harness, reasonOf, watch } from './support/harness.ts'
 import { fail } from './support/steps.ts'
 import { settled } from './support/virtual-clock.ts'
 
@@ -42,6 +42,14 @@ describe('events', () => {
       ['acquire', { ...about, waitMs: 0, reentered: true }],
       ['release', { ...about, holdMs: 100 }],
     ])
+  })
+
+  test('of an unknown name, or for what is no function, are refused', async () => {
+    const { locks } = harness()
+    const nothing = (): void => undefined
+    const bad = [['acquired', nothing], ['constructor', nothing], ['lost'], ['lost', {}]]
+    for (const args of bad)
+      expect(codeOf(await reasonOf(callUntyped(locks, 'on', ...args)))).toBe('LOCK_INVALID_ARGUMENT')
   })
 
   test('tell of contention once per acquire, and how long it waited', async () => {
