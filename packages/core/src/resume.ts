@@ -22,8 +22,8 @@ export async function resumeLease(
   const from = readHandover(text)
   const { name, owner, ttlMs, lockDelayMs } = from
   checkName(name, adapter.capabilities)
-  const given = { ...options, owner, ttlMs, lockDelayMs }
-  const settings = settle('acquire', given, defaults, adapter.capabilities)
+  const chosen = settle('resume', options, defaults, adapter.capabilities)
+  const settings = settle('acquire', { owner, ttlMs, lockDelayMs }, chosen, adapter.capabilities)
   const adopt = adapter.adopt?.bind(adapter)
   if (adopt === undefined) throw unsupported('resume (hand-over)')
 

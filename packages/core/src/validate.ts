@@ -60,13 +60,15 @@ const acquireKeys = new Map<string, Check>([
 ])
 
 const tryKeys = new Map([...acquireKeys].filter(([key]) => key !== 'waitMs' && key !== 'retry'))
+const resumeKeys = new Map([...lockKeys].filter(([key]) => ['renew', 'maxHoldMs', 'label'].includes(key)))
 
-export type Purpose = 'lock' | 'acquire' | 'try'
+export type Purpose = 'lock' | 'acquire' | 'try' | 'resume'
 
 const keysOf: Record<Purpose, ReadonlyMap<string, Check>> = {
   lock: lockKeys,
   acquire: acquireKeys,
   try: tryKeys,
+  resume: resumeKeys,
 }
 
 /** Checks what the caller gave for `purpose` and lays it over `base`. Throws before anything is touched. */

@@ -150,6 +150,16 @@ describe('serialize and resume', () => {
   })
 })
 
+test.each([{ signal: new AbortController().signal }, { waitMs: 5 }, { ttlMs: 100 }, { owner: 'me' }, 5])(
+  'resume refuses options that are not its own, before the store is touched: %j',
+  async (options) => {
+    const { store, locks } = harness()
+    const text = (await locks.lock('a').acquire()).serialize()
+    expect(codeOf(await reasonOf(callUntyped(locks, 'resume', text, options)))).toBe('LOCK_INVALID_ARGUMENT')
+    expect([store.calls.adopt, store.calls.withdraw]).toEqual([0, 0])
+  },
+)
+
 describe('the text of a lease', () => {
   const fields = { name: 'a', attemptId: 'c:1', owner: 'o', fence: 7n, ttlMs: 900, lockDelayMs: 0 }
 
