@@ -252,6 +252,41 @@ export const mutants: readonly Mutant[] = [
     edits: [acquisition('return this.abandon(this.#outage(error));', 'return this.#refuse(undefined);')],
   },
   {
+    bug: "the store's own errors reach the caller",
+    rule: 'HYG-5',
+    edits: [
+      core('errors')(
+        'if (isLockError(failure))\n        return failure;',
+        "return failure ?? new Error('silence');",
+      ),
+    ],
+  },
+  {
+    bug: 'a wait is given up before its time is over',
+    rule: 'WAIT-2',
+    edits: [acquisition('+ this.#settings.waitMs;', '+ this.#settings.waitMs * 0.9;')],
+  },
+  {
+    bug: 'a time-out after a wait does not say who holds the lock',
+    rule: 'ERR-7',
+    edits: [acquisition('{ holder: this.#busy?.holder }', '{ holder: undefined }')],
+  },
+  {
+    bug: 'a withdrawal leaves the place in the queue',
+    rule: 'HYG-1',
+    edits: [adapter('entry.queue.delete(attemptId);\n            if', 'if')],
+  },
+  {
+    bug: 'an acquire that timed out goes on listening to its signal',
+    rule: 'HYG-10',
+    edits: [
+      acquisition(
+        'if (signal !== undefined && this.#onAbort !== undefined)',
+        'if (signal !== undefined && this.#onAbort !== undefined && (this.once || this.#client.clock.now() < this.#waitUntil))',
+      ),
+    ],
+  },
+  {
     bug: 'a lock lost during the callback does not surface',
     rule: 'ERR-10',
     edits: [core('lock')('if (loss !== undefined)\n            throw loss;', '')],
