@@ -115,7 +115,8 @@ export class Client {
     try {
       await callStore(this, '(all)', () => this.adapter.close(), { retry: false })
     } finally {
-      this.alarms.stop()
+      // A call of the user's that is still under way has to end as well.
+      if (this.alarms.size === 0) this.alarms.stop()
     }
   }
 }

@@ -63,6 +63,17 @@ describe('close', () => {
     expect(store.holder('a')).toBeUndefined()
   })
 
+  test('does not keep a call under way from ending within storeTimeoutMs', async () => {
+    const { clock, store, locks } = harness()
+    const lease = await locks.lock('a').acquire()
+    for (const method of ['inspect', 'renew'] as const) store.always(method, hang)
+    const calls = [watch(locks.inspect('a')), watch(lease.extend())]
+    await locks.close()
+    await clock.advance(5_000)
+    expect(calls.map(({ error }) => codeOf(error))).toEqual(['LOCK_UNAVAILABLE', 'LOCK_CLOSED'])
+    expect([clock.armed, clock.keepsAlive]).toEqual([0, false])
+  })
+
   test('refuses what comes after it', async () => {
     const { store, locks } = harness()
     const lock = locks.lock('a')
