@@ -179,15 +179,21 @@ export class Harness {
     this.#host = host
     const onUnhandled = (reason: unknown): void => void this.#unhandled.push(reason)
     process.on('unhandledRejection', onUnhandled)
-    try {
-      await unlessAborted(body(this), host.signal)
-    } finally {
-      this.#over = true
-      for (const cleanup of this.#cleanups.reverse()) await cleanup()
-      // A rejection counts as unhandled one turn of the loop after it happened.
-      await new Promise((resolve) => setImmediate(resolve))
-      process.off('unhandledRejection', onUnhandled)
+    const failures: unknown[] = []
+    const go = async (work: () => Promise<unknown>): Promise<void> => {
+      try {
+        await work()
+      } catch (error) {
+        failures.push(error)
+      }
     }
+    await go(() => unlessAborted(body(this), host.signal))
+    this.#over = true
+    for (const cleanup of this.#cleanups.reverse()) await go(cleanup)
+    // A rejection counts as unhandled one turn of the loop after it happened.
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off('unhandledRejection', onUnhandled)
+    if (failures.length > 0) throw failures[0]
     assert.deepEqual(this.#unhandled, [], 'unhandled rejections')
   }
 

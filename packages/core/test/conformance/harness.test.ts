@@ -31,3 +31,25 @@ test('what makes sessions last is laid over the config, which must be an object 
   expect(lastingConfig({ name: 'plain', config }, config)).toBe(config)
   expect(() => lastingConfig(subject, 'sessions://host')).toThrow('lasting needs a config that is an object')
 })
+
+test('a rule that fails says why, and all it made is ended, although ending some of it fails too', async () => {
+  const { capabilities } = harness().locks
+  const ended: string[] = []
+  const listeners = process.listenerCount('unhandledRejection')
+  const outcome = new Harness(subject, new ScriptedStore().factory, capabilities).run(async (h) => {
+    h.onEnd(async () => ended.push('made first'))
+    h.onEnd(() => Promise.reject(new Error('it would not end')))
+    throw new Error('the promise is broken')
+  })
+  await expect(outcome).rejects.toThrow('the promise is broken')
+  expect(ended).toEqual(['made first'])
+  expect(process.listenerCount('unhandledRejection')).toBe(listeners)
+})
+
+test('a rule that passes fails if what it made cannot be ended', async () => {
+  const { capabilities } = harness().locks
+  const outcome = new Harness(subject, new ScriptedStore().factory, capabilities).run(async (h) => {
+    h.onEnd(() => Promise.reject(new Error('it would not end')))
+  })
+  await expect(outcome).rejects.toThrow('it would not end')
+})
