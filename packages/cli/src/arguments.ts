@@ -1,38 +1,38 @@
 import { parseArgs } from 'node:util'
 import { durationOf } from './duration.ts'
 import { UsageError } from './errors.ts'
+import { didYouMean } from './meant.ts'
 import { commonOptions } from './options.ts'
 import type { Options } from './options.ts'
 
 type ParseOptions = Record<string, { type: 'string' | 'boolean'; short?: string }>
 
+/** What a command reads from its arguments. */
+export interface Reads {
+  readonly options: Options
+  /** What follows `--` is the command line of another program. Elsewhere it is arguments like those before. */
+  readonly hasRest?: boolean
+}
+
 /** Arguments of one call, read by the options of its command. */
 export class Arguments {
   readonly positionals: readonly string[]
-  /** What follows `--`: never read for options. */
+  /** The command line of another program: never read for options. */
   readonly rest: readonly string[] | undefined
   readonly #values: Readonly<Record<string, unknown>>
 
-  constructor(options: Options, args: readonly string[]) {
-    const end = args.indexOf('--')
-    this.rest = end === -1 ? undefined : args.slice(end + 1)
-    const known: ParseOptions = {}
-    for (const [name, { takes, short }] of Object.entries({ ...options, ...commonOptions }))
-      known[name] = {
-        type: takes === undefined ? 'boolean' : 'string',
-        ...(short !== undefined && { short }),
-      }
-    try {
-      const { values, positionals } = parseArgs({
-        args: end === -1 ? [...args] : args.slice(0, end),
-        options: known,
-        allowPositionals: true,
-      })
-      this.#values = values
-      this.positionals = positionals
-    } catch (error) {
-      throw new UsageError(error instanceof Error ? firstSentence(error.message) : 'bad arguments')
+  constructor({ options, hasRest = false }: Reads, args: readonly string[]) {
+    const { before, behind } = split(args)
+    const { values, positionals } = parsed({ ...options, ...commonOptions }, before)
+    this.#values = values
+    if (!hasRest) {
+      this.positionals = [...positionals, ...(behind ?? [])]
+      return
     }
+    // A name that begins with a dash stands between two of them: -- -name -- command.
+    const second = split(positionals.length === 0 ? (behind ?? []) : [])
+    this.positionals = second.behind === undefined ? positionals : second.before
+    this.rest = second.behind ?? behind
   }
 
   flag(name: string): boolean {
@@ -44,9 +44,10 @@ export class Arguments {
     return typeof value === 'string' ? value : undefined
   }
 
-  durationMs(name: string): number | undefined {
+  /** Within `limits`, which are durations too. */
+  durationMs(name: string, limits: readonly [least: string, most: string]): number | undefined {
     const text = this.text(name)
-    return text === undefined ? undefined : durationOf(`--${name}`, text)
+    return text === undefined ? undefined : durationOf(`--${name}`, text, limits)
   }
 
   integer(name: string, [least, most]: readonly [number, number]): number | undefined {
@@ -70,7 +71,46 @@ export class Arguments {
   }
 }
 
-/** The rest is advice on escaping that hardly ever fits. */
-function firstSentence(message: string): string {
-  return message.split('. ')[0] ?? message
+interface Split {
+  readonly before: readonly string[]
+  /** Undefined where there is no `--`. */
+  readonly behind: readonly string[] | undefined
+}
+
+function split(args: readonly string[]): Split {
+  const end = args.indexOf('--')
+  return end === -1
+    ? { before: args, behind: undefined }
+    : { before: args.slice(0, end), behind: args.slice(end + 1) }
+}
+
+function parsed(
+  options: Options,
+  args: readonly string[],
+): { readonly values: Readonly<Record<string, unknown>>; readonly positionals: readonly string[] } {
+  const known: ParseOptions = {}
+  for (const [name, { takes, short }] of Object.entries(options))
+    known[name] = {
+      type: takes === undefined ? 'boolean' : 'string',
+      ...(short !== undefined && { short }),
+    }
+  try {
+    return parseArgs({ args: [...args], options: known, allowPositionals: true })
+  } catch (error) {
+    throw new UsageError(mistakeIn(options, error), { cause: error })
+  }
+}
+
+/** In our own words: those of Node differ between its versions, and advise what hardly ever fits. */
+function mistakeIn(options: Options, error: unknown): string {
+  if (!(error instanceof Error)) return 'bad arguments'
+  const [, given = '', name = ''] = /'(?:-\w, )?(--?([^'\s]+))/.exec(error.message) ?? []
+  const option = Object.hasOwn(options, name) ? options[name] : undefined
+  if (option !== undefined)
+    return option.takes === undefined
+      ? `--${name} takes no value`
+      : `--${name} needs a value: --${name}=${option.takes}`
+  if (!given.startsWith('--')) return `there is no option ${given}; what begins with a dash goes behind --`
+  const known = Object.keys(options).map((each) => `--${each}`)
+  return `there is no option ${given}${didYouMean(given, known)}`
 }

@@ -1,14 +1,12 @@
-import type { Arguments } from './arguments.ts'
-import type { Options } from './options.ts'
+import type { Arguments, Reads } from './arguments.ts'
 import type { Session } from './session.ts'
 
 /** One command. Each lives in a file of its own, which is loaded only when it is called. */
-export interface Command {
+export interface Command extends Reads {
   /** What follows `locks NAME`. */
   readonly usage: string
   /** What it does, in whole sentences. */
   readonly about: string
-  readonly options: Options
   readonly examples: readonly string[]
   /** Answers the exit code. */
   run(args: Arguments, session: Session): Promise<number>

@@ -2,10 +2,17 @@ import { parseDuration } from '@locks/core'
 import { UsageError } from './errors.ts'
 
 /** What an option says, as in config: `500ms`, `30s`, `1.5m`, `2h`; and `0`. */
-export function durationOf(option: string, text: string): number {
+export function durationOf(
+  option: string,
+  text: string,
+  [least, most]: readonly [least: string, most: string],
+): number {
   const ms = text === '0' ? 0 : parseDuration(text)
-  if (ms !== undefined) return ms
-  throw new UsageError(`${option} must be a duration such as 500ms, 30s or 5m, not ${JSON.stringify(text)}`)
+  const got = JSON.stringify(text)
+  if (ms === undefined)
+    throw new UsageError(`${option} must be a duration such as 500ms, 30s or 5m, not ${got}`)
+  if (ms >= (parseDuration(least) ?? 0) && ms <= (parseDuration(most) ?? Infinity)) return ms
+  throw new UsageError(`${option} must be from ${least} to ${most}, not ${got}`)
 }
 
 /** For people: two figures that matter, in the unit that fits. */

@@ -14,7 +14,7 @@ export const exitCodes = {
 /** As `--help` shows them. */
 export const exitCodesHelp: readonly (readonly [string, string])[] = [
   ['0', 'done'],
-  ['1', 'failed: a rule broken, a danger found, nothing broken, not supported'],
+  ['1', 'failed: a rule broken, a danger found, a hold not ended, not supported'],
   ['2', 'the command line or the config is wrong'],
   ['69', 'the store cannot be reached or does not answer'],
   ['75', 'not acquired: somebody else holds the lock'],

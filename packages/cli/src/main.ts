@@ -11,17 +11,19 @@ export async function main(argv: readonly string[]): Promise<number> {
   const session = new Session()
   const [name = '--help', ...rest] = argv
   try {
+    if (name === 'help' && rest[0] !== undefined) {
+      session.print(helpOf(rest[0], await commandOf(rest[0]), session.paint))
+      return exitCodes.ok
+    }
     if (name === '--help' || name === '-h' || name === 'help') {
       session.print(overview(session.paint))
       return argv.length === 0 ? exitCodes.usage : exitCodes.ok
     }
-    if (name === '--version') {
+    if (name === '--version' || name === '-v') {
       session.print(await version())
       return exitCodes.ok
     }
-    const command = await commands.get(name)?.load()
-    if (command === undefined) throw new UsageError(`there is no command ${JSON.stringify(name)}`)
-    return await call(name, command, rest, session)
+    return await call(name, await commandOf(name), rest, session)
   } catch (error) {
     // Core is loaded for commands, not for a word of help.
     const { report } = await import('./report.ts')
@@ -31,6 +33,14 @@ export async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
+async function commandOf(name: string): Promise<Command> {
+  const known = commands.get(name)
+  if (known !== undefined) return known.load()
+  const { didYouMean } = await import('./meant.ts')
+  const words = [...commands.keys(), '--help', '--version']
+  throw new UsageError(`there is no command ${JSON.stringify(name)}${didYouMean(name, words)}`)
+}
+
 async function call(
   name: string,
   command: Command,
@@ -38,7 +48,7 @@ async function call(
   session: Session,
 ): Promise<number> {
   const { Arguments } = await import('./arguments.ts')
-  const args = new Arguments(command.options, argv)
+  const args = new Arguments(command, argv)
   if (args.flag('help')) {
     session.print(helpOf(name, command, session.paint))
     return exitCodes.ok

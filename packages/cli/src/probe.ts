@@ -23,7 +23,8 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
     await lock.inspect()
     findings.push({ check: 'reachable', level: 'ok', message: 'the store answers' })
   } catch (error) {
-    const advice = 'check address, credentials and that the server runs and lets this host in'
+    const advice =
+      'check address, credentials, what that user may do, and that the server runs and lets this host in'
     return { findings: [...findings, failed('reachable', error, advice)] }
   }
   try {
@@ -50,6 +51,7 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
     if (offset !== undefined) findings.push(clock(offset))
     return { findings, roundTripMs }
   } catch (error) {
+    signal.throwIfAborted()
     if (isLockError(error, 'LOCK_TIMEOUT'))
       return {
         findings: [

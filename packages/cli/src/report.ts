@@ -2,7 +2,7 @@ import { isLockError } from '@locks/core'
 import { commands } from './command.ts'
 import { CannotRun, Interrupted, UsageError } from './errors.ts'
 import { exitCodes, signalCode } from './exit-codes.ts'
-import { toJson } from './output.ts'
+import { printable, toJson } from './output.ts'
 import type { Session } from './session.ts'
 
 /** Tells what went wrong, as the call wants it told, and answers the exit code. */
@@ -13,11 +13,15 @@ export function report(error: unknown, name: string, argv: readonly string[], se
   const message = error instanceof Error ? error.message : String(error)
   const options = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
   const document = { error: { message, exitCode: code } }
-  if (!options.includes('--json')) session.note(`${session.paintError('red', 'locks:')} ${message}`)
+  // What adapters and servers say may run over several lines, and is not to steer the terminal.
+  const shown = message.split('\n').map((line) => printable(line))
+  if (!options.includes('--json')) session.note(`${session.paintError('red', 'locks:')} ${shown.join('\n')}`)
   // The output of `run` is that of its command.
   else if (name === 'run') session.note(toJson(document))
   else session.printJson(document)
   if (error instanceof UsageError) session.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
+  if (code === exitCodes.unavailable && name !== 'doctor')
+    session.note('Is the server up, are address and credentials right? See: locks doctor')
   return code
 }
 

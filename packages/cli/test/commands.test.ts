@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { directory, inTime, locks, program, store } from './support.ts'
+import { directory, inTime, locks, ownAdapter, program, store } from './support.ts'
 
 const names = ['run', 'inspect', 'ls', 'break', 'doctor', 'bench', 'conformance']
 
@@ -28,6 +28,64 @@ describe('locks', inTime, () => {
       code: 2,
       stderr: 'locks: there is no command "lock"\nSee: locks --help\n',
     })
+  })
+
+  test('says what was probably meant, and what to write instead', async () => {
+    const mistakes = [
+      [['rnu'], 'there is no command "rnu"; did you mean run?'],
+      [['--hlep'], 'there is no command "--hlep"; did you mean --help?'],
+      [['inspect', 'job', '--jsno'], 'there is no option --jsno; did you mean --json?'],
+      [['inspect', '-job'], 'there is no option -j; what begins with a dash goes behind --'],
+      [['inspect', 'job', '--url'], '--url needs a value: --url=URL'],
+      [['run', 'job', '--wait', '-5s', '--', 'true'], '--wait needs a value: --wait=TIME'],
+      [['inspect', 'job', '--json=yes'], '--json takes no value'],
+      [['run', 'job', '--ttl', '1ms', '--', 'true'], '--ttl must be from 10ms to 24h, not "1ms"'],
+      [['run', 'job', '--wait', '999h', '--', 'true'], '--wait must be from 0ms to 576h, not "999h"'],
+      [['bench', 'memory:', '--time', '0'], '--time must be from 1ms to 10m, not "0"'],
+    ] as const
+    const ended = await Promise.all(
+      mistakes.map(([args]) => locks(args, { env: { LOCKS_URL: 'memory:' } }).ended),
+    )
+    for (const [n, { code, stderr }] of ended.entries())
+      expect({ code, said: stderr.split('\n')[0] }).toEqual({ code: 2, said: `locks: ${mistakes[n]?.[1]}` })
+  })
+
+  test('help of a command is also had by its name behind help', async () => {
+    const [asked, other] = await Promise.all([locks(['help', 'run']).ended, locks(['run', '--help']).ended])
+    expect(asked).toEqual(other)
+    expect(await locks(['help', 'rnu']).ended).toMatchObject({
+      code: 2,
+      stderr: 'locks: there is no command "rnu"; did you mean run?\nSee: locks --help\n',
+    })
+    const versions = await Promise.all([locks(['--version']).ended, locks(['-v']).ended])
+    for (const { code, stdout } of versions)
+      expect([code, stdout]).toEqual([0, expect.stringMatching(/^\d+\./)])
+  })
+
+  test('a name may begin with a dash', async () => {
+    const { url, client } = await store()
+    const lease = await client.lock('-job').acquire()
+    expect((await locks(['inspect', '--url', url, '--', '-job']).ended).stdout).toMatch(/^state +held$/m)
+    const broken = await locks(['break', '--yes', '--url', url, '--', '-job']).ended
+    expect(broken.code).toBe(0)
+    expect(broken.stdout).toContain('broken: -job')
+    await lease.release().catch(() => undefined)
+    const said = 'console.log(process.env.LOCKS_NAME, process.argv.slice(1).join())'
+    const command = [process.execPath, '--eval', said, '--', 'a', '--', 'b']
+    const run = await locks(['run', '--url', url, '--', '-job', '--', ...command]).ended
+    expect(run).toMatchObject({ code: 0, stdout: '-job a,--,b\n' })
+    const nameless = await locks(['run', '--url', url, '--', 'true']).ended
+    expect(nameless.code).toBe(2)
+    expect(nameless.stderr).toContain('NAME is missing')
+  })
+
+  test('what a store that fails says is told with what to look at, and steers no terminal', async () => {
+    const away = `list: async () => { throw new LockError('LOCK_UNAVAILABLE', 'no\\u001b[2Janswer') }`
+    const file = await ownAdapter(away)
+    const { code, stderr } = await locks(['ls', '--config', file]).ended
+    expect(code).toBe(69)
+    expect(stderr).toContain('no\\u001b[2Janswer')
+    expect(stderr).toMatch(/^Is the server up, are address and credentials right\? See: locks doctor$/m)
   })
 
   test('takes a config file, whose paths are meant from there, and tells errors as JSON if asked', async () => {

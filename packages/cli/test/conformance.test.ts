@@ -134,12 +134,30 @@ export const fromConfig = () => (host) => ({
     }
   })
 
+  test('a server that does not answer is told at once, not by every rule', async () => {
+    const { code, stdout, stderr } = await locks(['conformance', 'redis://127.0.0.1:1']).ended
+    expect({ code, stdout }).toEqual({ code: 69, stdout: '' })
+    expect(stderr).toMatch(/^locks: .*ECONNREFUSED/m)
+    expect(stderr).not.toContain('✗')
+  })
+
+  test('a report that cannot be written is told before anything is run', async () => {
+    const html = join(await directory(), 'nowhere', 'report.html')
+    const { code, stderr } = await locks(['conformance', 'memory:', '--only', 'OWN-1', '--html', html]).ended
+    expect(code).toBe(2)
+    expect(stderr).toContain(`cannot write --html ${html}`)
+    expect(stderr).not.toContain('OWN-1')
+  })
+
   test('interrupted, it ends its processes and leaves with 130', async () => {
     const folder = await directory()
     const call = locks(['conformance', `file:${folder}`, '--only', 'UNIQ,CRASH'])
     await call.said(/^✓ /m)
     call.kill('SIGINT')
     // All processes of it write to the same stderr, which ends with the last of them.
-    expect((await call.ended).code).toBe(130)
+    const { code, stdout, stderr } = await call.ended
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
+    // What was cut short has not failed.
+    expect(stderr).not.toContain('✗')
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { inTime, locks, store } from './support.ts'
+import { inTime, locks, ownAdapter, store } from './support.ts'
 
 describe('locks doctor', inTime, () => {
   test('takes, renews and gives back a lock of its own, and tells how long that took', async () => {
@@ -20,5 +20,13 @@ describe('locks doctor', inTime, () => {
       findings: [{ check: 'scope' }, { check: 'reachable', level: 'danger' }],
     })
     expect(stdout).toMatch(/"advice": "check address/)
+  })
+
+  test('interrupted, it tells of no danger that there is not', async () => {
+    const busy = `attempt: async () => (console.error('asked'), { busy: true })`
+    const call = locks(['doctor', '--config', await ownAdapter(busy)])
+    await call.said(/asked/)
+    call.kill('SIGINT')
+    expect(await call.ended).toMatchObject({ code: 130, stdout: '' })
   })
 })

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -95,6 +95,20 @@ export async function store(): Promise<{ readonly url: string; readonly client: 
   const client = await openLocks(url)
   onTestFinished(() => client.close())
   return { url, client }
+}
+
+const core = JSON.stringify(new URL('../../core/dist/index.js', import.meta.url).href)
+const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
+
+/** A config file that names an adapter of this test's own: that of `@locks/memory`, with some of its steps replaced. */
+export async function ownAdapter(steps: string): Promise<string> {
+  const folder = await directory()
+  const source = `import { LockError } from ${core}
+import { fromConfig as memory } from ${memory}
+export const fromConfig = () => (host) => ({ ...memory({})(host), ${steps} })`
+  await writeFile(join(folder, 'own.mjs'), source)
+  await writeFile(join(folder, 'locks.json'), JSON.stringify({ adapter: './own.mjs' }))
+  return join(folder, 'locks.json')
 }
 
 /** A running node program that says what it is told, for `locks run`. */

@@ -1,14 +1,17 @@
 import { writeFile } from 'node:fs/promises'
 import type { Arguments } from '../arguments.ts'
+import { openBackend } from '../backend.ts'
 import type { Command } from '../command.ts'
 import { count } from '../conformance/outcome.ts'
 import { progress } from '../conformance/progress.ts'
+import { isUrl } from '../conformance/resolve-subject.ts'
 import { runSuite } from '../conformance/run-suite.ts'
 import { textReport } from '../conformance/text-report.ts'
 import type { CaseInfo } from '../conformance/worker-protocol.ts'
 import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { readJsonFile } from '../json-file.ts'
+import type { Session } from '../session.ts'
 
 export const conformance: Command = {
   usage: 'MODULE_OR_URL [options]',
@@ -36,9 +39,12 @@ conformance: it touches no other lock. LOCKS_TEST_SLOW=3 gives a busy machine th
   async run(args, session) {
     const [target = ''] = args.named('MODULE_OR_URL')
     const jobs = args.integer('jobs', [1, 64]) ?? 4
-    const ttlMs = args.durationMs('ttl')
+    const ttlMs = args.durationMs('ttl', ['10ms', '24h'])
     const order = { target, options: await optionsOf(args), ...(ttlMs !== undefined && { ttlMs }) }
     const only = args.text('only')
+    const html = args.text('html')
+    if (html !== undefined) await beginReport(html)
+    if (isUrl(target)) await askServer(target, session)
     const { subject, outcomes } = await runSuite(
       order,
       jobs,
@@ -47,7 +53,6 @@ conformance: it touches no other lock. LOCKS_TEST_SLOW=3 gives a busy machine th
       session,
     )
     const { failed, passed } = count(outcomes)
-    const html = args.text('html')
     if (html !== undefined) {
       const { htmlReport } = await import('../conformance/html-report.ts')
       await writeFile(html, htmlReport(subject, outcomes))
@@ -62,6 +67,22 @@ conformance: it touches no other lock. LOCKS_TEST_SLOW=3 gives a busy machine th
     }
     return failed > 0 || passed === 0 ? exitCodes.failure : exitCodes.ok
   },
+}
+
+/** Before the minutes that a run may take. */
+async function beginReport(file: string): Promise<void> {
+  try {
+    await writeFile(file, '', { flag: 'a' })
+  } catch (error) {
+    throw new UsageError(`cannot write --html ${file}: ${error instanceof Error ? error.message : ''}`)
+  }
+}
+
+/** One that is away would fail every rule, each after its time: no verdict on the adapter. */
+async function askServer(url: string, session: Session): Promise<void> {
+  const locks = await openBackend(session, { config: url })
+  await locks.inspect('conformance:reach')
+  await locks.close()
 }
 
 function select(cases: readonly CaseInfo[], only: string | undefined): readonly CaseInfo[] {

@@ -30,6 +30,7 @@ else. Leaves with 1 when it finds a danger.`,
       // Unreachable is what the probe has said already.
       if (own.every(({ level }) => level !== 'danger')) throw error
     }
+    session.signal.throwIfAborted()
     const danger = findings.some(({ level }) => level === 'danger')
     const unreachable = own.some(({ check, level }) => check === 'reachable' && level === 'danger')
     if (args.flag('json')) {

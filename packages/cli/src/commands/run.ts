@@ -1,7 +1,6 @@
 import { basename } from 'node:path'
 import { isLockError } from '@locks/core'
-import type { Holder, Lease, Locks } from '@locks/core'
-import type { Arguments } from '../arguments.ts'
+import type { Holder, Lease } from '@locks/core'
 import { backendOf, backendOptions, openBackend } from '../backend.ts'
 import { startChild } from '../child.ts'
 import type { Command } from '../command.ts'
@@ -14,6 +13,7 @@ import { supervise } from '../supervise.ts'
 
 export const run: Command = {
   usage: 'NAME [options] -- COMMAND [args…]',
+  hasRest: true,
   about: `Runs COMMAND while holding the lock NAME, and passes its exit code on. Its environment has LOCKS_NAME and
 LOCKS_FENCE, the fencing token: hand it to what the lock protects. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed
 on to it. When the lock is lost, or about to be, it gets SIGTERM, then SIGKILL, and with it what it started. The
@@ -38,19 +38,24 @@ stderr, into lines of JSON.`,
     const [command, ...rest] = args.rest ?? []
     if (command === undefined) throw new UsageError('which command? locks run NAME -- COMMAND [args…]')
     const busyCode = args.integer('busy-code', [0, 255]) ?? exitCodes.busy
-    const graceMs = args.durationMs('grace') ?? 5_000
+    const graceMs = args.durationMs('grace', ['0ms', '24h']) ?? 5_000
+    const waitMs = args.durationMs('wait', ['0ms', '576h']) ?? 0
+    const ttlMs = args.durationMs('ttl', ['10ms', '24h'])
     const tell = args.flag('json') ? tellJson(session) : tellPeople(session)
 
     const locks = await openBackend(session, await backendOf(args))
     if (locks.capabilities.scope === 'process')
       throw new UsageError('locks of this backend end at the process; run needs one that processes share')
     locks.on('contended', ({ holder }) => {
-      if ((args.durationMs('wait') ?? 0) === 0) return
+      if (waitMs === 0) return
       tell({ event: 'waiting', name, holder }, `waiting: ${printable(name)}${heldBy(holder)}`)
     })
     let lease: Lease
     try {
-      lease = await acquire(locks, name, args.text('label') ?? basename(command), args, session)
+      const label = args.text('label') ?? basename(command)
+      const { signal } = session
+      const wanted = { waitMs, label, signal, ...(ttlMs !== undefined && { ttlMs }) }
+      lease = await locks.lock(name).acquire(wanted)
     } catch (error) {
       if (!isLockError(error, 'LOCK_TIMEOUT')) throw error
       const { holder } = error
@@ -74,18 +79,6 @@ stderr, into lines of JSON.`,
     )
     return exitCodes.lost
   },
-}
-
-function acquire(
-  locks: Locks,
-  name: string,
-  label: string,
-  args: Arguments,
-  { signal }: Session,
-): Promise<Lease> {
-  const ttlMs = args.durationMs('ttl')
-  const waitMs = args.durationMs('wait') ?? 0
-  return locks.lock(name).acquire({ waitMs, label, signal, ...(ttlMs !== undefined && { ttlMs }) })
 }
 
 function heldBy(holder: Holder | undefined): string {

@@ -33,7 +33,7 @@ export async function resolveSubject(
   return { name: target, config }
 }
 
-function isUrl(target: string): boolean {
+export function isUrl(target: string): boolean {
   const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(target)?.[1]?.toLowerCase()
   return scheme !== undefined && schemes.has(scheme)
 }

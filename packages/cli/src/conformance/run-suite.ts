@@ -46,7 +46,10 @@ export async function runSuite(
       session.signal.throwIfAborted()
       if (!worker.alive) worker = await start()
       progress.begins(one.id, one.promise)
-      note(await worker.run(one))
+      const outcome = await worker.run(one)
+      // One that was cut short has not failed.
+      session.signal.throwIfAborted()
+      note(outcome)
     }
     await worker.close()
   }
