@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { packagesFor, schemeOf } from './config-schemes.ts'
+import { adapters, packagesFor, schemeOf } from './config-schemes.ts'
 import { isPlain } from './config-values.ts'
 import { isLockError, LockError } from './errors.ts'
 import type { AdapterFactory } from './spi.ts'
@@ -55,6 +55,9 @@ function resolve(specifier: string): string {
   const shown = JSON.stringify(specifier)
   if (/^\.{0,2}[/\\]/.test(specifier) || isAbsolute(specifier))
     throw invalid(`cannot find adapter ${shown}: no such module, seen from ${process.cwd()}`)
+  // Nobody is to be sent for a package of that name that somebody else may have put there.
+  if (specifier.startsWith('@locks/') && !adapters.includes(specifier))
+    throw invalid(`adapter ${shown} is not installed, and unknown here; known: ${adapters.join(', ')}`)
   throw invalid(`adapter ${shown} is not installed: npm install ${packagesFor(specifier)}`)
 }
 

@@ -15,6 +15,9 @@ const served: readonly { name: string; schemes: readonly string[]; client?: stri
   { name: '@locks/mysql', schemes: ['mysql', 'mariadb'], client: 'mysql2' },
 ]
 
+/** Packages of ours that can be named in a config. */
+export const adapters: readonly string[] = served.map(({ name }) => name)
+
 /** Which package serves which URL scheme. */
 export const schemes: ReadonlyMap<string, string> = new Map(
   served.flatMap(({ name, schemes: all }) => all.map((scheme) => [scheme, name])),

@@ -32,10 +32,17 @@ describe('a config', () => {
   })
 
   test('with a package that is not installed says how to get it', async () => {
-    const error = await lockErrorOf(loadAdapter({ adapter: '@locks/nowhere', url: 'x://user:hunter2@host' }))
+    const error = await lockErrorOf(loadAdapter({ adapter: 'locks-nowhere', url: 'x://user:hunter2@host' }))
     expect(error).toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
-    expect(error.message).toContain('is not installed: npm install @locks/nowhere')
+    expect(error.message).toContain('is not installed: npm install locks-nowhere')
     expect(error.message).not.toContain('hunter2')
+  })
+
+  test('with a package of ours that there is not names those there are, and sends nobody to install it', async () => {
+    const error = await lockErrorOf(loadAdapter({ adapter: '@locks/redsi' }))
+    expect(error.code).toBe('LOCK_INVALID_ARGUMENT')
+    expect(error.message).toContain('known: @locks/memory, @locks/cas, @locks/redis,')
+    expect(error.message).not.toContain('npm install')
   })
 
   test('with a path to nothing is refused, and not to be installed', async () => {
