@@ -148,6 +148,19 @@ describe('locks bench', inTime, () => {
     expect(Object(json)).toHaveProperty('contended.clients', 8)
   })
 
+  test('interrupted twice, it does not wait for a store that is silent', async () => {
+    const silent = `attempt: () => (console.error('asked'), new Promise(() => {})),
+      withdraw: () => new Promise(() => {}), close: async () => console.error('closed')`
+    const call = locks(['bench', '--config', await ownAdapter(silent)])
+    await call.said(/asked/)
+    call.kill('SIGINT')
+    await call.said(/interrupted by SIGINT/)
+    call.kill('SIGINT')
+    const { code, stderr } = await call.ended
+    expect(code).toBe(130)
+    expect(stderr).not.toContain('closed')
+  })
+
   test('interrupted, it gives back what it holds and leaves with 130', async () => {
     const { url, client } = await store()
     const call = locks(['bench', url, '--time', '60s'])
