@@ -37,6 +37,7 @@ export async function packSmoke(packed) {
       [process.execPath, ['import.mjs']],
       [process.execPath, ['require.cjs']],
       [process.execPath, ['program.mjs']],
+      ['tsc', ['--project', 'node16.json']],
       ['tsc', ['--project', 'nodenext.json']],
       ['tsc', ['--project', 'bundler.json']],
     ]
@@ -65,6 +66,7 @@ async function writeProject(project, entries) {
     lib: ['es2023', 'esnext.disposable'],
   }
   const modules = {
+    node16: { module: 'node16' },
     nodenext: { module: 'nodenext' },
     bundler: { module: 'esnext', moduleResolution: 'bundler' },
   }
