@@ -23,10 +23,32 @@ export interface AdapterConfigs {
 }
 
 type CasConfig =
-  | { readonly store: 'file'; readonly directory: string; readonly trustFileSystem?: boolean }
-  | { readonly store: 'redis' | 'tair'; readonly url: string; readonly prefix?: string }
-  | { readonly store: 'memory'; readonly name?: string }
-  | { readonly store?: never; readonly url: string; readonly prefix?: string }
+  | {
+      /** A directory, for processes of one host. */
+      readonly store: 'file'
+      /** It must exist, be writable and be for locks alone. */
+      readonly directory: string
+      /** Takes a file system that is not known to be a local one. */
+      readonly trustFileSystem?: boolean
+    }
+  | ({
+      /** A server, by its `url`. */
+      readonly store: 'redis' | 'tair'
+    } & CasServer)
+  | {
+      /** This process alone, for tests. */
+      readonly store: 'memory'
+      /** Clients of one name share a store. */
+      readonly name?: string
+    }
+  | ({ readonly store?: never } & CasServer)
+
+type CasServer = {
+  /** `redis://…` or `tair://…`; without `store` also `file:…`. */
+  readonly url: string
+  /** In front of every key: `locks:cas:` unless told. */
+  readonly prefix?: string
+}
 
 type OneOf<T> = {
   [K in keyof T]: { readonly [P in K]: T[P] } & { readonly [P in Exclude<keyof T, K>]?: never }
@@ -36,65 +58,108 @@ type OneOf<T> = {
 type IoredisOptions = Readonly<Record<string, unknown>>
 
 type RedisConfig = OneOf<{
+  /** `redis:`, `rediss:`, `redis+sentinel:` or `redis+cluster:`. */
   url: string
+  /** As ioredis has them: host, port, db, tls, username, password, sentinels … */
   connection: IoredisOptions
+  /** Nodes and options of an ioredis Cluster. */
   cluster: {
     readonly nodes: readonly (string | number | IoredisOptions)[]
     readonly options?: IoredisOptions
   }
 }> & {
+  /** In front of every lock name. */
   readonly prefix?: string
+  /** How long a lock that was handed over waits for its new holder to renew it: 2 s unless told. */
   readonly claimTtlMs?: Duration
+  /** Undoes a grant that fewer replicas have in time. */
   readonly waitForReplicas?: number
+  /** That time: 1 s unless told. */
   readonly waitForReplicasMs?: Duration
+  /** What to do about settings of the server that lose locks: `warn` unless told. */
   readonly serverSettings?: 'warn' | 'refuse' | 'ignore'
 }
 
-type RedlockConfig = OneOf<{ url: string; nodes: readonly (string | RedisConfig)[] }> & {
+type RedlockConfig = OneOf<{
+  /** `redlock://host:port,host:port,…[/db]` or `redlock:redis://…,redis://…`. */
+  url: string
+  /** Three, five or any number of independent primaries, by URL or as for `@locks/redis`. */
+  nodes: readonly (string | RedisConfig)[]
+}> & {
+  /** In front of every lock name. */
   readonly prefix?: string
+  /** How many nodes must agree: a majority unless told, and never less. */
   readonly quorum?: number
+  /** How long a node may be silent before it counts as failed: 1 s unless told. */
   readonly nodeTimeoutMs?: Duration
+  /** `false` saves the round trip that makes fences rise across majorities. */
   readonly fencing?: boolean
 }
 
 type ZookeeperAuth = { readonly scheme: string; readonly credentials: string }
 type ZookeeperAcl = { readonly scheme: string; readonly id: string; readonly permissions: number }
 
-type ZookeeperConfig = OneOf<{ url: string; servers: string }> & {
+type ZookeeperConfig = OneOf<{
+  /** `zookeeper://[user:password@]host:port,…[/chroot]`. */
+  url: string
+  /** `host:port,host:port[/chroot]`. */
+  servers: string
+}> & {
+  /** Who the session is, such as `{ scheme: 'digest', credentials: 'user:password' }`. */
   readonly auth?: ZookeeperAuth | readonly ZookeeperAuth[]
+  /** Of the nodes made here: `creator` if there is `auth`, `open` otherwise. */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAcl[]
+  /** Asked of the server, 30 s unless told. A crashed holder blocks its locks for this long. */
   readonly sessionTimeoutMs?: Duration
+  /** Where the locks are: `/locks` unless told. */
   readonly basePath?: string
+  /** A lock's name is its path, to share it with Curator. */
   readonly rawPath?: boolean
 }
 
 type SqlConfig = {
+  /** With user, password, host and database. The tables must be there: see `migrate` of the package. */
   readonly url: string
+  /** Where the tables are: `public` of PostgreSQL, the database of the connection in MySQL. */
   readonly schema?: string
+  /** `locks` unless told. */
   readonly table?: string
+  /** Connections for short statements, 4 unless told. */
   readonly poolSize?: number
-  /** For strategies that keep a connection for each holder. */
+  /** Of strategies that keep a connection for each holder and waiter: at most so many, 50 unless told. */
   readonly maxConnections?: number
+  /** Of strategies that keep a connection for each holder: its longest silence, 30 s unless told. */
   readonly sessionTtlMs?: Duration
 }
 
 type PostgresConfig = SqlConfig & {
+  /** `unique-key` (leases in a table) unless told, or `row` (a row lock of an open transaction). */
   readonly strategy?: 'unique-key' | 'row'
+  /** Of `unique-key`: `false` where LISTEN cannot work, such as behind a pooler. Waiters then poll. */
   readonly listen?: boolean
+  /** Of `unique-key`: how long a lock that was handed over waits for its new holder, 3 s unless told. */
   readonly claimTtlMs?: Duration
 }
 
-type MysqlConfig = SqlConfig & { readonly strategy?: 'unique-key' | 'row' | 'named' }
+type MysqlConfig = SqlConfig & {
+  /** `unique-key` (leases in a table) unless told, `row` (a row lock) or `named` (GET_LOCK). */
+  readonly strategy?: 'unique-key' | 'row' | 'named'
+}
 
 /** Defaults of all locks of a client, as `createLocks` takes them. Options given in code go before these. */
 export type LockDefaults = Omit<Spelled<LockOptions>, 'retry'> & {
+  /** How to try again where the store cannot wake a waiter, and while it fails. */
   readonly retry?: Spelled<NonNullable<LockOptions['retry']>>
+  /** How long the store may fail or stay silent before a call gives up: 5 s unless told. */
   readonly storeTimeoutMs?: Duration
 }
 
 type Spelled<T> = { readonly [K in keyof T]: K extends `${string}Ms` ? Duration : T[K] }
 
-type WithDefaults = { readonly defaults?: LockDefaults }
+type WithDefaults = {
+  /** Options of all locks of the client; those given in code go before them. */
+  readonly defaults?: LockDefaults
+}
 
 type NamedAdapter = {
   [A in keyof AdapterConfigs]: { readonly adapter: A } & AdapterConfigs[A] & WithDefaults
@@ -111,7 +176,9 @@ export type StoreConfig = string | NamedAdapter | OwnAdapter
 
 /** Several backends by name. `default` is the one that is opened when none is asked for. */
 export interface StoresConfig {
+  /** Each by the name under which `openLocks(config, { store })` opens it. */
   readonly stores: Readonly<Record<string, StoreConfig>>
+  /** Which of them is opened unless another is asked for. */
   readonly default?: string
 }
 

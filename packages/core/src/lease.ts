@@ -25,6 +25,7 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
   readonly signal: AbortSignal
   /** `jeopardy`: a renewal is overdue, the lease is still valid for `remainingMs`. */
   readonly state: LeaseState
+  /** Until it is lost, by the local clock, unless renewed; 0 when it is over. */
   readonly remainingMs: number
   /**
    * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now.

@@ -16,11 +16,14 @@ import { checkInteger, checkName, invalid, settle } from './validate.ts'
 
 /** The client a program makes once, over one adapter. */
 export interface Locks<C extends Capabilities = Capabilities> extends AsyncDisposable {
+  /** What the store can do, and its limits. */
   readonly capabilities: C
+  /** The lock of that name: cheap to make, holds nothing by itself, and may be shared. */
   lock(name: string, options?: LockOptions<C>): Lock<C>
   /** Short for `lock(name).with(…)`. */
   with<T>(name: string, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   with<T>(name: string, options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
+  /** Who holds the lock, since when and for how long still, as the store has it. */
   inspect(name: string): Promise<LockState>
   /** The locks that are held now, by whomever, at most `limit` of them (1,000 unless told). For operators. */
   list(

@@ -16,6 +16,7 @@ export type LockOptions<C extends Capabilities = Capabilities> = {
   retry?: RetryOptions
   /** Free text that `inspect` and time-out errors show of this holder. */
   label?: string
+  /** `exclusive`, which is all there is. */
   mode?: Mode
 } & (C['lockDelay'] extends false
   ? { lockDelayMs?: never }
@@ -24,6 +25,7 @@ export type LockOptions<C extends Capabilities = Capabilities> = {
       lockDelayMs?: number
     })
 
+/** Those of one acquire: what a lock has, and who asks. */
 export type AcquireOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
   /** Gives up when aborted and rejects with the signal's reason; nothing is left behind. */
   signal?: AbortSignal
@@ -31,6 +33,7 @@ export type AcquireOptions<C extends Capabilities = Capabilities> = LockOptions<
   owner?: string
 }
 
+/** How often and how fast to try again. */
 export interface RetryOptions {
   /** Tries at the store in all, 1 or more. Unlimited within `waitMs` unless told. */
   attempts?: number

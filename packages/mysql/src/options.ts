@@ -18,7 +18,11 @@ export interface PlaceOptions {
 
 /** How to connect: a URL, or a pool of the program's own. */
 export type ConnectionOptions =
-  | { readonly url: string; readonly pool?: never }
+  | {
+      /** `mysql://user:password@host:port/database`, with options behind `?`. */
+      readonly url: string
+      readonly pool?: never
+    }
   | {
       /** Only ever used for short statements. Row and named locks use connections beside it, made alike. */
       readonly pool: Pool | PromisePool
@@ -27,6 +31,7 @@ export type ConnectionOptions =
 
 export type MysqlOptions<S extends Strategy = Strategy> = ConnectionOptions &
   PlaceOptions & {
+    /** `unique-key` (leases in a table) unless told, `row` (a row lock) or `named` (GET_LOCK). */
     readonly strategy?: S
     /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
     readonly poolSize?: number

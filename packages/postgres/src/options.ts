@@ -16,7 +16,11 @@ export interface PlaceOptions {
 
 /** How to connect: a URL, or a pool of the program's own. */
 export type ConnectionOptions =
-  | { readonly url: string; readonly pool?: never }
+  | {
+      /** `postgres://user:password@host:port/database`, with options behind `?`. */
+      readonly url: string
+      readonly pool?: never
+    }
   | {
       /** Only ever used for short statements. Listening and row locks use connections beside it, made alike. */
       readonly pool: Pool
@@ -25,6 +29,7 @@ export type ConnectionOptions =
 
 export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
   PlaceOptions & {
+    /** `unique-key` (leases in a table) unless told, or `row` (a row lock of an open transaction). */
     readonly strategy?: S
     /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
     readonly poolSize?: number

@@ -8,6 +8,7 @@ export interface RedisOptions {
   readonly url?: string
   /** As ioredis has them: host, port, db, tls, username, password, sentinels … */
   readonly connection?: ConnectionOptions
+  /** What to make an ioredis Cluster of. */
   readonly cluster?: { readonly nodes: readonly ClusterNode[]; readonly options?: ClusterOptions }
   /** Yours: it is used, never reconfigured and never closed. A second connection like it listens for grants. */
   readonly client?: Redis | Cluster

@@ -26,6 +26,7 @@ export interface ZookeeperOptions {
   readonly servers?: string
   /** Instead of either: your own client, connected and closed by you, whose session then holds the locks. */
   readonly client?: ZookeeperClient
+  /** Who the session is: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
   readonly auth?: ZookeeperAuth | readonly ZookeeperAuth[]
   /** Of the nodes made here: `creator` if there is `auth`, `open` otherwise. */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAclEntry[]
