@@ -64,11 +64,8 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
           },
         ],
       }
-    const unsupported = isLockError(error, 'LOCK_UNSUPPORTED')
-    const advice = unsupported
-      ? 'change what the message and the other findings say; the README of the adapter tells more'
-      : 'give the user of this backend what its adapter needs; see the README of the adapter'
-    return { findings: [...findings, failed(unsupported ? 'usable' : 'permissions', error, advice)] }
+    const advice = 'give the user of this backend what its adapter needs; see the README of the adapter'
+    return { findings: [...findings, failed('permissions', error, advice)] }
   }
 }
 
@@ -82,9 +79,13 @@ function scope({ capabilities }: Locks): Finding {
   return { check, level: 'warning', message: 'excludes tasks of one process only', advice }
 }
 
+/** One that refuses by itself, for want of a table perhaps, is neither away nor forbidden. */
 function failed(check: string, error: unknown, advice: string): Finding {
   const message = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : 'unknown error'
-  return { check, level: 'danger', message, advice }
+  if (!isLockError(error, 'LOCK_UNSUPPORTED') && !isLockError(error, 'LOCK_INVALID_ARGUMENT'))
+    return { check, level: 'danger', message, advice }
+  const change = 'change what the message and the other findings say; the README of the adapter tells more'
+  return { check: 'usable', level: 'danger', message, advice: change }
 }
 
 function median(values: readonly number[]): number {

@@ -22,6 +22,16 @@ describe('locks doctor', inTime, () => {
     expect(stdout).toMatch(/"advice": "check address/)
   })
 
+  test('says of a backend that answers and cannot be used as it is what is missing, not that it is away', async () => {
+    const bare = `inspect: async () => { throw new LockError('LOCK_INVALID_ARGUMENT', 'run migrate() first') }`
+    const { code, stdout } = await locks(['doctor', '--json', '--config', await ownAdapter(bare)]).ended
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout)).toMatchObject({
+      ok: false,
+      findings: [{ check: 'scope' }, { check: 'usable', level: 'danger', message: 'run migrate() first' }],
+    })
+  })
+
   test('interrupted, it tells of no danger that there is not', async () => {
     const busy = `attempt: async () => (console.error('asked'), { busy: true })`
     const call = locks(['doctor', '--config', await ownAdapter(busy)])
