@@ -9,7 +9,7 @@ import type {
   RenewOutcome,
 } from '@locks/core'
 import { changeOf } from './change.ts'
-import type { Change, Decision } from './change.ts'
+import type { Change, Decision, Trace } from './change.ts'
 import { unavailable } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
 import { encodeFree, encodeHeld, holderOf, nameOfHeld, newHold } from './record.ts'
@@ -97,6 +97,20 @@ export function casAdapter(
     return held === undefined ? taken : { ...taken, careful: true }
   }
 
+  /** Whether the record of a name turns out to be older than it is known here, by what other processes saw. */
+  async function recall(name: string): Promise<boolean> {
+    const at = seen.of(name)
+    if (store.seenForMs === undefined || at?.value === undefined || at.version === undefined) return false
+    let ms = 0
+    try {
+      ms = await store.seenForMs(name, { value: at.value, version: at.version })
+    } catch {
+      // What was read is true without it: somebody has the lock.
+    }
+    seen.backdate(name, at, ms)
+    return ms > 0
+  }
+
   function stateOf(name: string, current: Versioned | undefined): LockState {
     const at = seen.note(name, current)
     const { held } = at
@@ -142,11 +156,14 @@ export function casAdapter(
         if (state.withdrawn) throw unavailable('the attempt was withdrawn')
         return decide(request, at)
       }
+      const trace: Trace = {
+        sending: (version) => void unanswered.set(attemptId, version),
+        answered: () => void unanswered.delete(attemptId),
+      }
       try {
-        const answer = await change(name, step, {
-          sending: (version) => void unanswered.set(attemptId, version),
-          answered: () => void unanswered.delete(attemptId),
-        })
+        const isNew = seen.of(name) === undefined
+        let answer = await change(name, step, trace)
+        if ('busy' in answer && isNew && (await recall(name))) answer = await change(name, step, trace)
         if ('fence' in answer) waits.end(attemptId)
         else if (request.willWait && !state.withdrawn) waits.begin(request)
         return answer

@@ -46,6 +46,12 @@ export class Observations {
     return now
   }
 
+  /** Adds that a record has been there for `ms` already, if it is still what was seen last. */
+  backdate(name: string, at: Observation, ms: number): void {
+    if (this.#seen.get(name) !== at) return
+    this.#seen.set(name, { ...at, since: Math.min(at.since, this.#clock.now() - ms) })
+  }
+
   /** Whether this record has stood still for that long. */
   stoodStill({ since }: Observation, ms: number): boolean {
     return this.#clock.now() - since >= ms

@@ -54,6 +54,13 @@ export interface VersionedStore {
   watch?(key: string, hint: (current?: Versioned) => void): Promise<() => void>
 
   /**
+   * For processes that look once and end, and so never see a record stand still: notes that `current` was read just
+   * now, and answers for how many ms at least it is known to have been there, by the notes of all of them. They MUST
+   * count by one clock that never jumps ahead, so leave it out unless they run on one host.
+   */
+  seenForMs?(key: string, current: Versioned): Promise<number>
+
+  /**
    * Every value there is, with its version, in any order; one that comes, goes or changes meanwhile may be
    * missed or come twice. For operators: it MAY be slow. Leave it out when the store cannot tell.
    */

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { eventually } from '../../../conformance/services/timing.ts'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, store, waitForEnd } from './support.ts'
 
 async function isFree(client: Awaited<ReturnType<typeof store>>['client'], name: string): Promise<boolean> {
@@ -72,6 +72,22 @@ describe('locks run', inTime, () => {
     first.kill('SIGINT')
     expect((await first.ended).code).toBe(130)
     expect(await second.ended).toMatchObject({ code: 0, stdout: 'ran\n' })
+  })
+
+  test('instances that do not wait run again after one was killed, once its time is over', async ({
+    skip,
+  }) => {
+    if (process.platform !== 'linux') skip('without a boot id, who tries once sees no record stand still')
+    const { url } = await store()
+    const call = ['run', 'job', '--url', url, '--ttl', '1s']
+    const killed = locks([...call, ...node(`console.log('child', process.pid); ${waitForEnd}`)])
+    const [, pid] = await killed.said(/child (\d+)[^]*ready/)
+    killed.kill('SIGKILL')
+    process.kill(Number(pid), 'SIGKILL')
+    await killed.ended
+    await expect
+      .poll(async () => (await locks([...call, ...node('')]).ended).code, { timeout: scaled(60_000) })
+      .toBe(0)
   })
 
   test('a command that is missing is 127, one that cannot be run is 126, and the lock is given back', async () => {

@@ -25,7 +25,11 @@ export async function read(folder: string): Promise<Versioned | undefined> {
     if (was !== undefined) {
       const version = was.version + 1n
       await renameIfThere(join(folder, nextFile(version, was.id)), join(folder, presentFile(version)))
-    } else if (entries.length === 0 && looks > 0) return undefined
+    } else if (looks > 0 && entries.every(({ state }) => state === 'seen')) {
+      // Somebody deleted the value alone; with notes left in it the folder could not be made again.
+      for (const { file } of entries) await unlinkIfThere(join(folder, file))
+      return undefined
+    }
   }
   throw unavailable(`there is no value in ${JSON.stringify(folder)}, or it changes too fast to be read`)
 }
@@ -68,11 +72,14 @@ export async function list(folder: string): Promise<readonly Entry[] | undefined
 
 /**
  * Removes what puts left behind, this one or those of somebody who died. All candidates for `version`
- * and before have lost, since it is there; whoever still has one in hand finds out by its rename.
+ * and before have lost, since it is there; whoever still has one in hand finds out by its rename. Notes on
+ * earlier versions tell nothing any more.
  */
 async function sweep(folder: string, version: bigint): Promise<void> {
   for (const entry of (await list(folder)) ?? [])
-    if (entry.state === 'next' ? entry.version <= version : entry.state === 'was' && entry.version < version)
+    if (
+      entry.state === 'next' ? entry.version <= version : entry.state !== 'present' && entry.version < version
+    )
       await unlinkIfThere(join(folder, entry.file))
 }
 

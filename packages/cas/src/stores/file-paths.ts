@@ -7,6 +7,7 @@ import { join } from 'node:path'
  *     <directory>/order_42-<hash>/1763280000000042        the present version and its value
  *                                /1763280000000042.<id>.was   on its way out, replaced by that id's next
  *                                /1763280000000043.<id>.next  written, not yet in force
+ *                                /1763280000000042.<id>.seen  that version was read, at a time which the id tells
  *     <directory>/.new/order_42-<hash>.<id>/…              a key that is about to be made
  */
 export const NEW = '.new'
@@ -30,18 +31,20 @@ export function folderOfNew(entry: string): string {
 export interface Entry {
   readonly file: string
   readonly version: bigint
-  /** `was`: being replaced. `next`: a candidate for that version. */
-  readonly state: 'present' | 'was' | 'next'
+  /** `was`: being replaced. `next`: a candidate for that version. `seen`: a note on it. */
+  readonly state: 'present' | 'was' | 'next' | 'seen'
   readonly id: string
 }
 
 export const presentFile = (version: bigint): string => String(version)
 export const wasFile = (version: bigint, id: string): string => `${version}.${id}.was`
 export const nextFile = (version: bigint, id: string): string => `${version}.${id}.next`
+export const seenFile = (version: bigint, id: string): string => `${version}.${id}.seen`
 
 export function entryOf(file: string): Entry | undefined {
-  const match = /^(\d{1,19})(?:\.([0-9a-f-]{36})\.(was|next))?$/.exec(file)
+  const match = /^(\d{1,19})(?:\.([0-9a-f-]{34,53})\.(was|next|seen))?$/.exec(file)
   if (match?.[1] === undefined) return undefined
-  const state = match[3] === 'was' || match[3] === 'next' ? match[3] : 'present'
-  return { file, version: BigInt(match[1]), state, id: match[2] ?? '' }
+  const [, version, id = '', kind] = match
+  const state = kind === 'was' || kind === 'next' || kind === 'seen' ? kind : 'present'
+  return { file, version: BigInt(version), state, id }
 }

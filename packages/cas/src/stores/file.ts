@@ -7,6 +7,7 @@ import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-
 import { diagnoseDirectory, prepareDirectory } from './file-directory.ts'
 import { foldersIn, list, read, replace } from './file-folder.ts'
 import { syncDirectory, writeWhole } from './file-io.ts'
+import { seenForMs } from './file-seen.ts'
 import { entryOf, folderOf, folderOfNew, NEW, newFolder, presentFile } from './file-paths.ts'
 
 export interface FileStoreOptions {
@@ -89,6 +90,8 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       if ('conflict' in put) await confirm(put.current)
       return put
     }),
+
+    seenForMs: failing(async (key: string, current: Versioned) => seenForMs(await pathOf(key), current)),
 
     async *values() {
       await (prepared ??= prepare())

@@ -1,0 +1,42 @@
+import { createHash } from 'node:crypto'
+import { readFile, readlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Versioned } from '../versioned-store.ts'
+import { list } from './file-folder.ts'
+import { ifThere, writeWhole } from './file-io.ts'
+import { seenFile } from './file-paths.ts'
+
+/**
+ * For how long a version is known to have been there, by notes that processes of this host leave for each other. A
+ * note is an empty file that has the time in its name, so it is there as a whole or not at all. The time is that of
+ * the host's monotonic clock, which all its processes share until it starts again.
+ */
+export async function seenForMs(folder: string, { version, value }: Versioned): Promise<number> {
+  const clock = await clockId()
+  if (clock === undefined) return 0
+  const now = process.hrtime.bigint()
+  // The value too: versions may come again where somebody deleted the key and the wall clock went back.
+  const what = createHash('sha256').update(`${clock}\n${value}`).digest('hex').slice(0, 32)
+  const times = ((await list(folder)) ?? [])
+    .filter((entry) => entry.state === 'seen' && entry.version === version && entry.id.startsWith(`${what}-`))
+    .map(({ id }) => BigInt(id.slice(what.length + 1)))
+    .filter((time) => time <= now)
+  if (times.length > 0) {
+    const first = times.reduce((a, b) => (a < b ? a : b))
+    return Number(now - first) / 1_000_000
+  }
+  await ifThere(writeWhole(join(folder, seenFile(version, `${what}-${now}`)), '', false))
+  return 0
+}
+
+/** Tells this run of the host's monotonic clock from every other; undefined where that cannot be told. */
+async function clockId(): Promise<string | undefined> {
+  if (process.platform !== 'linux') return undefined
+  try {
+    const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8')
+    // Containers may be given a monotonic clock of their own.
+    return `${boot.trim()} ${await readlink('/proc/self/ns/time')}`
+  } catch {
+    return undefined
+  }
+}
