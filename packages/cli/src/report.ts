@@ -12,13 +12,16 @@ export function report(error: unknown, name: string, argv: readonly string[], se
   if (error instanceof Interrupted && error.by === 'SIGPIPE') return code
   const message = error instanceof Error ? error.message : String(error)
   const options = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
-  const document = { error: { message, exitCode: code } }
+  if (options.includes('--json')) {
+    const document = { error: { message, exitCode: code } }
+    // The output of `run` is that of its command.
+    if (name === 'run') session.note(toJson(document))
+    else session.printJson(document)
+    return code
+  }
   // What adapters and servers say may run over several lines, and is not to steer the terminal.
   const shown = message.split('\n').map((line) => printable(line))
-  if (!options.includes('--json')) session.note(`${session.paintError('red', 'locks:')} ${shown.join('\n')}`)
-  // The output of `run` is that of its command.
-  else if (name === 'run') session.note(toJson(document))
-  else session.printJson(document)
+  session.note(`${session.paintError('red', 'locks:')} ${shown.join('\n')}`)
   if (error instanceof UsageError) session.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
   if (code === exitCodes.unavailable && name !== 'doctor')
     session.note('Is the server up, are address and credentials right? See: locks doctor')

@@ -74,6 +74,17 @@ describe('locks run', inTime, () => {
     expect(await second.ended).toMatchObject({ code: 0, stdout: 'ran\n' })
   })
 
+  test('with --json, all that it says itself is lines of JSON', async () => {
+    const calls = [
+      ['run', 'job', '--json', '--url', 'redis://127.0.0.1:1', ...node('')],
+      ['run', 'job', '--json', '--wiat', '1s', ...node('')],
+    ]
+    const ended = await Promise.all(calls.map((args) => locks(args).ended))
+    expect(ended.map(({ code }) => code)).toEqual([69, 2])
+    for (const { code, stderr } of ended)
+      expect(JSON.parse(stderr)).toMatchObject({ error: { exitCode: code } })
+  })
+
   test('instances that do not wait run again after one was killed, once its time is over', async ({
     skip,
   }) => {
