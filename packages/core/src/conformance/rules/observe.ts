@@ -45,14 +45,14 @@ export function lossOf({ signal }: Lease): Promise<{ readonly at: number; readon
   })
 }
 
-/** Acquires, waiting if need be, and says when it was granted. */
-export async function acquireTimed(
-  { locks }: TestClient,
-  lock: string,
-  waitMs: number,
-): Promise<{ readonly lease: Lease; readonly at: number }> {
-  const lease = await locks.lock(lock).acquire({ waitMs })
-  return { lease, at: performance.now() }
+/**
+ * Acquires what `before` holds, and fails the rule unless that one is lost by then. Its clock says so, not its signal:
+ * while the event loop stands still no timer runs, and the grant may be read first.
+ */
+export async function acquireAfter({ locks }: TestClient, before: Lease, waitMs: number): Promise<Lease> {
+  const lease = await locks.lock(before.name).acquire({ waitMs })
+  assert.equal(before.state, 'lost', 'two holders')
+  return lease
 }
 
 /** The next event of that kind about `lock`. */
