@@ -23,6 +23,17 @@ export function freezeTree(root) {
   }
 }
 
+/**
+ * Whether no thread of it runs any more. The signal reaches one of them, which has to run to stop the others.
+ * Where the system does not tell, it is believed.
+ *
+ * @param {number} pid
+ */
+export function isStopped(pid) {
+  if (process.platform !== 'linux') return true
+  return threadsOf(pid).every((thread) => ['T', 't', 'Z', 'X', undefined].includes(statFields(thread)[0]))
+}
+
 /** @param {number} root */
 export function thawTree(root) {
   for (const pid of [...descendants(root), root]) signalOne(pid, 'SIGCONT')
@@ -78,7 +89,7 @@ function descendants(root) {
 function procEntries() {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .map((name) => ({ pid: Number(name), parent: Number(statFields(Number(name))[1] ?? 0) }))
+    .map((name) => ({ pid: Number(name), parent: Number(statFields(`/proc/${name}`)[1] ?? 0) }))
 }
 
 /** @returns {Entry[]} */
@@ -92,19 +103,34 @@ function psEntries() {
 
 /** @param {number} pid */
 function isZombie(pid) {
-  return ['Z', 'X', undefined].includes(statFields(pid)[0])
+  return ['Z', 'X', undefined].includes(statFields(`/proc/${pid}`)[0])
+}
+
+/** @param {number} pid */
+function threadsOf(pid) {
+  const folder = `/proc/${pid}/task`
+  return unlessGone(() => readdirSync(folder).map((thread) => `${folder}/${thread}`))
 }
 
 /**
  * State, parent and so on: what follows the name, which may itself hold blanks and brackets.
  *
- * @param {number} pid
+ * @param {string} folder of a process or a thread
+ */
+function statFields(folder) {
+  return unlessGone(() => {
+    const stat = readFileSync(`${folder}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  })
+}
+
+/**
+ * @param {() => string[]} read
  * @returns {string[]}
  */
-function statFields(pid) {
+function unlessGone(read) {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return read()
   } catch (error) {
     if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ESRCH'))
       return []

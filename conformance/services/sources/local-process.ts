@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { open, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { guard } from '../guardian/guardian.ts'
-import { freezeTree, isAlive, killTree, signalOne, thawTree } from '../guardian/process-tree.mjs'
+import { freezeTree, isAlive, isStopped, killTree, signalOne, thawTree } from '../guardian/process-tree.mjs'
 import type { Handle } from '../server.ts'
 import { eventually } from '../timing.ts'
 import type { User } from './unprivileged-user.ts'
@@ -70,10 +70,11 @@ export function localProcess({ script, directory, env, user, stopSignal }: Local
       const pid = child?.pid
       if (pid !== undefined) await gone(killTree(pid))
     },
-    pause() {
+    async pause() {
       const pid = child?.pid
-      if (pid !== undefined) freezeTree(pid)
-      return Promise.resolve()
+      const pids = pid === undefined ? [] : freezeTree(pid)
+      const what = `processes ${pids.join(', ')} of ${directory} stand still`
+      await eventually(what, () => pids.every(isStopped), { withinMs: 15_000 })
     },
     resume() {
       const pid = child?.pid
