@@ -2,8 +2,8 @@ import type { LockError } from '@locks/core'
 import { Cluster, Command, Redis } from 'ioredis'
 import { batchOf } from './batch.ts'
 import type { Batch } from './batch.ts'
-import { codeOf, redactor, unavailable } from './errors.ts'
-import type { Redact } from './errors.ts'
+import { isCluster } from './client.ts'
+import { codeOf, unavailable } from './errors.ts'
 import type { RedisSettings } from './options.ts'
 import { asTexts, ScriptCall } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
@@ -36,7 +36,6 @@ export interface Primary {
 export class Connection {
   readonly client: Redis | Cluster
   readonly prefix: string
-  readonly redact: Redact
   readonly #owned: boolean
   readonly #silenceMs: number
   /** Of the one connection of an own client; a Cluster has many, and the user's may be written to by others. */
@@ -55,11 +54,7 @@ export class Connection {
     this.#silenceMs = SILENCE_MS + (own ? settings.waitForReplicasMs : 0)
     this.client = client === undefined ? open(settings) : own ? copyOf(client) : client
     this.#batch = this.#owned && !isCluster(this.client) ? batchOf(this.client) : undefined
-    const { options } = this.client
-    this.prefix = `${options.keyPrefix ?? ''}${settings.prefix}`
-    const node = 'redisOptions' in options ? (options.redisOptions ?? {}) : options
-    const sentinel = 'sentinelPassword' in node ? node.sentinelPassword : undefined
-    this.redact = redactor(['password' in node ? node.password : undefined, sentinel])
+    this.prefix = `${this.client.options.keyPrefix ?? ''}${settings.prefix}`
     if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
     if (this.#owned) loosen(this.client)
     for (const event of BREAKS) this.client.on(event, this.#onBreak)
@@ -112,7 +107,7 @@ export class Connection {
     if (!isCluster(client)) return client
     await this.#ask(client, 'exists', [key])
     const node = this.nodeOf(key)
-    if (node === undefined) throw unavailable(new Error('no connection to that slot'), this.redact)
+    if (node === undefined) throw unavailable(new Error('no connection to that slot'), client)
     return node
   }
 
@@ -169,7 +164,7 @@ export class Connection {
   }
 
   #failed(error: unknown): LockError {
-    return unavailable(error, this.redact, this.#lastError)
+    return unavailable(error, this.client, this.#lastError)
   }
 
   /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */
@@ -217,11 +212,6 @@ export function loosen(client: Redis | Cluster): void {
 
 function isTimer(value: unknown): value is NodeJS.Timeout {
   return typeof value === 'object' && value !== null && 'unref' in value
-}
-
-/** By its own word: a program may have several copies of ioredis. */
-export function isCluster(client: Redis | Cluster): client is Cluster {
-  return client.isCluster
 }
 
 /** What a connection has been owed for longest. */

@@ -1,4 +1,6 @@
 import { LockError } from '@locks/core'
+import type { Cluster, Redis } from 'ioredis'
+import { passwordsOf } from './client.ts'
 
 /** What went wrong, without what ioredis hangs on its errors: the arguments of a command, a password among them. */
 class RedisFailure extends Error {
@@ -12,14 +14,6 @@ class RedisFailure extends Error {
   }
 }
 
-/** Hides what must not be shown. */
-export type Redact = (text: string) => string
-
-export function redactor(secrets: readonly unknown[]): Redact {
-  const hidden = secrets.filter((secret) => typeof secret === 'string').filter((secret) => secret !== '')
-  return (text) => hidden.reduce((shown, secret) => shown.replaceAll(secret, '***'), text)
-}
-
 /** The code that a failure of ioredis stands for. A reply's first word is its code, by the protocol. */
 export function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'UNKNOWN'
@@ -28,13 +22,18 @@ export function codeOf(error: unknown): string {
   return error.name
 }
 
-/** Whatever ioredis fails with, as an outage: never as "busy", and without its secrets. */
-export function unavailable(error: unknown, redact: Redact, lastConnectionError?: unknown): LockError {
+/** Whatever the client fails with, as an outage: never as "busy", and without its secrets. */
+export function unavailable(
+  error: unknown,
+  client: Redis | Cluster,
+  lastConnectionError?: unknown,
+): LockError {
   const code = codeOf(error)
   // ioredis gave up or was cut off: why, only the connection knows.
   const behind =
     code === 'MaxRetriesPerRequestError' && lastConnectionError !== undefined ? lastConnectionError : error
-  const message = redact(behind instanceof Error ? behind.message : 'unknown error')
+  const told = behind instanceof Error ? behind.message : 'unknown error'
+  const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), told)
   const cause = new RedisFailure(codeOf(behind), message)
   return new LockError('LOCK_UNAVAILABLE', `Redis failed (${cause.code}): ${message}`, { cause })
 }

@@ -1,7 +1,7 @@
 import { LockError } from '@locks/core'
 import { Command } from 'ioredis'
 import type { Cluster, Redis } from 'ioredis'
-import { codeOf, invalid, redactor, unavailable } from './errors.ts'
+import { codeOf, invalid, unavailable } from './errors.ts'
 import { guarded } from './scripts.ts'
 
 /** Lets commands through to Redis under fences that only rise. */
@@ -21,7 +21,6 @@ export interface RedisGuard {
  */
 export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
   const prefix = client.options.keyPrefix ?? ''
-  const redact = redactor('password' in client.options ? [client.options.password] : [])
 
   async function send(name: string, args: (string | number)[]): Promise<unknown> {
     const command = new Command(name, args, { replyEncoding: 'utf8' })
@@ -39,7 +38,7 @@ export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
         return send('eval', [guarded.text, ...rest])
       })
     } catch (error) {
-      throw unavailable(error, redact)
+      throw unavailable(error, client)
     }
     if (!Array.isArray(reply))
       throw new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
+import { isCluster } from './client.ts'
 import type { Connection } from './connection.ts'
-import { isCluster, loosen, ownOptions } from './connection.ts'
+import { loosen, ownOptions } from './connection.ts'
 
 export interface Heard {
   message(channel: string, text: string): void

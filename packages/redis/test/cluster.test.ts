@@ -1,4 +1,5 @@
-import { Command } from 'ioredis'
+import { redisGuard } from '@locks/redis'
+import { Cluster, Command } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
@@ -121,6 +122,25 @@ test('a client that starts while one primary hangs has the locks of the others',
   const lock = nameOnFirst()
   await locks.with(lock, () => undefined)
 })
+
+test.each(['of its nodes', 'of those it starts from'])(
+  'trap 15: the errors of a guard do not show the password %s',
+  async (where) => {
+    const password = 'hunter2-and-more'
+    const settings = { user: `locks on >${password} ~* &* +@all` }
+    await using own = await startService('redis-cluster', { settings })
+    const login = { username: 'locks', password }
+    const addresses = own.servers.map(({ host, port }) => ({ host, port }))
+    const client =
+      where === 'of its nodes'
+        ? new Cluster(addresses, { redisOptions: login })
+        : new Cluster(addresses.map((address) => ({ ...address, ...login })))
+    onTestFinished(() => client.disconnect())
+    // What Redis did not find, it says.
+    const failed = redisGuard(client, '{guard}').call(1n, ['XPENDING', '{guard}:stream', password])
+    await expect(failed).rejects.toThrow(/NOGROUP.*consumer group '\*\*\*'/)
+  },
+)
 
 test('a contended cycle is about two commands on a Cluster too', async () => {
   const clients = Array.from({ length: 4 }, () => connect(options))
