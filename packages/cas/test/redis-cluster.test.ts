@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Service } from '../../../conformance/services/index.ts'
+import { listenersOf } from '../../../conformance/test-kit/listeners.ts'
 import { bare } from './support.ts'
 
 /** A name whose record is on the first node. */
@@ -52,6 +53,22 @@ if (isSelected('cas-redis'))
       await next.take(next.request({ name, ttlMs: 60_000 }))
       proxy.pass()
       expect(await released).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    })
+
+    test('the client has the listeners that it had before, once its stores are closed', async () => {
+      const client = connect()
+      await client.ping()
+      const before = listenersOf(client)
+      const [holder, waiter] = [redisStore({ client }), redisStore({ client })].map((store) =>
+        createLocks(cas(store)),
+      )
+      const lease = await holder?.lock('left').acquire()
+      const turn = waiter?.lock('left').acquire({ waitMs: 60_000 })
+      await lease?.release()
+      await (await turn)?.release()
+      await holder?.close()
+      await waiter?.close()
+      expect(listenersOf(client)).toEqual(before)
     })
 
     test('waiters are told of releases and list asks every node, under a key prefix too', async () => {

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
+import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
 import { bare } from './support.ts'
 
 if (isSelected('cas-redis'))
@@ -89,6 +90,19 @@ if (isSelected('cas-redis'))
       own.options.keyPrefix = ''
       expect(await own.keys('*')).toEqual(['app:locks:order'])
       expect(await own.dbsize()).toBe(1)
+    })
+
+    test("leaves a client of the user's with the listeners it had, and a dozen stores do not look like a leak", async () => {
+      const own = new Redis(service.url)
+      onTestFinished(() => own.disconnect())
+      await own.ping()
+      const before = listenersOf(own)
+      const warnings = leakWarnings()
+      const all = Array.from({ length: 12 }, () => createLocks(cas(redisStore({ client: own }))))
+      for (const locks of all) await locks.with('order', () => undefined)
+      expect(warnings).toEqual([])
+      for (const locks of all) await locks.close()
+      expect(listenersOf(own)).toEqual(before)
     })
 
     test('hears changes of its own keys alone, also under a key prefix of the client', async () => {

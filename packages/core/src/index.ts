@@ -11,6 +11,8 @@ export type { Lock } from './lock.ts'
 export { createLocks } from './locks.ts'
 export type { Locks } from './locks.ts'
 export type { AcquireOptions, LockOptions, LocksOptions, RetryOptions } from './options.ts'
+export { shareListener } from './shared-listener.ts'
+export type { Emitter } from './shared-listener.ts'
 export type {
   AcquireRequest,
   Adapter,

@@ -1,3 +1,4 @@
+import { shareListener } from '@locks/core'
 import type { LockError } from '@locks/core'
 import { Cluster, Command, Redis } from 'ioredis'
 import { batchOf } from './batch.ts'
@@ -45,7 +46,7 @@ export class Connection {
   #watchdog: NodeJS.Timeout | undefined
   /** What each connection was waiting for at the last look. */
   readonly #awaited = new WeakMap<Redis, unknown>()
-  readonly #onBreak = (): void => void (this.#breaks += 1)
+  readonly #stopCounting: readonly (() => void)[]
 
   /** The user's client where there is one, or an own one; with `own`, always an own one. */
   constructor(settings: RedisSettings, { own = false }: { readonly own?: boolean } = {}) {
@@ -57,7 +58,8 @@ export class Connection {
     this.prefix = `${this.client.options.keyPrefix ?? ''}${settings.prefix}`
     if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
     if (this.#owned) loosen(this.client)
-    for (const event of BREAKS) this.client.on(event, this.#onBreak)
+    const count = (): void => void (this.#breaks += 1)
+    this.#stopCounting = BREAKS.map((event) => shareListener(this.client, event, count))
   }
 
   /** Changes whenever a connection broke: ioredis may then have sent again what had been executed already. */
@@ -134,7 +136,7 @@ export class Connection {
 
   close(): void {
     clearInterval(this.#watchdog)
-    for (const event of BREAKS) this.client.off(event, this.#onBreak)
+    for (const stop of this.#stopCounting) stop()
     if (this.#owned) this.client.disconnect()
   }
 

@@ -2,6 +2,7 @@ import { redisGuard } from '@locks/redis'
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
+import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
 import { connect, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis')
@@ -10,7 +11,7 @@ const server = service.server('redis')
 
 /** What must not change about a client of the user's. */
 function stateOf(client: Redis | Cluster): object {
-  return { status: client.status, options: { ...client.options }, listeners: client.eventNames().length }
+  return { status: client.status, options: { ...client.options }, listeners: listenersOf(client) }
 }
 
 async function useBoth(client: Redis | Cluster, prefix = ''): Promise<string> {
@@ -68,6 +69,19 @@ test('trap 16: a client with timeouts, RESP2 and automatic pipelining', async ()
   const client = new Redis({ ...address, protocol: 2, enableAutoPipelining: true, commandTimeout: 5_000 })
   onTestFinished(() => client.disconnect())
   await useBoth(client)
+})
+
+test('trap 16: a dozen sets of locks on one client do not look like a leak of listeners', async () => {
+  const client = new Redis({ host: server.host, port: server.port })
+  onTestFinished(() => client.disconnect())
+  await client.ping()
+  const before = stateOf(client)
+  const warnings = leakWarnings()
+  const all = Array.from({ length: 12 }, () => connect({ client }))
+  for (const locks of all) await locks.with(uniqueName(), () => undefined)
+  expect(warnings).toEqual([])
+  for (const locks of all) await locks.close()
+  expect(stateOf(client)).toEqual(before)
 })
 
 test('trap 16: a client that answers numbers as texts', async () => {

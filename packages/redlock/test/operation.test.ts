@@ -1,7 +1,9 @@
 import type { Finding } from '@locks/core'
+import { Cluster, Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
-import { expect, test } from 'vitest'
-import { redisCommand } from '../../../conformance/services/index.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
 import { bare, connect, heldOn, over, servers, uniqueName, until } from './support/bed.ts'
 
 function level(findings: readonly Finding[], check: string): string | undefined {
@@ -110,4 +112,23 @@ test('a server that is named twice is refused: its vote would count twice', () =
   const connection = { host: name, port: 1 }
   expect(() => bare({ nodes: [{ connection }, { connection: { ...connection } }] })).toThrow(/named twice/)
   expect(() => bare({ nodes: [{ url: 'redis://a', waitForReplicas: 1 }] })).toThrow(/waitForReplicas/)
+})
+
+test('clients of the user have the listeners they had before, and a dozen sets of locks do not look like a leak', async () => {
+  const { servers: nodes } = await servers(2)
+  await using cluster = await startService('redis-cluster')
+  const clients = [
+    ...nodes.map(({ host, port }) => new Redis({ host, port })),
+    new Cluster(cluster.servers.map(({ host, port }) => ({ host, port }))),
+  ]
+  onTestFinished(() => clients.forEach((client) => client.disconnect()))
+  for (const client of clients) await client.ping()
+  const before = clients.map(listenersOf)
+  const warnings = leakWarnings()
+  const all = Array.from({ length: 12 }, () => connect({ nodes: clients.map((client) => ({ client })) }))
+  const lock = uniqueName()
+  await Promise.all(all.map((locks) => locks.with(lock, { waitMs: 60_000 }, () => undefined)))
+  expect(warnings).toEqual([])
+  for (const locks of all) await locks.close()
+  expect(clients.map(listenersOf)).toEqual(before)
 })

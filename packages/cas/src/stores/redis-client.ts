@@ -1,3 +1,4 @@
+import { shareListener } from '@locks/core'
 import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
 
 /** The part of an ioredis client, single or cluster, that the stores need. */
@@ -8,6 +9,7 @@ interface Commands {
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
   on(event: string, listener: (...args: string[]) => void): unknown
+  off(event: string, listener: (...args: string[]) => void): unknown
   disconnect(): void
 }
 
@@ -58,6 +60,7 @@ export class RedisLink {
   #hints: Promise<Commands> | undefined
   readonly #listeners = new Map<string, Set<Hint>>()
   #closed = false
+  #stopCounting: readonly (() => void)[] = []
   /** How often the connection broke so far. */
   breaks = 0
 
@@ -147,6 +150,7 @@ export class RedisLink {
     this.#closed = true
     const own = this.#options.client === undefined ? [this.#commands, this.#hints] : [this.#hints]
     for (const client of own) (await client?.catch(() => undefined))?.disconnect()
+    for (const stop of this.#stopCounting) stop()
   }
 
   #client(): Promise<RedisClient> {
@@ -157,8 +161,9 @@ export class RedisLink {
     if (this.#closed) throw unavailable('the store was closed')
     const { url, client } = this.#options
     const made = client ?? (await connect(url ?? ''))
+    const count = (): void => void (this.breaks += 1)
     // A Cluster tells of each connection by the second.
-    for (const event of ['close', '-node']) made.on(event, () => (this.breaks += 1))
+    this.#stopCounting = ['close', '-node'].map((event) => shareListener(made, event, count))
     return made
   }
 
