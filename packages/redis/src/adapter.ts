@@ -44,12 +44,15 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   const { waitForReplicas, waitForReplicasMs } = settings
   /** Answers still to come, by attempt id. One that failed stays until it is withdrawn or tried again. */
   const underWay = new Map<string, Promise<unknown>>()
-  let checked = false
+  let checked = settings.serverSettings === 'ignore'
   let checking: Promise<void> | undefined
 
   /** Once; a failure lets the next attempt look again. */
   async function check(name: string): Promise<void> {
-    checking ??= checkServer(connection, settings, store.layout(name).lock)
+    // Each by its own key: whoever asks a primary that hangs must not keep those of the others waiting.
+    const primaries = await connection.primaries(store.layout(name).lock)
+    if (checked) return
+    checking ??= checkServer(primaries, settings, connection.cluster)
     try {
       await checking
       checked = true

@@ -229,6 +229,8 @@ function open({ connection, cluster }: RedisSettings): Redis | Cluster {
   const forced = { lazyConnect: true, replyMapping: 'legacy' } as const
   if (cluster === undefined) return new Redis({ ...ownOptions, ...connection, ...forced })
   return new Cluster([...cluster.nodes], {
+    // It asks any one node whether all is well, and for ever if that one hangs.
+    enableReadyCheck: false,
     ...cluster.options,
     lazyConnect: true,
     redisOptions: { ...ownOptions, ...cluster.options?.redisOptions, ...forced },

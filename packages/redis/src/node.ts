@@ -26,7 +26,9 @@ export class RedisNode {
     const settings = settle(options)
     this.#connection = new Connection(settings)
     this.#store = new Store(this.#connection, settings.claimTtlMs)
-    this.#check = () => checkServer(this.#connection, settings)
+    if (settings.serverSettings === 'ignore') this.#checked = Promise.resolve()
+    this.#check = async () =>
+      checkServer(await this.#connection.primaries(), settings, this.#connection.cluster)
     this.#listener = new Listener(this.#connection, {
       message: (channel) => this.#watchers.get(channel)?.forEach((wake) => wake()),
       gap: (channels) => {

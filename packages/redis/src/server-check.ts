@@ -1,20 +1,19 @@
 import { LockError } from '@locks/core'
-import type { Connection, Primary } from './connection.ts'
+import type { Primary } from './connection.ts'
 import { repliedWith } from './errors.ts'
 import { evictionFinding, versionFinding } from './findings.ts'
 import type { RedisSettings, RedisWarning } from './options.ts'
 
 /**
  * Looks once for settings that break locks: a version that cannot, a policy that evicts them. On a Cluster the
- * first answer will do, so that a primary that hangs does not keep a client from the locks of the others, of which
- * `key` is one; unless something is to be refused, which all have to answer for.
+ * first answer will do, so that a primary that hangs does not keep a client from the locks of the others; unless
+ * something is to be refused, which all have to answer for.
  */
 export async function checkServer(
-  connection: Connection,
+  primaries: readonly Primary[],
   { serverSettings, onWarning }: RedisSettings,
-  key?: string,
+  cluster: boolean,
 ): Promise<void> {
-  if (serverSettings === 'ignore') return
   const warned = new Set<string>()
   const warn = (code: RedisWarning['code'], message: string): void => {
     if (warned.has(message)) return
@@ -26,7 +25,7 @@ export async function checkServer(
     const info = await infoOf(ask)
     if (info === undefined)
       return warn('LOCKS_REDIS_UNCHECKED', 'Redis does not let this user read its settings (INFO)')
-    const version = versionFinding(info, connection.cluster)
+    const version = versionFinding(info, cluster)
     if (version.level === 'danger') throw new LockError('LOCK_UNSUPPORTED', version.message)
     const { level, message, advice } = evictionFinding(info)
     if (level !== 'danger') return
@@ -34,7 +33,7 @@ export async function checkServer(
     warn('LOCKS_REDIS_EVICTION', `${message}; ${advice}`)
   }
 
-  const looks = (await connection.primaries(key)).map(look)
+  const looks = primaries.map(look)
   if (serverSettings === 'refuse') await Promise.all(looks)
   else await Promise.any(looks).catch(() => looks[0])
 }

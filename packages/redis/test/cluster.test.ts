@@ -18,12 +18,16 @@ async function idOf(server: Server): Promise<string> {
   return String(await redisCommand(server, 'CLUSTER', 'MYID'))
 }
 
-/** A lock whose slot is the first node's, and no other test's. */
-function nameOnFirst(): string {
+function nameWhere(is: (slot: number) => boolean): string {
   for (;;) {
     const name = uniqueName()
-    if (slotOf(name) < 5_000) return name
+    if (is(slotOf(name))) return name
   }
+}
+
+/** A lock whose slot is the first node's, and no other test's. */
+function nameOnFirst(): string {
+  return nameWhere((slot) => slot < 5_000)
 }
 
 async function begin(slot: number): Promise<void> {
@@ -121,6 +125,18 @@ test('a client that starts while one primary hangs has the locks of the others',
   const locks = connect({ cluster: { nodes: own.servers.map(({ host, port }) => ({ host, port })) } })
   const lock = nameOnFirst()
   await locks.with(lock, () => undefined)
+})
+
+test('a client whose first attempt goes to a primary that hangs has the locks of the others', async () => {
+  const settings = { 'cluster-require-full-coverage': 'no' }
+  await using own = await startService('redis-cluster', { settings, needsControl: true })
+  await own.server('node-3').pause()
+  onTestFinished(() => own.server('node-3').resume())
+  const nodes = own.servers.map(({ host, port }) => ({ host, port }))
+  const { adapter, request, take } = bare({ cluster: { nodes } })
+  const hung = adapter.attempt(request(nameWhere((slot) => slot > 12_000)))
+  hung.catch(() => undefined)
+  await take(request(nameOnFirst()))
 })
 
 test.each(['of its nodes', 'of those it starts from'])(
