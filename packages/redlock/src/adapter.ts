@@ -12,6 +12,7 @@ import { attemptAll, validMs, whoIsAhead } from './attempt.ts'
 import type { Refused } from './attempt.ts'
 import { breakHold } from './break.ts'
 import { diagnose } from './diagnose.ts'
+import { Fences } from './fences.ts'
 import { listHeld } from './list.ts'
 import type { Nodes } from './nodes.ts'
 import { count, saidOf, valuesOf } from './nodes.ts'
@@ -57,8 +58,7 @@ export function redlockAdapter(
 ): Adapter<RedlockCapabilities> {
   const capabilities = capabilitiesOf(fencing)
   const waits = new Waits(nodes, clock)
-  /** Fences of holds made here: a repeated attempt must get its own again, and a late node may know another. */
-  const fences = new Map<string, bigint>()
+  const fences = new Fences(clock)
   const underWay = new Map<string, Promise<Grant | Busy>>()
   /** Attempts under way that nobody wants any more. */
   const withdrawn = new Set<string>()
@@ -91,7 +91,7 @@ export function redlockAdapter(
   }
 
   async function vote(request: AcquireRequest): Promise<Grant | Refused> {
-    const { name, attemptId, ttlMs } = request
+    const { name, attemptId, ttlMs, lockDelayMs } = request
     const sentAt = clock.now()
     // Too late to be worth anything: then it is no grant.
     const inTime = (): boolean => clock.now() < sentAt + validMs(ttlMs)
@@ -99,7 +99,7 @@ export function redlockAdapter(
     if ('busy' in outcome) return outcome
     const { fence } = outcome
     waits.over(attemptId)
-    fences.set(attemptId, fence)
+    fences.set(attemptId, fence, sentAt + ttlMs + lockDelayMs)
     return { name, attemptId, fence, ttlMs }
   }
 
@@ -108,14 +108,16 @@ export function redlockAdapter(
       const of = (wanted: RenewOutcome): number => outcomes.filter((one) => one[index] === wanted).length
       return of('renewed') >= quorum ? 'renewed' : of('lost') > minority ? 'lost' : 'unknown'
     }
+    const sentAt = clock.now()
     const answers = await nodes.ask((node) => node.renew(renewals), {
       enough: (soFar) => renewals.every((_, index) => verdict(valuesOf(soFar), index) !== 'unknown'),
     })
     const outcomes = valuesOf(answers)
     if (outcomes.length === 0) throw nodes.outage('no renewal', answers)
     const verdicts = renewals.map((_, index) => verdict(outcomes, index))
-    renewals.forEach(({ grant }, index) => {
+    renewals.forEach(({ grant, ttlMs, lockDelayMs }, index) => {
       if (verdicts[index] === 'lost') giveUp(grant, (node) => saidOf(answers[node])?.[index] === 'lost')
+      else fences.keep(grant.attemptId, sentAt + ttlMs + lockDelayMs)
     })
     return verdicts
   }
