@@ -150,6 +150,11 @@ export class Acquisition implements Alarm {
     this.#reject(error)
   }
 
+  /** What the store failed it with last, unless that has answered since. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
   /** What this one waits for, and so do those in line behind it. */
   obstacle(now: number): Obstacle {
     const silentMs = this.#silentSince === undefined ? 0 : now - this.#silentSince

@@ -21,6 +21,8 @@ export class Slot {
   /** Releases and withdrawals under way: the next head would only run into them. */
   #cleaning = 0
   #cleaningSince = 0
+  /** Why the last one left, if the store failed it: likely what keeps the withdrawal from coming through, too. */
+  #failure: unknown
 
   constructor(client: Client, name: string) {
     this.#client = client
@@ -62,12 +64,14 @@ export class Slot {
   obstacle(now: number): Obstacle {
     if (this.#hold !== undefined) return { holder: this.#hold.holder() }
     if (this.#head !== undefined) return this.#head.obstacle(now)
-    return now - this.#cleaningSince >= SILENCE_MS ? { failure: undefined } : { holder: undefined }
+    const silent = now - this.#cleaningSince >= SILENCE_MS
+    return silent || this.#failure !== undefined ? { failure: this.#failure } : { holder: undefined }
   }
 
   /** A hold began, by `acquisition` or from elsewhere. */
   occupy(hold: Hold, acquisition?: Acquisition): void {
     this.#hold = hold
+    this.#failure = undefined
     if (acquisition !== undefined) this.#remove(acquisition)
     const contending = this.#head === undefined ? [...this.#passing] : [this.#head, ...this.#passing]
     for (const other of [...contending, ...this.#waiting]) if (other.owner === hold.owner) other.reenter(hold)
@@ -84,6 +88,7 @@ export class Slot {
   /** An acquisition is over without a hold. */
   leave(acquisition: Acquisition, cleanup?: Promise<unknown>): void {
     this.#remove(acquisition)
+    this.#failure = acquisition.failure
     this.#cleanThenAdvance(cleanup)
   }
 

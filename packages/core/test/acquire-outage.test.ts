@@ -39,6 +39,17 @@ describe('a store that fails', () => {
     expect(codeOf(acquired.error)).toBe('LOCK_UNAVAILABLE')
   })
 
+  test('is told with its reason also to who waits for the withdrawal of an earlier attempt', async () => {
+    const { clock, store, locks } = harness()
+    const cause = new Error('this is a standby')
+    store.always('attempt', fail(cause))
+    store.always('withdraw', fail(cause))
+    await expect(locks.lock('a').tryAcquire()).rejects.toMatchObject({ cause })
+    const again = watch(locks.lock('a').acquire({ waitMs: 100 }))
+    await clock.advance(200)
+    expect(again.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', cause })
+  })
+
   test('is not asked more often than retry.attempts', async () => {
     const { clock, store, locks } = harness()
     store.always('attempt', fail())
