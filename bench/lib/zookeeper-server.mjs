@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pass } from 'node:timers/promises'
 import { freePort } from './free-port.mjs'
 
 /** A server of its own for one run: ZooKeeper of ZOOKEEPER_HOME, or that of Debian (libzookeeper-java), by the `java` on PATH. */
@@ -16,6 +18,7 @@ export async function startZooKeeper() {
     `clientPort=${port}`,
     'clientPortAddress=127.0.0.1',
     'admin.enableServer=false',
+    '4lw.commands.whitelist=srvr',
   ]
   writeFileSync(join(folder, 'zoo.cfg'), settings.join('\n'))
   const quiet = '-Dorg.slf4j.simpleLogger.defaultLogLevel=error'
@@ -29,7 +32,6 @@ export async function startZooKeeper() {
     child.kill()
     rmSync(folder, { recursive: true, force: true })
   })
-  // Whoever connects goes on until the server answers, or is gone.
   child.once('exit', () => {
     throw new Error('the server ended; is there ZooKeeper in ZOOKEEPER_HOME, or libzookeeper-java of Debian?')
   })
@@ -37,5 +39,16 @@ export async function startZooKeeper() {
     child.removeAllListeners('exit')
     child.kill()
   }
+  while (!(await serves(port))) await pass(50)
   return { url: `zookeeper://127.0.0.1:${port}`, stop }
+}
+
+/** A client that comes too early may hang. Ends with the server if that does. @param {number} port */
+function serves(port) {
+  return new Promise((resolve) => {
+    let told = ''
+    const socket = connect(port, '127.0.0.1', () => socket.write('srvr'))
+    socket.on('data', (text) => (told += String(text)))
+    socket.on('error', () => undefined).once('close', () => resolve(told.includes('Mode:')))
+  })
 }
