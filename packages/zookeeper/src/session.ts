@@ -38,6 +38,7 @@ export class Session {
   #over = false
   #aliveAt: number
   #provenAt = -Infinity
+  #heardAt = -Infinity
   #connectingSince: number
   #attended = 0
   #timer: Timer | undefined
@@ -53,6 +54,7 @@ export class Session {
     this.wire = new Wire(client, clock, acl, {
       sent: () => this.#arm(),
       heard: (sentAt, written) => {
+        this.#heardAt = clock.now()
         this.#aliveAt = Math.max(this.#aliveAt, sentAt)
         if (written) this.#provenAt = Math.max(this.#provenAt, sentAt)
       },
@@ -184,7 +186,9 @@ export class Session {
       this.chores.run(this.wire)
       if (oldest === undefined) {
         if (this.#attended > 0 && now - this.#aliveAt >= this.#timeoutMs / 3) void this.#ask()
-      } else if (now - oldest >= this.#silenceMs && !late) dropConnection(this.client)
+        // With many under way the oldest may be old, and the server yet busy answering.
+      } else if (now - Math.max(oldest, this.#heardAt) >= this.#silenceMs && !late)
+        dropConnection(this.client)
     } else if (now >= this.#lostAt()) return this.end()
     else if (now - this.#connectingSince >= this.#silenceMs && !late) {
       this.#connectingSince = now

@@ -124,3 +124,20 @@ test(
     own.assertHeld()
   },
 )
+
+test(
+  'a server that takes its time over many requests is not taken for silent',
+  { timeout: ms(120_000) },
+  async () => {
+    const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(60_000) })
+    let broken = 0
+    locks.on('jeopardy', () => (broken += 1))
+    const first = await locks.lock(lockName()).acquire()
+    // Answers come in, byte by byte, for longer than a server may be silent.
+    proxy.slice()
+    const names = Array.from({ length: 150 }, () => lockName().padEnd(1_024, 'x'))
+    await Promise.all(names.map((name) => locks.lock(name).acquire({ waitMs: ms(100_000) })))
+    expect(broken).toBe(0)
+    first.assertHeld()
+  },
+)
