@@ -76,7 +76,7 @@ export const hygiene: readonly Rule[] = [
     async run(h) {
       const child = await h.child({ ttlMs: h.ttlMs })
       const lock = h.name()
-      const { lease: first } = await child.call('acquire', { lock })
+      const { lease: first } = await child.call('acquire', { lock, options: { ttlMs: h.lastingMs } })
       await child.call('release', { lease: first })
       const idle = await steadyTimers(child, h.ttlMs / 2)
       const { lease } = await child.call('acquire', { lock })

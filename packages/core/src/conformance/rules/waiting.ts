@@ -288,6 +288,8 @@ export const waiting: readonly Rule[] = [
         assert.equal(won.state, 'held')
         await won.release()
       }
+      // A withdrawal may still be under way, and what it withdraws come up for a moment. `close` waits for both.
+      await other.locks.close()
       await h.eventually('nothing is left', h.ms(5_000), async () => !(await holder.locks.inspect(lock)).held)
       await h.free(lock)
     },
