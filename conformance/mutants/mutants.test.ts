@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { ConformanceCase } from '@locks/core/conformance'
 import { breed } from './mutant.ts'
-import { mutants } from './mutants.ts'
+import { clientMutants } from './client-mutants.ts'
+import { storeMutants } from './store-mutants.ts'
 
 /** Shows that a mutant still is a working library, so that its rule fails for its bug and nothing else. */
 const SANE = 'NAME-1'
@@ -12,6 +13,8 @@ function find(cases: readonly ConformanceCase[], id: string): ConformanceCase {
   if (found.untested !== undefined) throw new Error(`${id} is untested on memory: ${found.untested}`)
   return found
 }
+
+const mutants = [...storeMutants, ...clientMutants]
 
 describe('mutants', () => {
   const rules = [...new Set(mutants.map(({ rule }) => rule))]

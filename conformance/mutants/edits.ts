@@ -1,0 +1,13 @@
+import type { Edit } from './mutant.ts'
+
+/** An edit of the memory adapter. */
+export const adapter = (find: string, replace: string): Edit => ({
+  file: 'memory/adapter.js',
+  find,
+  replace,
+})
+
+/** An edit of a file of core's. */
+export const core =
+  (file: string) =>
+  (find: string, replace: string): Edit => ({ file: `core/${file}.js`, find, replace })

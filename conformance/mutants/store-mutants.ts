@@ -1,0 +1,135 @@
+import { adapter } from './edits.ts'
+import type { Mutant } from './mutant.ts'
+
+/** Bugs of how a store owns a name, seen in lock libraries, each with the rule that must notice it. */
+export const storeMutants: readonly Mutant[] = [
+  // What the store owns.
+  {
+    bug: 'no exclusion check',
+    rule: 'ATOM-1',
+    edits: [
+      adapter(
+        'if (held === undefined)\n                return grantOf',
+        'if (true)\n                return grantOf',
+      ),
+    ],
+  },
+  {
+    bug: 'release without owner check',
+    rule: 'OWN-1',
+    edits: [
+      adapter(
+        "return 'released';\n            if (entry.held?.attemptId === attemptId)",
+        "return 'released';\n            if (true)",
+      ),
+    ],
+  },
+  {
+    bug: 'release of an expired lease frees the successor',
+    rule: 'OWN-3',
+    edits: [
+      adapter('async release({ name, attemptId }) {', 'async release({ name, attemptId, fence }) {'),
+      adapter(
+        "return 'released';\n            if (entry.held?.attemptId === attemptId)",
+        "return 'released';\n            if (entry.held?.attemptId === attemptId || fence < entry.held?.fence)",
+      ),
+    ],
+  },
+  {
+    bug: 'renew without owner check',
+    rule: 'OWN-2',
+    edits: [adapter('|| !isHolder(held, grant.attemptId))', ')')],
+  },
+  {
+    bug: 'a renewal brings an expired lease back',
+    rule: 'RENEW-12',
+    edits: [adapter('!isHolder(held, grant.attemptId)', 'held.attemptId !== grant.attemptId')],
+  },
+  {
+    bug: 'no ttl',
+    rule: 'CRASH-4',
+    edits: [
+      adapter(
+        'const expiresAt = Math.max(now + ttlMs, held?.expiresAt ?? 0);',
+        'const expiresAt = Infinity;',
+      ),
+    ],
+  },
+  {
+    bug: 'lock-delay ignored',
+    rule: 'CRASH-5',
+    edits: [adapter('expiresAt + lockDelayMs', 'expiresAt')],
+  },
+  {
+    bug: 'own lost reply blocks the retry',
+    rule: 'LOST-1',
+    edits: [adapter('if (isHolder(held, attemptId)) {', 'if (false) {')],
+  },
+  {
+    bug: 'idempotent retry without a fresh ttl',
+    rule: 'LOST-3',
+    edits: [adapter('entry.held = { ...held, ...term(request, held) };', '')],
+  },
+  {
+    bug: 'an older renewal that arrives late shortens the hold',
+    rule: 'LOST-17',
+    edits: [
+      adapter('Math.max(now + ttlMs, held?.expiresAt ?? 0)', 'now + ttlMs'),
+      adapter('Math.max(expiresAt + lockDelayMs, held?.blockedUntil ?? 0)', 'expiresAt + lockDelayMs'),
+    ],
+  },
+  {
+    bug: 'last come, first served',
+    rule: 'WAIT-11',
+    edits: [adapter('of entry.queue) {', 'of [...entry.queue].reverse()) {')],
+  },
+  {
+    bug: 'a lease can be resumed twice',
+    rule: 'HAND-2',
+    edits: [adapter('if (!isHolder(held, from.attemptId) && !isHolder(held, attemptId))', 'if (false)')],
+  },
+  {
+    bug: 'names that differ in case are one name',
+    rule: 'NAME-2',
+    edits: [
+      adapter(
+        'let entry = entries.get(name);',
+        'name = name.toLowerCase();\n        let entry = entries.get(name);',
+      ),
+    ],
+  },
+
+  // Fences.
+  { bug: 'constant fence', rule: 'FENCE-1', edits: [adapter('++store.lastFence;', '1n;')] },
+  {
+    bug: 'random fence',
+    rule: 'FENCE-1',
+    edits: [adapter('++store.lastFence;', 'BigInt(Math.floor(Math.random() * 2 ** 40));')],
+  },
+  {
+    bug: 'fence starts again when the name was idle, as a sequence node does under a new parent',
+    rule: 'FENCE-10',
+    edits: [adapter('++store.lastFence;', '(entry.last = (entry.last ?? 0n) + 1n);')],
+  },
+  {
+    bug: 'fence drawn before the wait',
+    rule: 'FENCE-8',
+    edits: [
+      adapter(
+        'const { name, attemptId } = request;\n            const entry = entryOf',
+        'const { name, attemptId } = request;\n            request.early ??= ++store.lastFence;\n            const entry = entryOf',
+      ),
+      adapter('const fence = ++store.lastFence;', 'const fence = request.early;'),
+    ],
+  },
+  {
+    bug: 'fence read back from the shared counter',
+    rule: 'FENCE-11',
+    edits: [
+      adapter(
+        'entry.held = { ...held, ...term(request, held) };\n                return grantOf(request, held);',
+        'entry.held = { ...held, ...term(request, held) };\n                return grantOf(request, { fence: store.lastFence });',
+      ),
+    ],
+  },
+]
