@@ -25,6 +25,7 @@ export type Obstacle = { readonly holder: Holder | undefined } | { readonly fail
 /**
  * One acquire, from the call to its lease, refusal or failure. The caller is answered at once when
  * the wait is over or aborted; what is under way at the store is then withdrawn behind its back.
+ * It is long for a file: one state machine, each step of which may be the last and needs all of its state.
  */
 export class Acquisition implements Alarm {
   at = 0

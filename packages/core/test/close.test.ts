@@ -1,7 +1,19 @@
 import { describe, expect, test } from 'vitest'
+import type { Lease } from '../src/index.ts'
 import { codeOf, harness, reasonOf, thrownCode, watch } from './support/harness.ts'
 import { fail, gate, hang, noClock, slow } from './support/steps.ts'
 import { settled } from './support/virtual-clock.ts'
+
+/** A lease whose release the store did not confirm. */
+async function unconfirmedRelease(): Promise<ReturnType<typeof harness> & { readonly lease: Lease }> {
+  const made = harness()
+  const lease = await made.locks.lock('a').acquire()
+  made.store.always('release', fail())
+  const released = watch(lease.release())
+  await made.clock.advance(6_000)
+  expect(codeOf(released.error)).toBe('LOCK_UNAVAILABLE')
+  return { ...made, lease }
+}
 
 describe('close', () => {
   test('releases what is held, tells its holders, and closes the adapter last', async () => {
@@ -34,12 +46,7 @@ describe('close', () => {
   })
 
   test('also ends the chance to repeat a release that was not confirmed', async () => {
-    const { clock, store, locks } = harness()
-    const lease = await locks.lock('a').acquire()
-    store.always('release', fail())
-    const released = watch(lease.release())
-    await clock.advance(6_000)
-    expect(codeOf(released.error)).toBe('LOCK_UNAVAILABLE')
+    const { store, locks, lease } = await unconfirmedRelease()
     store.always('release')
     await locks.close()
     expect(codeOf(await reasonOf(lease.release()))).toBe('LOCK_CLOSED')
@@ -47,12 +54,7 @@ describe('close', () => {
   })
 
   test('waits for a release that is being repeated', async () => {
-    const { clock, store, locks } = harness()
-    const lease = await locks.lock('a').acquire()
-    store.always('release', fail())
-    const released = watch(lease.release())
-    await clock.advance(6_000)
-    expect(codeOf(released.error)).toBe('LOCK_UNAVAILABLE')
+    const { clock, store, locks, lease } = await unconfirmedRelease()
     store.always('release', slow(100))
     const again = watch(lease.release())
     const closed = watch(locks.close())
