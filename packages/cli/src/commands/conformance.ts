@@ -43,8 +43,8 @@ conformance: it touches no other lock. LOCKS_TEST_SLOW=3 gives a busy machine th
     const order = { target, options: await optionsOf(args), ...(ttlMs !== undefined && { ttlMs }) }
     const only = args.text('only')
     const html = args.text('html')
-    if (html !== undefined) await beginReport(html)
     if (isUrl(target)) await askServer(target, session)
+    if (html !== undefined) await beginReport(html)
     const { subject, outcomes } = await runSuite(
       order,
       jobs,
