@@ -1,3 +1,4 @@
+import { LockError } from '@locks/core'
 import type { Holder } from '@locks/core'
 import { isSameHold } from './hold.ts'
 import type { Hold } from './hold.ts'
@@ -13,8 +14,13 @@ export async function breakHold(
   holder: Holder,
   fencing: boolean,
 ): Promise<'broken' | 'not-held'> {
-  const hold = await holdOf(nodes, name, fencing)
-  if (hold === undefined || !isOf(hold, holder)) return 'not-held'
+  const hold = await holdOf(nodes, name, fencing, (found) => isOf(found, holder))
+  if (hold === undefined) return 'not-held'
+  if (!isOf(hold, holder)) {
+    if (holder.fence !== undefined || hold.holder.fence !== undefined || hold.silent === 0) return 'not-held'
+    // To RedissonRedLock a silent node is another client, which may be the one that `inspect` met.
+    throw new LockError('LOCK_UNAVAILABLE', `not every node said who has ${JSON.stringify(name)}`)
+  }
   const answers = await nodes.ask((node) => free(node, name, hold), {
     enough: (soFar) => valuesOf(soFar).length >= nodes.quorum,
   })

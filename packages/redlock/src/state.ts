@@ -9,12 +9,19 @@ import { count, valuesOf } from './nodes.ts'
  * A name is held by whoever holds it on a majority, under the fence that was written back to one. Where
  * nodes do not answer it is enough that somebody may do so: then nobody else can.
  */
-export async function holdOf(nodes: Nodes, name: string, fencing: boolean): Promise<Hold<Look> | undefined> {
+export async function holdOf(
+  nodes: Nodes,
+  name: string,
+  fencing: boolean,
+  /** A hold that is not the one meant is not settled for before every node was asked. */
+  isMeant: (hold: Hold) => boolean = () => true,
+): Promise<(Hold<Look> & { readonly silent: number }) | undefined> {
   const { quorum, all } = nodes
   const answers = await nodes.ask((node) => node.look(name), {
     enough: (soFar) => {
       const [first] = holdsIn(valuesOf(soFar), fencing)
-      if (first !== undefined && first.votes.length >= quorum) return !fencing || first.agreed >= quorum
+      if (first !== undefined && first.votes.length >= quorum)
+        return (!fencing || first.agreed >= quorum) && isMeant(first)
       return count(soFar, ({ attempt }) => attempt === undefined) > all.length - quorum
     },
   })
@@ -22,7 +29,7 @@ export async function holdOf(nodes: Nodes, name: string, fencing: boolean): Prom
   if (looks.length < quorum) throw nodes.outage(`no majority knows ${JSON.stringify(name)}`, answers)
   const [first] = holdsIn(looks, fencing)
   const silent = all.length - looks.length
-  return first !== undefined && first.votes.length + silent >= quorum ? first : undefined
+  return first !== undefined && first.votes.length + silent >= quorum ? { ...first, silent } : undefined
 }
 
 export function stateOf(name: string, hold: Hold | undefined, quorum: number): LockState {

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
-import { bare, connect, heldOn, over, servers, uniqueName, until } from './support/bed.ts'
+import { bare, connect, heldOn, over, proxiesOf, servers, uniqueName, until } from './support/bed.ts'
 
 function level(findings: readonly Finding[], check: string): string | undefined {
   return findings.find((finding) => finding.check === check)?.level
@@ -41,6 +41,31 @@ test('without fences a hold is told by its owner', async () => {
   expect(holder && (await adapter.break?.(lock, holder))).toBe('not-held')
   expect((await locks.lock(lock).break())?.owner).toBe('the second')
   expect(await locks.inspect(lock)).toMatchObject({ held: false })
+})
+
+test('RedissonRedLock is broken whichever nodes describe it first, and not while its node is silent', async () => {
+  const { servers: nodes } = await servers(3)
+  const lock = uniqueName()
+  const proxies = await proxiesOf(nodes)
+  const { adapter } = bare(over(proxies, { nodeTimeoutMs: 3_000 }))
+  const breakAs = (owner: string): Promise<unknown> | undefined => adapter.break?.(lock, { owner })
+  const hold = async (): Promise<void> => {
+    for (const [index, node] of nodes.entries()) {
+      await redisCommand(node, 'HSET', lock, `client-${index}:42`, 1)
+      await redisCommand(node, 'PEXPIRE', lock, 120_000)
+    }
+  }
+  await hold()
+  proxies[0]?.delay(100)
+  expect(await breakAs('client-0:42')).toBe('broken')
+  await until(async () => (await heldOn(nodes, lock)) === 0)
+
+  await hold()
+  await nodes[0]?.stop()
+  // The two that are left cannot tell whether the one they do not know is still the same.
+  await expect(breakAs('client-0:42')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  expect(await breakAs('client-1:42')).toBe('broken')
+  expect(await heldOn(nodes.slice(1), lock)).toBe(0)
 })
 
 test('list has what a majority holds, also with a node down, and not the vote of a minority', async () => {
