@@ -19,7 +19,7 @@ export interface Outcome {
   readonly name: string
   /** Absent for tests that belong to no rule of the suite. */
   readonly rule?: RuleMeta
-  /** Why it is untested, or how it failed other than by an assertion. */
+  /** Why it is untested, or what it failed with. */
   readonly reason?: string
 }
 

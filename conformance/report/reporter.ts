@@ -46,8 +46,9 @@ function outcomeOf(test: TestCase, filtered: boolean): Outcome[] {
   const result = test.result()
   switch (result.state) {
     case 'passed':
+      return [{ ...base, state: 'passed' }]
     case 'failed':
-      return [{ ...base, state: result.state }]
+      return [{ ...base, state: 'failed', reason: result.errors[0]?.message ?? 'it does not say why' }]
     case 'pending':
       return [{ ...base, state: 'failed', reason: 'did not finish' }]
     case 'skipped': {

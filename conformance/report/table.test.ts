@@ -37,7 +37,7 @@ describe('the report', () => {
       outcome('memory', 'CRASH-2', 'untested', 'scope is process'),
       outcome('memory', 'TIME-1', 'untested', 'no server clock'),
       { state: 'passed', name: 'a unit test' },
-      { state: 'failed', name: 'unhandled error', reason: 'boom' },
+      { state: 'failed', name: 'unhandled error', reason: 'boom\n  at somewhere' },
     ])
     expect(report).toBe(
       [

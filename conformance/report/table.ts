@@ -54,7 +54,8 @@ function renderFailures(outcomes: readonly Outcome[]): string[] {
     .filter(({ state }) => state === 'failed')
     .map(({ name, rule, reason }) => {
       const place = rule ? `${rule.backend} ${rule.rule}: ` : ''
-      return `  ✗ ${place}${name}${reason ? ` (${reason})` : ''}`
+      const [why] = reason?.trim().split('\n') ?? []
+      return `  ✗ ${place}${name}${why ? ` (${why})` : ''}`
     })
   return lines.length > 0 ? [['Failed', ...lines].join('\n')] : []
 }
