@@ -9,7 +9,7 @@ import { invalid } from './validate.ts'
 export interface Guard {
   /** Shuts out every lower fence, and resolves once nobody runs under one. `LOCK_LOST` if a higher one was seen. */
   register(fence: bigint): Promise<void>
-  /** Runs `fn` if no higher fence was seen. No other `run` of this guard overlaps it. */
+  /** Runs `fn` if no higher fence was seen. No other `run` of this guard overlaps it, so `fn` must not await one. */
   run<T>(fence: bigint, fn: () => T | Promise<T>): Promise<T>
 }
 

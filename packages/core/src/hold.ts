@@ -235,7 +235,8 @@ export class Hold implements Alarm {
     this.#state = 'jeopardy'
     const { events } = this.#client
     if (!events.wanted('jeopardy')) return
-    const remainingMs = this.remainingMs()
+    // Not by `check`: whether it is over by now is told as a loss, after this.
+    const remainingMs = Math.max(0, this.#deadline - this.#client.clock.now())
     events.emit('jeopardy', { ...this.#about(), remainingMs, ...(cause === undefined ? {} : { cause }) })
   }
 

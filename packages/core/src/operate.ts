@@ -14,6 +14,8 @@ export async function breakHold(
   if (breakIt === undefined) throw unsupported('break')
   if (!held || holder === undefined) return null
   if (fence !== undefined && holder.fence !== fence) return null
+  // It may have been closed since it looked.
+  client.assertOpen()
   const { answer, tries } = await callStore(client, name, () => breakIt(name, holder), { retry: true })
   // An earlier try, whose reply was lost, may be why it is over.
   return answer === 'broken' || tries > 1 ? holder : null

@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { LockEventName, Locks } from '../src/index.ts'
 import { callUntyped, codeOf, harness, reasonOf, watch } from './support/harness.ts'
-import { fail } from './support/steps.ts'
+import { fail, hang } from './support/steps.ts'
 import { settled } from './support/virtual-clock.ts'
 
 const names = ['acquire', 'release', 'lost', 'jeopardy', 'contended'] as const
@@ -84,6 +84,24 @@ describe('events', () => {
       holdMs: 889,
       error,
     })
+  })
+
+  test('tell of jeopardy before the loss, although a listener kept the event loop for too long', async () => {
+    const { clock, store, locks } = harness()
+    store.always('renew', hang)
+    await locks.lock('a').acquire({ ttlMs: 900, owner: 'a' })
+    await locks.lock('b').acquire({ ttlMs: 900, owner: 'b' })
+    const seen: string[] = []
+    locks.on('jeopardy', ({ lock }) => {
+      seen.push(`${lock} in jeopardy`)
+      clock.block(1_000)
+    })
+    locks.on('lost', ({ lock }) => seen.push(`${lock} lost`))
+    await clock.advance(900)
+    await clock.advance(1)
+    expect(seen.toSorted()).toEqual(['a in jeopardy', 'a lost', 'b in jeopardy', 'b lost'])
+    for (const lock of ['a', 'b'])
+      expect(seen.indexOf(`${lock} in jeopardy`)).toBeLessThan(seen.indexOf(`${lock} lost`))
   })
 
   test('tell of a release that was not confirmed', async () => {

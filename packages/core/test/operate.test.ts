@@ -51,6 +51,23 @@ test('with another fence than the holder has, nothing is asked of the store', as
   expect(await locks.lock('a').break({ fence: 1n })).toMatchObject({ fence: 1n })
 })
 
+test('a client that is closed while it looks breaks nothing', async () => {
+  let breaks = 0
+  const { factory } = storeWith({
+    async inspect(name) {
+      void locks.close()
+      return { name, held: true, holder: { owner: 'stranger', fence: 1n } }
+    },
+    async break() {
+      breaks += 1
+      return 'broken'
+    },
+  })
+  const locks = createLocks(factory)
+  expect((await lockErrorOf(locks.lock('a').break())).code).toBe('LOCK_CLOSED')
+  expect(breaks).toBe(0)
+})
+
 test('bad arguments are refused before anything is touched', async () => {
   const { store, factory } = storeWith({ list: async () => [], break: async () => 'broken' })
   await using locks = createLocks(factory)
