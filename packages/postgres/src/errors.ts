@@ -39,6 +39,11 @@ export function isRefusal(error: unknown): boolean {
   return error instanceof Error && 'severity' in error
 }
 
+/** Whether an earlier statement had failed in a transaction that was still open. */
+export function isOfFailedTransaction(error: unknown): boolean {
+  return codeOf(error) === '25P02'
+}
+
 export function isTransient(error: unknown): boolean {
   return transient.has(codeOf(error) ?? '')
 }

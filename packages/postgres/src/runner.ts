@@ -1,7 +1,7 @@
 import type { Clock } from '@locks/core'
 import { Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
 import type { Pool } from 'pg'
-import { faults, isRefusal, isTransient } from './errors.ts'
+import { faults, isOfFailedTransaction, isRefusal, isTransient } from './errors.ts'
 import { Line, send } from './line.ts'
 import type { Row, Statement } from './line.ts'
 import type { Settings } from './options.ts'
@@ -56,6 +56,8 @@ async function runInPool(
     if (committed) return rows
   } catch (error) {
     useless = !isRefusal(error)
+    // The server tells what became of the transaction after the error, and pg does not wait for that.
+    if (isOfFailedTransaction(error)) committed = false
     if (committed) throw error
   } finally {
     connection.off('readyForQuery', ready)

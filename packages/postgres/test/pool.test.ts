@@ -1,6 +1,7 @@
 import { createLocks } from '@locks/core'
 import type { Locks } from '@locks/core'
 import { startFaultProxy } from '@locks/core/conformance'
+import type { FaultProxy } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/postgres'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -19,6 +20,14 @@ function poolOf(config: PoolConfig): Pool {
   return pool
 }
 
+/** A pool of one connection, through a proxy. */
+async function proxied(): Promise<{ readonly proxy: FaultProxy; readonly pool: Pool }> {
+  const proxy = await startFaultProxy({ host: server.host, port: server.port })
+  onTestFinished(() => proxy.close())
+  const connectionString = `postgres://postgres@${proxy.host}:${proxy.port}/postgres`
+  return { proxy, pool: poolOf({ connectionString, max: 1 }) }
+}
+
 function openOn(pool: Pool, strategy: string): Locks {
   const locks = createLocks(fromConfig({ pool, strategy }))
   onTestFinished(() => locks.close())
@@ -28,10 +37,13 @@ function openOn(pool: Pool, strategy: string): Locks {
 test.each(['BEGIN', 'BEGIN; SELECT 1 / 0'])(
   'a transaction that the program left open in its pool (%s) is refused: what it granted could be undone',
   async (left) => {
-    const pool = poolOf({ max: 1 })
+    const { proxy, pool } = await proxied()
     const client = await pool.connect()
     await client.query(left).catch(() => undefined)
+    await expect.poll(() => client.getTransactionStatus()).toMatch(/^[TE]$/)
     client.release()
+    // What an error did to the transaction is told after the error.
+    proxy.slice()
     const [locks, other] = [openOn(pool, 'unique-key'), open({ url: server.url })]
     await expect(locks.lock('left open').tryAcquire()).rejects.toMatchObject({
       code: 'LOCK_INVALID_ARGUMENT',
@@ -73,10 +85,8 @@ test("row: a wait outlasts the pool's query_timeout, and keeps its place", async
 test(
   'a pool whose server falls silent: an outage in time, and no outage afterwards',
   async () => {
-    const proxy = await startFaultProxy({ host: server.host, port: server.port })
-    onTestFinished(() => proxy.close())
-    const connectionString = `postgres://postgres@${proxy.host}:${proxy.port}/postgres`
-    const client = bare({ pool: poolOf({ connectionString, max: 1 }) })
+    const { proxy, pool } = await proxied()
+    const client = bare({ pool })
     await client.adapter.release(await client.take(client.request('silent')))
     proxy.blackhole('replies')
     await expect(client.adapter.attempt(client.request('silent'))).rejects.toMatchObject({
