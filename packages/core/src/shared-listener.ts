@@ -31,7 +31,7 @@ export function shareListener(emitter: Emitter, event: string, call: () => void)
 function listen(emitter: Emitter, event: string): Entry {
   const calls = new Set<() => void>()
   const listener = (): void => {
-    for (const call of calls) call()
+    for (const call of [...calls]) call()
   }
   emitter.on(event, listener)
   return { calls, listener }

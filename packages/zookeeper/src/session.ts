@@ -1,3 +1,4 @@
+import { shareListener } from '@locks/core'
 import type { Clock, Timer } from '@locks/core'
 import { State } from 'node-zookeeper-client'
 import type { ACL, Client } from 'node-zookeeper-client'
@@ -31,6 +32,7 @@ export class Session {
   readonly chores: Chores
   readonly #clock: Clock
   readonly #listener: SessionListener
+  readonly #unlisten: () => void
   readonly #waiting = new Set<() => void>()
   #id: Buffer | undefined
   #timeoutMs: number
@@ -64,7 +66,7 @@ export class Session {
       if (this.#connected) chores.run(this.wire)
       this.#arm()
     }
-    client.on('state', this.#onState)
+    this.#unlisten = shareListener(client, 'state', () => this.#onState(client.getState()))
     this.#onState(client.getState())
     this.#arm()
   }
@@ -120,14 +122,14 @@ export class Session {
     this.#over = true
     this.#connected = false
     this.#timer?.cancel()
-    this.client.off('state', this.#onState)
+    this.#unlisten()
     this.wire.broke(reason)
     this.watches.clear()
     this.#listener.ended()
     this.#changed()
   }
 
-  readonly #onState = (state: State): void => {
+  #onState(state: State): void {
     if (state === State.SYNC_CONNECTED) this.#connect()
     else if (state === State.DISCONNECTED) this.#disconnect()
     else this.end(state === State.AUTH_FAILED ? code.authFailed : code.sessionExpired)

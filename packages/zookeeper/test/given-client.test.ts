@@ -1,5 +1,8 @@
+import { createLocks } from '@locks/core'
+import { zookeeper } from '@locks/zookeeper'
 import { State } from 'node-zookeeper-client'
 import { expect, test } from 'vitest'
+import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
 import { directory, lockName, testBed } from './bed.ts'
 import { ms, rawClient, until } from './support.ts'
 
@@ -81,4 +84,16 @@ test('what could not be removed before the end is removed after it', async () =>
   expect(await raw.children(directory(name))).toHaveLength(1)
   proxy.pass()
   await until('the node is gone', 20_000, async () => !(await raw.children(directory(name)))?.length)
+})
+
+test('a client has the listeners it had before, and a dozen sets of locks on it do not look like a leak', async () => {
+  await using own = await rawClient(bed.servers)
+  const before = listenersOf(own.client)
+  const warnings = leakWarnings()
+  const all = Array.from({ length: 12 }, () => createLocks(zookeeper({ client: own.client })))
+  const name = lockName()
+  await Promise.all(all.map((locks) => locks.with(name, { waitMs: ms(20_000) }, () => undefined)))
+  expect(warnings).toEqual([])
+  for (const locks of all) await locks.close()
+  expect(listenersOf(own.client)).toEqual(before)
 })
