@@ -22,8 +22,10 @@ export async function openLocks(config?: LocksConfig, options: OpenOptions = {})
   const { store, ...given } = options
   const { adapter, options: own, defaults } = settle(config, store)
   const factory = await configured(adapter, own)
+  // An explicit undefined means "not given".
+  const told = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
   // Checked by createLocks like any other options, under the same names.
-  return createLocks(factory, { ...defaults, ...given })
+  return createLocks(factory, { ...defaults, ...told })
 }
 
 /** Imports the adapter that `config` names and configures it. Connects to nothing yet. */
