@@ -4,7 +4,7 @@ import { brokenVariants } from './broken-variants.ts'
 import { simulate } from './simulation.ts'
 
 const GRANTS_PER_SEED = 1_000
-const SEEDS_PER_VARIANT = 12
+const SEEDS_PER_VARIANT = 24
 const TIMEOUT_MS = 60_000
 
 const replayed = process.env['LOCKS_SIM_SEED']

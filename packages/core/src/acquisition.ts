@@ -8,7 +8,7 @@ import { LeaseHandle } from './lease.ts'
 import type { Settings } from './options.ts'
 import type { Slot } from './slot.ts'
 import type { AcquireRequest, Busy, Grant, Holder, PushedGrant } from './spi.ts'
-import { callStore } from './store-call.ts'
+import { callStore, PAUSE_MS } from './store-call.ts'
 
 /** A silent store is called an outage after this long, although the name was known to be taken. */
 export const SILENCE_MS = 1_000
@@ -48,6 +48,8 @@ export class Acquisition implements Alarm {
   #busy: Busy | undefined
   /** Since when the store owes an answer. */
   #silentSince: number | undefined
+  /** A pause of the process has let it run out of time since. */
+  #spared = false
   /** The adapter's answer that is being waited for. */
   #underWay: Promise<unknown> | undefined
   #resumeAt = Infinity
@@ -171,7 +173,11 @@ export class Acquisition implements Alarm {
         'failure' in obstacle ? this.#outage(obstacle.failure) : this.#held(obstacle.holder),
       )
     }
-    if (now >= this.#outageAt) return this.abandon(this.#outage(this.#failure))
+    if (now >= this.#outageAt) {
+      if (this.#spared || now - this.#outageAt < PAUSE_MS) return this.abandon(this.#outage(this.#failure))
+      this.#spared = true
+      this.#silentSince = now - this.#client.storeTimeoutMs + PAUSE_MS
+    }
     this.#arm()
   }
 
@@ -263,6 +269,7 @@ export class Acquisition implements Alarm {
 
   #heard(): void {
     this.#silentSince = undefined
+    this.#spared = false
     this.#failure = undefined
     this.#failures = 0
   }

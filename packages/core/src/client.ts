@@ -104,7 +104,12 @@ export class Client {
   }
 
   close(): Promise<void> {
-    return (this.#closing ??= this.#close())
+    if (this.#closing !== undefined) return this.#closing
+    let begin: (closed: Promise<void>) => void = () => undefined
+    this.#closing = new Promise((resolve) => (begin = resolve))
+    // Closed from here on: it tells listeners of the user's, and those may call back.
+    begin(this.#close())
+    return this.#closing
   }
 
   async #close(): Promise<void> {

@@ -40,7 +40,8 @@ export class Hold implements Alarm {
   /** The last confirmed grant or renewal: when it was sent, and the ttl it gave. */
   #confirmedAt: number
   #periodMs: number
-  #inFlight = 0
+  /** When the renewal was sent that is not answered yet, the last of them. */
+  #askedAt: number | undefined
   #ended: LockError | undefined
   #controller: AbortController | undefined
 
@@ -112,7 +113,7 @@ export class Hold implements Alarm {
       if (this.#renew) this.#doubt(new Error('maxHoldMs is over: the lease is not renewed any more'))
       return this.#armAt(this.#deadline)
     }
-    if (this.#inFlight > 0) this.#doubt(undefined)
+    if (this.#askedAt !== undefined) this.#doubt(undefined)
     this.#client.renewer.add(this)
   }
 
@@ -123,13 +124,13 @@ export class Hold implements Alarm {
 
   /** The renewal to send now. */
   renewal(sentAt: number, ttlMs: number = this.#nextTtlMs(sentAt)): Renewal {
-    this.#inFlight += 1
+    this.#askedAt = sentAt
     this.#armAt(Math.min(this.#deadline, sentAt + this.#periodMs / 3))
-    return { grant: this.grant, ttlMs, lockDelayMs: this.#request.lockDelayMs }
+    return this.#renewalOf(ttlMs)
   }
 
   answered(outcome: RenewOutcome, sentAt: number, ttlMs: number, failure: unknown): void {
-    this.#inFlight -= 1
+    if (sentAt === this.#askedAt) this.#askedAt = undefined
     this.check()
     if (!this.live) return
     if (outcome === 'lost') return this.#lose('the store no longer knows this holder', { definite: true })
@@ -175,8 +176,15 @@ export class Hold implements Alarm {
 
   /** The lease goes on in another process: forget it here, leave it at the store. */
   handOver(): void {
+    const now = this.#client.clock.now()
+    // Of a short claim that no renewal has stretched yet; whoever resumes it was promised the whole.
+    const stretch = this.#renewable(now) && this.#periodMs < this.ttlMs
+    const renewal = this.#renewalOf(this.#nextTtlMs(now))
     this.#finish('released')
     this.#slot.vacate(this)
+    if (!stretch) return
+    const call = (): Promise<unknown> => this.#client.adapter.renew([renewal])
+    void this.#client.inBackground(callStore(this.#client, this.grant.name, call, { retry: true }))
   }
 
   /** Ends the hold because the client closes. */
@@ -208,6 +216,10 @@ export class Hold implements Alarm {
     } finally {
       if (!again) this.#emitRelease(failure)
     }
+  }
+
+  #renewalOf(ttlMs: number): Renewal {
+    return { grant: this.grant, ttlMs, lockDelayMs: this.#request.lockDelayMs }
   }
 
   #nextTtlMs(now: number): number {
@@ -249,13 +261,14 @@ export class Hold implements Alarm {
     this.#ended = error
     this.#finish('lost')
     this.#slot.vacate(this)
-    this.#abortSignal()
     // The store may still hold the name for us (a session does); a lock-delay wants just that.
     if (!definite && this.#request.lockDelayMs === 0) {
       const { adapter } = this.#client
       const call = (): Promise<unknown> => adapter.release(this.grant)
       void this.#client.inBackground(callStore(this.#client, this.grant.name, call, { retry: false }))
     }
+    // Whoever is told may close the client.
+    this.#abortSignal()
     const { events } = this.#client
     if (events.wanted('lost')) events.emit('lost', { ...this.#about(), holdMs: this.#holdMs(), error })
   }

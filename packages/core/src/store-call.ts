@@ -6,6 +6,12 @@ import type { LockError } from './errors.ts'
 import { defaultSettings } from './options.ts'
 
 /**
+ * A time-out that comes later than this tells of a pause of the process: timers run before sockets are read, so the
+ * answer may have come. It is given as long again, once.
+ */
+export const PAUSE_MS = 1_000
+
+/**
  * One call to the store that always ends: it answers, or fails as `LOCK_UNAVAILABLE` after the
  * client's `storeTimeoutMs`, even if the adapter never settles. With `retry` a rejection is tried
  * again until then, so only use it for idempotent calls.
@@ -32,7 +38,8 @@ class StoreCall<T> implements Alarm {
   readonly #retry: boolean
   readonly #resolve: (result: { answer: T; tries: number }) => void
   readonly #reject: (error: LockError) => void
-  readonly #giveUpAt: number
+  #giveUpAt: number
+  #spared = false
   #tries = 0
   #waiting = false
   #done = false
@@ -61,8 +68,13 @@ class StoreCall<T> implements Alarm {
   }
 
   fire(now: number): void {
-    if (now >= this.#giveUpAt) this.#fail()
-    else if (this.#waiting) this.start()
+    if (now >= this.#giveUpAt) {
+      if (this.#spared || now - this.#giveUpAt < PAUSE_MS) return this.#fail()
+      this.#spared = true
+      this.#giveUpAt = now + PAUSE_MS
+    }
+    if (this.#waiting) this.start()
+    else this.#client.alarms.set(this, this.#giveUpAt)
   }
 
   async #try(): Promise<void> {

@@ -50,6 +50,29 @@ describe('a store that fails', () => {
     expect(again.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', cause })
   })
 
+  test('is not taken for silent after a pause of our own, with the answer there to be read', async () => {
+    const { clock, store, locks } = harness()
+    const held = await locks.lock('held').acquire({ ttlMs: 60_000 })
+    const answers = gate({ acted: true })
+    const waiting = { waitMs: 60_000 }
+    store.next('attempt', answers.step, answers.step, hang)
+    store.next('release', answers.step)
+    const answered = [
+      watch(locks.lock('a').acquire(waiting)),
+      watch(locks.lock('b').tryAcquire()),
+      watch(held.release()),
+    ]
+    const silent = watch(locks.lock('c').acquire(waiting))
+    await settled()
+    clock.block(20_000)
+    await clock.advance(0)
+    expect([...answered, silent].map(({ state }) => state)).toEqual(Array(4).fill('pending'))
+    answers.open()
+    await clock.advance(1_000)
+    expect(answered.map(({ state }) => state)).toEqual(Array(3).fill('fulfilled'))
+    expect(codeOf(silent.error)).toBe('LOCK_UNAVAILABLE')
+  })
+
   test('is not asked more often than retry.attempts', async () => {
     const { clock, store, locks } = harness()
     store.always('attempt', fail())

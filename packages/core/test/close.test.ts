@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Lease } from '../src/index.ts'
 import { codeOf, harness, reasonOf, thrownCode, watch } from './support/harness.ts'
-import { fail, gate, hang, noClock, slow } from './support/steps.ts'
+import { fail, gate, hang, loseReply, noClock, slow } from './support/steps.ts'
 import { settled } from './support/virtual-clock.ts'
 
 /** A lease whose release the store did not confirm. */
@@ -100,6 +100,33 @@ describe('close', () => {
     await Promise.all([locks.close(), locks.close(), locks[Symbol.asyncDispose]()])
     await locks.close()
     expect(store.calls.close).toBe(1)
+  })
+
+  test('is one close also for listeners that it tells, and they get no lock any more', async () => {
+    const { store, locks } = harness()
+    const again: unknown[] = []
+    for (const name of ['a', 'b'])
+      (await locks.lock(name).acquire()).signal.addEventListener('abort', () => {
+        again.push(watch(locks.lock(name).acquire()), watch(locks.close()))
+      })
+    await locks.close()
+    await settled()
+    expect(again).toMatchObject(
+      [1, 2].flatMap(() => [{ error: { code: 'LOCK_CLOSED' } }, { state: 'fulfilled' }]),
+    )
+    expect([store.holder('a'), store.holder('b')]).toEqual([undefined, undefined])
+    expect(store.log.slice(-3)).toEqual(['release', 'release', 'close'])
+    expect(store.calls.close).toBe(1)
+  })
+
+  test('by who learns of a loss waits until the store was told that it is over', async () => {
+    const { clock, store, locks } = harness()
+    const lease = await locks.lock('a').acquire({ ttlMs: 900 })
+    store.always('renew', loseReply())
+    lease.signal.addEventListener('abort', () => void locks.close())
+    await clock.advance(900)
+    expect(store.log.slice(-2)).toEqual(['release', 'close'])
+    expect(store.holder('a')).toBeUndefined()
   })
 
   test('is bounded although the store hangs in everything', async () => {

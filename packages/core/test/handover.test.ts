@@ -35,6 +35,19 @@ describe('serialize and resume', () => {
     resumed.assertHeld()
   })
 
+  test('a lease that was handed out with a short claim is there for its whole ttl', async () => {
+    const { store, locks } = harness({ store: { grantTtlMs: 300 } })
+    const [lease, fixed] = [
+      await locks.lock('a').acquire({ ttlMs: 900 }),
+      await locks.lock('b').acquire({ ttlMs: 900, renew: false }),
+    ]
+    for (const one of [lease, fixed]) one.serialize()
+    expect(store.renewals.flat().map(({ grant, ttlMs }) => [grant.name, ttlMs])).toEqual([
+      ['a', 900],
+      ['b', 900],
+    ])
+  })
+
   test('one successor only', async () => {
     const { locks } = harness()
     const text = (await locks.lock('a').acquire()).serialize()

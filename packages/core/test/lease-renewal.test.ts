@@ -83,6 +83,16 @@ describe('renewal', () => {
     expect(lease.remainingMs).toBe(889)
   })
 
+  test('that hung once is no doubt about those that are confirmed after it', async () => {
+    const { clock, store, locks } = harness()
+    let events = 0
+    locks.on('jeopardy', () => (events += 1))
+    await locks.lock('a').acquire({ ttlMs: 900 })
+    store.next('renew', hang)
+    await clock.advance(5_000)
+    expect(events).toBe(1)
+  })
+
   test('that always hangs is repeated a few times only', async () => {
     const { clock, store, locks } = harness()
     const lease = await locks.lock('a').acquire({ ttlMs: 900 })
