@@ -223,7 +223,7 @@ export const lostReplies: readonly Rule[] = [
         await fresh.adapter.withdraw(given)
         const grant = await other.take(other.request(withdrawn))
         await tried
-        assert.equal((await other.adapter.inspect(withdrawn)).holder?.fence, grant.fence)
+        await assertHolder(h, grant)
         assert.equal(await other.adapter.release(grant), 'released')
         await h.free(withdrawn)
 

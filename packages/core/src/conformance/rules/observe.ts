@@ -70,13 +70,22 @@ export function eventOf<K extends LockEventName>(
   })
 }
 
-/** Fails the rule unless the store says that `lease`, and nobody else, holds its name. */
-export async function assertHolder(h: Harness, { name, fence, owner }: Lease): Promise<void> {
+/** A lease; or a grant, whose owner is the id of its attempt unless told. */
+interface Held {
+  readonly name: string
+  readonly fence: bigint
+  readonly attemptId?: string
+  readonly owner?: string
+}
+
+/** Fails the rule unless the store says that this one, and nobody else, holds its name. */
+export async function assertHolder(h: Harness, held: Held): Promise<void> {
+  const { name, fence, attemptId, owner = attemptId } = held
   const { adapter } = h.adapter()
-  const { held, holder } = await adapter.inspect(name)
-  assert.ok(held, `${name} should be held, but it is free`)
-  if (h.capabilities.fencing === 'none') assert.equal(holder?.owner, owner)
-  else assert.equal(holder?.fence, fence, 'somebody else holds it')
+  const state = await adapter.inspect(name)
+  assert.ok(state.held, `${name} should be held, but it is free`)
+  if (h.capabilities.fencing === 'none') assert.equal(state.holder?.owner, owner)
+  else assert.equal(state.holder?.fence, fence, 'somebody else holds it')
 }
 
 /** As `free`, for a name that is being given back behind the scenes: soon, and never only by its ttl. */

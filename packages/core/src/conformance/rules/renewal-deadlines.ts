@@ -129,7 +129,8 @@ export const deadlines: readonly Rule[] = [
       // Executed at the store, but the holder cannot know.
       faults.inject('renew', 'lose-reply', 1)
       await h.rejects(lease.extend(h.ttlMs * 20), 'LOCK_UNAVAILABLE')
-      assert.ok(lease.remainingMs <= deadline - performance.now() + 1)
+      // Nothing was prolonged; between two looks at the clock the process may have stood still.
+      assert.ok(lease.remainingMs <= deadline - performance.now() + h.ttlMs)
       const { at } = await inTime('the abort', h.ttlMs * 6, lost)
       assert.ok(at < deadline + h.ttlMs, `lost ${at - deadline} ms after the old deadline`)
     },

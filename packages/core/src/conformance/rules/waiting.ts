@@ -3,6 +3,7 @@ import type { Harness, TestClient } from '../harness.ts'
 import type { Lease } from '../../lease.ts'
 import type { Rule } from '../rule.ts'
 import { eventOf } from './observe.ts'
+import { assertRising } from './steps.ts'
 
 const reason = new Error('the caller has changed its mind')
 
@@ -143,7 +144,8 @@ export const waiting: readonly Rule[] = [
       const start = performance.now()
       await lease.release()
       const next = await waiter?.turn
-      assert.ok(next !== undefined && next.fence > lease.fence)
+      assert.ok(next !== undefined)
+      assertRising(h, [lease.fence, next.fence])
       assert.ok(performance.now() - start < h.ms(2_000), `woken after ${performance.now() - start} ms`)
     },
   },
@@ -239,7 +241,7 @@ export const waiting: readonly Rule[] = [
       await assert.rejects(given, (error) => error === reason)
       await lease.release()
       const next = await turn
-      assert.ok(next.fence > lease.fence)
+      assertRising(h, [lease.fence, next.fence])
       await next.release()
       await h.free(lock)
     },
@@ -259,7 +261,7 @@ export const waiting: readonly Rule[] = [
       const start = performance.now()
       await lease.release()
       const next = await turn
-      assert.ok(next.fence > lease.fence)
+      assertRising(h, [lease.fence, next.fence])
       const waited = performance.now() - start
       assert.ok(waited < h.ttlMs * 2 + h.ms(2_000), `granted only after ${waited} ms`)
     },
