@@ -146,3 +146,15 @@ test('settings that a user may not read are findings; an outage is not', async (
   const gone = connect({ connection: { host, port } })
   await expect(gone.diagnose()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
 })
+
+test('a lease that was handed on and serialised at once is there for its whole ttl, not for the short claim', async () => {
+  const [holder, other] = [connect(at(server)), connect({ ...at(server), claimTtlMs: 1_000 })]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire()
+  const turn = other.lock(lock).acquire({ ttlMs: 120_000, waitMs: 60_000 })
+  await queued(holder, lock)
+  await lease.release()
+  const text = (await turn).serialize()
+  await expect.poll(async () => (await holder.inspect(lock)).remainingMs).toBeGreaterThan(60_000)
+  await (await holder.resume(text)).release()
+})
