@@ -94,6 +94,7 @@ $locks$`,
 ) LANGUAGE plpgsql AS $locks$
 DECLARE
   v_lock ${to.locks}%ROWTYPE;
+  v_passed boolean := false;
 BEGIN
   ${durable}
   o_granted := true;
@@ -116,6 +117,7 @@ BEGIN
     ELSIF v_lock.blocked_until <= clock_timestamp() THEN
       -- Whoever comes first after an expiry serves the queue.
       PERFORM ${to.passOn}(p_name, p_attempt);
+      v_passed := true;
     ELSIF v_lock.attempt IS NOT NULL THEN
       o_granted := false;
       o_fence := v_lock.fence;
@@ -129,8 +131,10 @@ BEGIN
         ON CONFLICT (attempt) DO UPDATE SET listener = p_listener;
         o_first := (${to.first}(p_name)).attempt = p_attempt;
       END IF;
-      -- To be told "busy" is nothing that a crash could take back.
-      PERFORM set_config('synchronous_commit', 'off', true);
+      -- To be told "busy" is nothing that a crash could take back; a fence that was passed on is.
+      IF NOT v_passed THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+      END IF;
       EXIT;
     END IF;
   END LOOP;

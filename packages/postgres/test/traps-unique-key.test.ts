@@ -155,6 +155,27 @@ test('without LISTEN waiters poll, and capabilities say so', async () => {
   await (await turn).release()
 })
 
+test('a fence that a newcomer passed on is flushed, a mere "busy" is not', async () => {
+  const control = await connect(server)
+  const [holder, waiter] = [bare(uniqueKey), bare(uniqueKey)]
+  const held = await holder.take(holder.request('passed on'))
+  expect(await waiter.adapter.attempt(waiter.request('passed on', { willWait: true }))).toMatchObject({
+    busy: true,
+  })
+  const newcomer = async (): Promise<unknown> => {
+    await control.query('BEGIN')
+    const { rows } = await control.query(`SELECT o_granted AS granted, o_fence::int AS fence
+      FROM locks_attempt('passed on', 'newcomer', '{}', 30000, 0, 5000, NULL)`)
+    const { rows: settings } = await control.query('SHOW synchronous_commit')
+    await control.query('ROLLBACK')
+    return { ...rows[0], ...settings[0] }
+  }
+  const fence = Number(held.fence)
+  expect(await newcomer()).toEqual({ granted: false, fence, synchronous_commit: 'off' })
+  await control.query("UPDATE locks SET expires_at = now(), blocked_until = now() WHERE name = 'passed on'")
+  expect(await newcomer()).toEqual({ granted: false, fence: fence + 1, synchronous_commit: 'on' })
+})
+
 test(
   'fences are durable whatever the server thinks of synchronous_commit',
   { timeout: scaled(120_000) },
