@@ -3,6 +3,8 @@ import type { AcquireRequest, Clock, PushedGrant } from '@locks/core'
 interface Wait {
   readonly request: AcquireRequest
   grant?: PushedGrant
+  /** Heard while nobody slept here: when to look again at the latest. */
+  lookAt?: number
   /** Ends the wait. */
   wake?: () => void
   /** Ends it after this long at the latest. */
@@ -18,9 +20,11 @@ export class Waits {
     this.#clock = clock
   }
 
-  /** From now on a grant for `request` is kept, however early it is heard. */
+  /** From now on what is heard for `request` is kept, however early. To be called before the store is asked (anew). */
   expect(request: AcquireRequest): void {
-    if (!this.#waits.has(request.attemptId)) this.#waits.set(request.attemptId, { request })
+    const wait = this.#waits.get(request.attemptId)
+    if (wait === undefined) this.#waits.set(request.attemptId, { request })
+    else delete wait.lookAt
   }
 
   forget(attemptId: string): void {
@@ -39,18 +43,25 @@ export class Waits {
   }
 
   hurry(attemptId: string, ms: number): void {
-    this.#waits.get(attemptId)?.within?.(ms)
+    const wait = this.#waits.get(attemptId)
+    if (wait === undefined) return
+    if (wait.within !== undefined) wait.within(ms)
+    else wait.lookAt = Math.min(wait.lookAt ?? Infinity, this.#clock.now() + ms)
   }
 
   wakeAll(): void {
-    for (const { wake } of this.#waits.values()) wake?.()
+    for (const wait of this.#waits.values()) {
+      if (wait.wake !== undefined) wait.wake()
+      else wait.lookAt = -Infinity
+    }
   }
 
   /** Until a grant is heard, `maxMs` are over, or the wait is ended otherwise. */
   async until(attemptId: string, maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined> {
     const wait = this.#waits.get(attemptId)
     if (wait === undefined) return undefined
-    if (wait.grant === undefined && !signal.aborted) await this.#sleep(wait, maxMs, signal)
+    const ms = Math.min(maxMs, (wait.lookAt ?? Infinity) - this.#clock.now())
+    if (wait.grant === undefined && ms > 0 && !signal.aborted) await this.#sleep(wait, ms, signal)
     const { grant } = wait
     if (grant !== undefined) this.#waits.delete(attemptId)
     return grant

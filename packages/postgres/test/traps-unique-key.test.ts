@@ -122,6 +122,30 @@ test('a listening connection that is ended is opened again, and the wait goes on
   expect((await turn).fence).toBe(lease.fence + 1n)
 })
 
+test('a listening connection that is lost while its waiter still asks ends the wait at once', async () => {
+  const [control, blocking] = [await connect(server), await connect(server)]
+  const [holder, waiter] = [bare(uniqueKey), bare(uniqueKey)]
+  await holder.take(holder.request('deaf meanwhile'))
+  const request = waiter.request('deaf meanwhile', { willWait: true })
+  // From now on it listens.
+  expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
+  await blocking.query('BEGIN')
+  await blocking.query("SELECT FROM locks WHERE name = 'deaf meanwhile' FOR UPDATE")
+  const asked = waiter.adapter.attempt(request)
+  const asks =
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%locks_attempt%'"
+  await eventually('it asks', async () => (await control.query(asks)).rows.length > 0)
+  const listening = `FROM pg_locks WHERE locktype = 'advisory'
+    AND objid IN (SELECT (listener & 4294967295)::oid FROM locks_waiters WHERE name = 'deaf meanwhile')`
+  await control.query(`SELECT pg_terminate_backend(pid) ${listening}`)
+  await eventually('it is deaf', async () => (await control.query(`SELECT ${listening}`)).rows.length === 0)
+  await blocking.query('ROLLBACK')
+  expect(await asked).toMatchObject({ busy: true })
+  const startedAt = performance.now()
+  expect(await waiter.adapter.wait?.(request, scaled(10_000), never)).toBeUndefined()
+  expect(performance.now() - startedAt).toBeLessThan(scaled(5_000))
+})
+
 test('trap 7: without a connection to spare for listening a waiter looks now and then, and gets its turn', async () => {
   const control = await connect(server)
   await control.query('CREATE ROLE crowded LOGIN CONNECTION LIMIT 1')

@@ -1,0 +1,63 @@
+import type { AcquireRequest } from '@locks/core'
+import { expect, test } from 'vitest'
+import { never } from '../../../conformance/test-kit/bare-adapter.ts'
+import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { Waits } from '../src/waits.ts'
+
+const request: AcquireRequest = {
+  name: 'a',
+  attemptId: 'c:1',
+  owner: 'o',
+  mode: 'exclusive',
+  ttlMs: 30_000,
+  lockDelayMs: 0,
+  willWait: true,
+  metadata: { host: 'h', pid: 1 },
+}
+
+function bed() {
+  const clock = new HandClock()
+  const waits = new Waits(clock)
+  waits.expect(request)
+  /** Whether a wait that begins now is over. */
+  const begin = (): (() => Promise<boolean>) => {
+    let over = false
+    void waits.until(request.attemptId, 30_000, never).then(() => (over = true))
+    return async () => {
+      await new Promise((resolve) => setImmediate(resolve))
+      return over
+    }
+  }
+  return { clock, waits, begin }
+}
+
+test('what may have been missed while it asked ends the wait before it begins', async () => {
+  const { waits, begin } = bed()
+  waits.wakeAll()
+  waits.hurry(request.attemptId, 3_000)
+  expect(await begin()()).toBe(true)
+})
+
+test('whoever came to be first in line while it asked looks after the claim before it', async () => {
+  const { clock, waits, begin } = bed()
+  waits.hurry(request.attemptId, 3_000)
+  waits.hurry(request.attemptId, 20_000)
+  clock.move(1_000)
+  const over = begin()
+  clock.move(1_999)
+  expect(await over()).toBe(false)
+  clock.move(1)
+  expect(await over()).toBe(true)
+})
+
+test('whoever asks anew has seen all that it was told before', async () => {
+  const { clock, waits, begin } = bed()
+  waits.wakeAll()
+  waits.hurry(request.attemptId, 3_000)
+  waits.expect(request)
+  const over = begin()
+  clock.move(29_999)
+  expect(await over()).toBe(false)
+  clock.move(1)
+  expect(await over()).toBe(true)
+})
