@@ -109,7 +109,8 @@ export function sessionHolds<L extends Line>(
     } catch {
       // A hold is its connection: one that fails has ended it, here and soon there.
       session.abandon()
-      forget(session)
+      // Whoever asked may have been answered long ago.
+      if (sessions.get(session.request.attemptId) === session) lost(session)
       return 'lost'
     }
   }

@@ -137,6 +137,22 @@ test('one probe that hangs leaves its outcome unknown and the others theirs; one
   expect(await holds.renew(renewals)).toEqual(['lost', 'renewed'])
 })
 
+test('a probe that fails after its renewal was answered is reported as a loss, unless it was released', async () => {
+  const { store, holds, request, take, clock, settle, lost } = bed()
+  const [a, b] = [await take(request()), await take(request({ name: 'b' }))]
+  store.silent.add('probe')
+  const renewed = holds.renew([a, b].map((grant) => ({ grant, ttlMs: 30_000, lockDelayMs: 0 })))
+  const lines = [...store.held.values()].map(({ line }) => line)
+  await settle()
+  clock.move(8_000)
+  expect(await renewed).toEqual(['unknown', 'unknown'])
+  await holds.release(b)
+  expect(lost).toEqual([])
+  for (const line of lines) line.fail?.(new Error('no answer'))
+  await settle()
+  expect(lost).toEqual([a.attemptId])
+})
+
 test('a renewal never brings the end of a hold forward', async () => {
   const { store, holds, request, take, clock } = bed()
   const grant = await take(request())
