@@ -28,6 +28,8 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
     async tryLock(line, { request, key }, silenceMs) {
       const name = Buffer.from(request.name)
       const known = line.silenceMs === silenceMs
+      // Unknown until all is answered: the server may take this and refuse the try.
+      line.silenceMs = undefined
       const [, , [got]] = await Promise.all(
         line.together(
           () =>

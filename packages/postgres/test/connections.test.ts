@@ -1,7 +1,8 @@
 import { Client } from 'pg'
-import { afterAll } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
-import { bare, open, startServer } from './setup.ts'
+import { bare, connect, open, startServer } from './setup.ts'
 
 const server = await startServer({ max_connections: 100 })
 const control = new Client({ connectionString: server.url })
@@ -14,4 +15,24 @@ sessionConnectionTests('row', {
   open: (bounds, options) => open({ ...config, ...bounds }, options),
   bare: (bounds) => bare({ ...config, ...bounds }),
   count: async () => (await control.query<{ n: number }>(counted)).rows[0]?.n ?? NaN,
+})
+
+test('what a refused and withdrawn try allowed its connection is not allowed to the next holder on it', async () => {
+  const blocking = await connect(server)
+  const [client, next] = [bare({ ...config, maxConnections: 1 }), open(config)]
+  const brief = { ttlMs: scaled(2_000) }
+  await client.adapter.release(await client.take(client.request('silence', brief)))
+  await blocking.query('BEGIN')
+  await blocking.query('LOCK TABLE locks_rows IN ACCESS EXCLUSIVE MODE')
+  const request = client.request('silence')
+  const tried = expect(client.adapter.attempt(request)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  const tries = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%SKIP LOCKED%'"
+  await eventually('it tries', async () => (await control.query(`SELECT ${tries}`)).rows.length > 0)
+  const withdrawn = client.adapter.withdraw(request)
+  await control.query(`SELECT pg_cancel_backend(pid) ${tries}`)
+  await Promise.all([tried, withdrawn])
+  await blocking.query('ROLLBACK')
+  await client.take(client.request('silence', brief))
+  // Nothing more is heard of it, and the server knows after how long to end it.
+  await next.with('silence', { waitMs: scaled(10_000) }, () => undefined)
 })
