@@ -63,7 +63,7 @@ async function runInPool(pool: Pool, clock: Clock, sql: string, values: Values =
       ? (await unlessSilent(connection.query('DO 1'), clock, faults, giveUp))[0]
       : result
     if (!isUncommitted(header)) return read(result)
-    await connection.rollback()
+    await unlessSilent(connection.rollback(), clock, faults, giveUp)
   } finally {
     if (!silent) connection.release()
   }

@@ -1,9 +1,10 @@
 import { createLocks, isLockError } from '@locks/core'
+import { startFaultProxy } from '@locks/core/conformance'
 import { fromConfig } from '@locks/mysql'
 import { createPool } from 'mysql2/promise'
-import type { Pool } from 'mysql2/promise'
+import type { Pool, PoolOptions } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { scaled, within } from '../../../conformance/services/timing.ts'
 import { bare, cell, connect, open, startServer } from './setup.ts'
 
 const server = await startServer()
@@ -52,8 +53,8 @@ test("a stranger's transaction on the row delays a try, and is neither busy nor 
   expect((await tried).fence).toBe(2n)
 })
 
-function poolOf(setting: string): Pool {
-  const pool = createPool({ uri: server.url, connectionLimit: 3 })
+function poolOf(setting: string, options: PoolOptions = {}): Pool {
+  const pool = createPool({ uri: server.url, connectionLimit: 3, ...options })
   pool.on('connection', (connection) => void connection.query(`SET SESSION ${setting}`))
   onTestFinished(() => pool.end())
   return pool
@@ -122,6 +123,29 @@ test(
     await server.resume()
     await withdrawn
     await client.take(client.request('another'))
+  },
+  scaled(40_000),
+)
+
+test(
+  'a pool of the program whose server falls silent as a transaction is undone gets its connection back',
+  async () => {
+    const proxy = await startFaultProxy({ host: server.host, port: server.port })
+    onTestFinished(() => proxy.close())
+    const uri = server.url.replace(`${server.host}:${server.port}`, `${proxy.host}:${proxy.port}`)
+    const pool = poolOf('autocommit = 0', { uri, connectionLimit: 1 })
+    const client = bare({ pool })
+    // A trap that is never sprung: it only tells when to fall silent.
+    const matching = (sent: Buffer): boolean => {
+      if (sent.includes('ROLLBACK')) proxy.blackhole('replies')
+      return false
+    }
+    proxy.swallowNextReply({ matching }).catch(() => undefined)
+    const tried = within(20_000, client.adapter.attempt(client.request('undone')))
+    await expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    expect(proxy.stats.swallowed).toBeGreaterThan(0)
+    proxy.pass()
+    await within(10_000, pool.query('DO 1'))
   },
   scaled(40_000),
 )
