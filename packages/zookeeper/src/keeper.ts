@@ -108,7 +108,8 @@ export class Keeper {
           return
         }
         this.#givenIsOver = isOver(given)
-        if (!this.#givenIsOver && chores.pending) this.#session = this.#open()
+        // Whoever was told of the end may have asked for the next already; a second one would be nobody's.
+        if (!this.#givenIsOver && chores.pending) this.#session ??= this.#open()
       },
       holding: () => this.#listener.holding(session),
     })

@@ -1,10 +1,12 @@
 import { createLocks } from '@locks/core'
+import type { Busy, Grant } from '@locks/core'
+import { openTestAdapter } from '@locks/core/conformance'
 import { zookeeper } from '@locks/zookeeper'
 import { State } from 'node-zookeeper-client'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
 import { directory, lockName, testBed } from './bed.ts'
-import { ms, rawClient, until } from './support.ts'
+import { ms, pass, rawClient, until } from './support.ts'
 
 const bed = testBed()
 
@@ -70,6 +72,40 @@ test('what a lost lease left in a session that comes back is removed without bei
   await until('the node is gone', 20_000, async () => !(await raw.children(directory(name)))?.length)
   await until('a connection', 5_000, () => own.client.getState() === State.SYNC_CONNECTED)
   expect(own.client.getSessionId()).toEqual(session)
+})
+
+test('a try made as soon as a loss is told is in the one session there is then, and keeps what it is given', async () => {
+  const proxy = await bed.proxy()
+  const sessionTimeout = ms(6_000)
+  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout })
+  const reports: string[] = []
+  let trying: Promise<Grant | Busy> | undefined
+  const { adapter, request, take } = openTestAdapter(zookeeper({ client: own.client }), {
+    report(state) {
+      reports.push(state)
+      if (state !== 'lost' || trying !== undefined) return
+      proxy.pass()
+      trying = adapter.attempt(request(lockName('second')))
+    },
+  })
+  onTestFinished(() => adapter.close())
+  await take(request(lockName('first')))
+  proxy.refuse()
+  const grant = await until('a second try', 15_000, () => trying)
+  if (!('fence' in grant)) throw new Error('nobody else wants it')
+  // Longer than a session lasts of which nothing is heard.
+  await pass(6_500)
+  const renew = () => adapter.renew([{ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 }])
+  expect(await renew()).toEqual(['renewed'])
+  const told = reports.length
+  proxy.refuse()
+  await until('the outage is noticed', 5_000, () => reports.length > told)
+  // Some looks at the clock, and far from the end of the hold.
+  await pass(800)
+  proxy.pass()
+  await until('a connection', 10_000, () => own.client.getState() === State.SYNC_CONNECTED)
+  expect(reports.filter((state) => state === 'lost')).toHaveLength(1)
+  expect(await renew()).toEqual(['renewed'])
 })
 
 test('what could not be removed before the end is removed after it', async () => {
