@@ -143,13 +143,24 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     },
 
     async renew(renewals) {
-      const held = renewals.map(({ grant }) => places.get(grant.attemptId))
+      const held = renewals.map(({ grant: { attemptId } }) => {
+        const place = places.get(attemptId)
+        return { attemptId, place, path: place?.granted === true ? place.path : undefined }
+      })
       const session = keeper.connected
-      const paths = held.map((place) => (place?.granted === true ? place.path : undefined))
-      const alive = paths.filter((path) => path !== undefined)
-      if (alive.length > 0 && session === undefined) throw unavailable('there is no connection to ZooKeeper')
-      const present = session === undefined ? new Set() : await allPresent(session, alive)
-      return paths.map((path): RenewOutcome => (path !== undefined && present.has(path) ? 'renewed' : 'lost'))
+      const paths = held.map(({ path }) => path).filter((path) => path !== undefined)
+      if (paths.length > 0 && session === undefined) throw unavailable('there is no connection to ZooKeeper')
+      const present = session === undefined ? new Set() : await allPresent(session, paths)
+      return held.map(({ attemptId, place, path }): RenewOutcome => {
+        if (path === undefined) return 'lost'
+        if (present.has(path)) return 'renewed'
+        // Nobody gives back what he was told is lost. One that is leaving does this when it is done.
+        if (place?.granted === true && places.get(attemptId) === place) {
+          places.delete(attemptId)
+          left(place.directory)
+        }
+        return 'lost'
+      })
     },
 
     async release({ name, attemptId }) {

@@ -91,6 +91,27 @@ test('trap 7: a waiter whose connection is silent is back in its place when that
   expect(order).toEqual(['first', 'second'])
 })
 
+test('who was told that its lock is gone holds nothing: an outage costs it no more than a waiter', async () => {
+  const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+  const { adapter, reports, request, take } = bed.adapter({ sessionTimeoutMs: ms(8_000) }, proxy)
+  const name = lockName()
+  const grant = await take(request(name))
+  const [node] = (await raw.children(directory(name))) ?? []
+  await raw.remove(`${directory(name)}/${node}`)
+  expect(await adapter.renew([{ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 }])).toEqual(['lost'])
+  proxy.refuse()
+  // Longer than a hold outlives its last proof, shorter than the session.
+  await pass(4_800)
+  proxy.pass()
+  await until('the outage is over', 10_000, () => reports.at(-1) !== 'jeopardy')
+  expect(reports).not.toContain('lost')
+  await until(
+    'the directory is gone',
+    10_000,
+    async () => (await raw.children(directory(name))) === undefined,
+  )
+})
+
 test('trap 8: after a lost session all its leases are lost together, and nothing is taken back', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs })
   const raw = await bed.raw()
