@@ -140,8 +140,12 @@ export class Place {
     const { wire } = this.session
     const prefix = `${this.directory}/${this.prefix}`
     this.#unsure = true
+    let refusal: unknown
     // If this fails for any reason but that the directory is there, the next fails too.
-    if (sequence === undefined) wire.createDirectory(this.directory).catch(() => undefined)
+    if (sequence === undefined)
+      wire.createDirectory(this.directory).catch((error: unknown) => {
+        if (!isRequestError(error, code.nodeExists, code.noNode)) refusal = error
+      })
     const created = wire.createMember(prefix, this.#data, this.#strayed)
     const expected = `${prefix}${sequenceText(sequence ?? 0)}`
     const [stat, seen] = [wire.exists(expected), childrenOf(wire, this.directory)]
@@ -156,7 +160,8 @@ export class Place {
       this.#seen = seen
     } catch (error) {
       if (!isCutOff(error)) this.#unsure = false
-      throw error
+      // Then the directory is missing, and why it could not be made was answered before.
+      throw isRequestError(error, code.noNode) ? (refusal ?? error) : error
     }
     if (isInOrder(this.#node)) return
     await this.leave()

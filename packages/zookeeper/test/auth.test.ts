@@ -26,6 +26,14 @@ test('trap 12: with auth, nodes belong to the user: others are denied, which is 
   await lease.release()
 })
 
+test('trap 12: who may not make the directory of a lock is told so, not that it is missing', async () => {
+  const basePath = '/of-alice-3'
+  await bed.open({ auth, basePath }).with(lockName(), () => undefined)
+  const stranger = bed.open({ basePath }).lock(lockName()).tryAcquire()
+  await expect(stranger).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await expect(stranger).rejects.toThrow('NO_AUTH')
+})
+
 test('trap 12: requests made while a connection comes back do not run ahead of its credentials', async () => {
   const { locks, proxy } = await bed.wired({ auth, basePath: '/of-alice-2', sessionTimeoutMs: 60_000 })
   const name = lockName()
