@@ -2,7 +2,7 @@ import type { AdapterHost } from '@locks/core'
 import { ACL, createClient, Id } from 'node-zookeeper-client'
 import { Chores } from './chores.ts'
 import { unavailable } from './errors.ts'
-import { harden, isOver, retire, stop } from './quirks.ts'
+import { forgetCutReplies, harden, isOver, retire, stop } from './quirks.ts'
 import { Session } from './session.ts'
 import type { Settings } from './settings.ts'
 
@@ -98,9 +98,11 @@ export class Keeper {
       throw unavailable('the session of the given ZooKeeper client is over')
     const { clock, report } = this.#host
     const chores = given === undefined ? new Chores() : this.#chores
+    const unlisten = given && forgetCutReplies(given)
     const session: Session = new Session(client, clock, aclOf(this.#settings), chores, {
       connection: (up) => report(up ? 'ok' : 'jeopardy'),
       ended: () => {
+        unlisten?.()
         if (this.#session === session) this.#session = undefined
         this.#listener.ended(session)
         if (given === undefined) {

@@ -1,3 +1,4 @@
+import { shareListener } from '@locks/core'
 import type { Clock } from '@locks/core'
 import { State } from 'node-zookeeper-client'
 import type { Client, ConnectionManager } from 'node-zookeeper-client'
@@ -5,21 +6,33 @@ import type { Address } from './four-letter-words.ts'
 
 type Connect = Parameters<ConnectionManager['findNextServer']>[0]
 
-/** The library's word for a connection manager that is finished. */
+/** The library's words for a connection manager that has no connection, or is finished. */
+const DISCONNECTED = 0
 const CLOSED = -2
 
 /** A client that was closed before does not say so again. */
 const MAX_DROPS = 20
 
 /**
- * The library's connection, where it cannot be relied on: a partial frame left over from the
- * connection before garbles the next, and an error code it does not know ends the process.
+ * Until what is returned is called: a reply that was cut with its connection is forgotten, which the
+ * library fails to do. It would garble all that the next connection says.
  */
-export function harden({ connectionManager: manager }: Client): void {
+export function forgetCutReplies({ connectionManager: manager }: Client): () => void {
+  return shareListener(manager, 'state', () => {
+    if (manager.state === DISCONNECTED) manager.pendingBuffer = null
+  })
+}
+
+/**
+ * The library's connection, where it cannot be relied on: beside replies that were cut, an error
+ * code it does not know ends the process.
+ */
+export function harden(client: Client): void {
+  forgetCutReplies(client)
+  const { connectionManager: manager } = client
   const connected = manager.onSocketConnected.bind(manager)
   const data = manager.onSocketData.bind(manager)
   manager.onSocketConnected = () => {
-    manager.pendingBuffer = null
     // Core keeps the process alive while somebody waits; a silent server must not.
     manager.socket?.unref()
     connected()

@@ -1,7 +1,11 @@
+import { createLocks } from '@locks/core'
+import type { Locks } from '@locks/core'
+import type { FaultProxy } from '@locks/core/conformance'
+import { zookeeper } from '@locks/zookeeper'
 import { expect, test } from 'vitest'
 import { prefixOf } from '../src/paths.ts'
 import { directory, lockName, testBed } from './bed.ts'
-import { ms, until } from './support.ts'
+import { ms, rawClient, until } from './support.ts'
 
 const bed = testBed()
 
@@ -96,6 +100,18 @@ test('an acquire that is given up while its creation is unanswered leaves no nod
 
 test('a reply cut in the middle does not garble the next connection, and the session goes on', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 })
+  await cutReplies(locks, proxy)
+})
+
+test('nor does it that of a given client', async () => {
+  const proxy = await bed.proxy()
+  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout: 60_000 })
+  const locks = createLocks(zookeeper({ client: own.client }))
+  await cutReplies(locks, proxy)
+  await locks.close()
+})
+
+async function cutReplies(locks: Locks, proxy: FaultProxy): Promise<void> {
   const name = lockName()
   const lease = await locks.lock(name).acquire()
   for (let round = 0; round < 20; round += 1) {
@@ -110,4 +126,4 @@ test('a reply cut in the middle does not garble the next connection, and the ses
   expect(holder?.fence).toBe(lease.fence)
   lease.assertHeld()
   await lease.release()
-})
+}
