@@ -13,10 +13,10 @@ export async function supervise(
   child: RunningChild,
   lease: Lease,
   askedGraceMs: number,
-  session: Session,
+  session: Pick<Session, 'forward'>,
   onStop: (why: string) => void,
 ): Promise<{ readonly code: number; readonly lost: boolean }> {
-  const graceMs = Math.min(askedGraceMs, lease.remainingMs / 3)
+  let graceMs = 0
   let stopping: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
 
@@ -30,7 +30,10 @@ export async function supervise(
     stop(reason instanceof Error ? reason.message : 'the lock is lost')
   }
   function look(): void {
-    const leftMs = lease.remainingMs - graceMs
+    const { remainingMs } = lease
+    // It may have begun with a claim far shorter than what renewals make of it.
+    graceMs = Math.max(graceMs, Math.min(askedGraceMs, remainingMs / 3))
+    const leftMs = remainingMs - graceMs
     if (leftMs <= 0) return stop('the lock could not be renewed')
     timer = setTimeout(look, Math.min(leftMs, LONGEST_LOOK_MS))
   }

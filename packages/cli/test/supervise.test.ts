@@ -1,0 +1,32 @@
+import { setTimeout as pass } from 'node:timers/promises'
+import { createLocks } from '@locks/core'
+import { memory } from '@locks/memory'
+import { expect, onTestFinished, test } from 'vitest'
+import type { RunningChild } from '../src/child.ts'
+import { supervise } from '../src/supervise.ts'
+
+test('a lease that begins with a short claim leaves its command the whole grace once it lasts longer', async () => {
+  const locks = createLocks(memory())
+  onTestFinished(() => locks.close())
+  const lease = await locks.lock('job').acquire({ ttlMs: 3_000, renew: false })
+  const graces: number[] = []
+  let end: (code: number) => void = () => undefined
+  const child: RunningChild = {
+    ended: new Promise((resolve) => (end = resolve)),
+    pass: () => undefined,
+    async terminate(graceMs) {
+      graces.push(graceMs)
+      end(143)
+    },
+    stop: () => undefined,
+    resume: () => undefined,
+  }
+  const supervised = supervise(child, lease, 5_000, { forward: () => undefined }, () => undefined)
+  await lease.extend(30_000)
+  // After the look that the short claim called for, which is due before this.
+  await pass(2_500)
+  await locks.lock('job').break()
+  await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  expect(await supervised).toEqual({ code: 143, lost: true })
+  expect(graces).toEqual([5_000])
+})
