@@ -32,6 +32,15 @@ describe('locks doctor', inTime, () => {
     })
   })
 
+  test('keeps a danger that it met itself, whatever the adapter finds of the same', async () => {
+    const failing = `attempt: async () => { throw new LockError('LOCK_UNAVAILABLE', 'read-only') },
+      diagnose: async () => [{ check: 'permissions', level: 'ok', message: 'the user may do all that is needed' }]`
+    const { code, stdout } = await locks(['doctor', '--config', await ownAdapter(failing)]).ended
+    expect(stdout).toMatch(/^✗ permissions: .*read-only$/m)
+    expect(stdout).toMatch(/^✓ permissions: the user may do all that is needed$/m)
+    expect(code).toBe(1)
+  })
+
   test('interrupted, it tells of no danger that there is not', async () => {
     const busy = `attempt: async () => (console.error('asked'), { busy: true })`
     const call = locks(['doctor', '--config', await ownAdapter(busy)])

@@ -24,8 +24,10 @@ else. Leaves with 1 when it finds a danger.`,
     let findings = own
     try {
       const told = await locks.diagnose()
-      const checks = new Set(told.map(({ check }) => check))
-      findings = [...own.filter(({ check }) => !checks.has(check)), ...told]
+      // The adapter knows more, but a danger that was met is there, whatever it says.
+      const isTold = ({ check, level }: Finding): boolean =>
+        told.some((one) => one.check === check && (level !== 'danger' || one.level === 'danger'))
+      findings = [...own.filter((one) => !isTold(one)), ...told]
     } catch (error) {
       // Unreachable is what the probe has said already.
       if (own.every(({ level }) => level !== 'danger')) throw error
