@@ -34,13 +34,13 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
     let offset: number | undefined
     for (let round = 0; round < ROUNDS; round += 1) {
       let lease: Lease | undefined
+      const before = Date.now()
       acquire.push(await timed(async () => (lease = await lock.acquire({ waitMs: 5_000, signal }))))
       renew.push(await timed(async () => lease?.extend()))
-      const before = Date.now()
       inspect.push(
         await timed(async () => {
           const since = (await lock.inspect()).holder?.since
-          if (since !== undefined) offset ??= offsetOf(since, before - (acquire.at(-1) ?? 0), Date.now())
+          if (since !== undefined) offset ??= offsetOf(since, before, Date.now())
         }),
       )
       await lease?.release()

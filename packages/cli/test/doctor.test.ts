@@ -41,6 +41,16 @@ describe('locks doctor', inTime, () => {
     expect(code).toBe(1)
   })
 
+  test('does not take a store that is slow for one whose clock is behind', async () => {
+    const slow = `renew: async (all) => {
+        if (!globalThis.asked) await new Promise((resolve) => setTimeout(resolve, 1_500))
+        globalThis.asked = true
+        return all.map(() => 'renewed')
+      }`
+    const { stdout } = await locks(['doctor', '--config', await ownAdapter(slow)]).ended
+    expect(stdout).toMatch(/^✓ clock: /m)
+  })
+
   test('interrupted, it tells of no danger that there is not', async () => {
     const busy = `attempt: async () => (console.error('asked'), { busy: true })`
     const call = locks(['doctor', '--config', await ownAdapter(busy)])
