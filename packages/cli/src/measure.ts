@@ -6,8 +6,9 @@ import { percentile, timed } from './statistics.ts'
 
 const WARM_UP = 20
 // Always the same: what a store keeps of a name that is free, such as its fence, is so kept once.
-const FREE = 'locks-bench-free'
-const WANTED = 'locks-bench-wanted'
+// Paths, since in some stores nothing else is a name.
+const FREE = '/locks-bench-free'
+const WANTED = '/locks-bench-wanted'
 
 export interface Measured {
   readonly count: number

@@ -3,8 +3,11 @@ import type { Finding, Lease, Locks } from '@locks/core'
 import { showDuration } from './duration.ts'
 import { percentile, timed } from './statistics.ts'
 
-/** Always the same: what a store keeps of a name that is free, such as its fence, is so kept once. */
-const PROBE = 'locks-doctor-probe'
+/**
+ * Always the same: what a store keeps of a name that is free, such as its fence, is so kept once. A
+ * path, since in some stores nothing else is a name.
+ */
+const PROBE = '/locks-doctor-probe'
 const ROUNDS = 15
 const SLOW_MS = 100
 const OFFSET_MS = 1_000

@@ -166,7 +166,7 @@ describe('locks bench', inTime, () => {
     const call = locks(['bench', url, '--time', '60s'])
     await call.said(/measuring/)
     await expect
-      .poll(async () => (await client.inspect('locks-bench-free')).held, {
+      .poll(async () => (await client.inspect('/locks-bench-free')).held, {
         timeout: scaled(60_000),
         interval: 1,
       })
@@ -175,6 +175,6 @@ describe('locks bench', inTime, () => {
     const { code, stderr } = await call.ended
     expect(code).toBe(130)
     expect(stderr).toContain('interrupted by SIGINT')
-    expect(await client.inspect('locks-bench-free')).toMatchObject({ held: false })
+    expect(await client.inspect('/locks-bench-free')).toMatchObject({ held: false })
   })
 })

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { migrate } from '@locks/postgres'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../../../conformance/selection.ts'
@@ -5,6 +6,9 @@ import { startService } from '../../../conformance/services/index.ts'
 import type { Settings } from '../../../conformance/services/index.ts'
 import { startPgbouncer, whyNoPgbouncer } from '../../postgres/test/pgbouncer.ts'
 import { inTime, locks } from './support.ts'
+
+/** An adapter is looked up from where the command runs. */
+const zookeeper = fileURLToPath(new URL('../../zookeeper', import.meta.url))
 
 async function startRedis(settings: Settings): Promise<string> {
   const service = await startService('redis', { settings })
@@ -61,6 +65,19 @@ if (isAdapterSelected('postgres')) {
     })
   })
 }
+
+if (isAdapterSelected('zookeeper'))
+  describe('locks doctor and bench, on a ZooKeeper', inTime, () => {
+    test('use names that are paths, as rawPath asks for', async () => {
+      await using service = await startService('zookeeper')
+      const url = `${service.url}?rawPath=true`
+      const { stdout } = await locks(['doctor', url], { cwd: zookeeper }).ended
+      expect(stdout).toMatch(/^[✓!] timing: /m)
+      expect(stdout).not.toContain('✗ usable')
+      const bench = await locks(['bench', url, '--time', '200ms', '--clients', '2'], { cwd: zookeeper }).ended
+      expect(bench).toMatchObject({ code: 0 })
+    })
+  })
 
 async function startPooler(
   server: Parameters<typeof startPgbouncer>[0],

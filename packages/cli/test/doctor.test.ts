@@ -9,7 +9,7 @@ describe('locks doctor', inTime, () => {
     expect(stdout).toMatch(/^✓ reachable: /m)
     expect(stdout).toMatch(/^✓ permissions: a lock was taken, renewed and given back$/m)
     expect(stdout).toMatch(/^[✓!] timing: median of 15: acquire .* ms, renew .* ms, inspect .* ms$/m)
-    expect(await client.inspect('locks-doctor-probe')).toMatchObject({ held: false })
+    expect(await client.inspect('/locks-doctor-probe')).toMatchObject({ held: false })
   })
 
   test('says of a backend that cannot be reached what to look at, and leaves with 69', async () => {
