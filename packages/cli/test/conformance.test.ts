@@ -106,6 +106,27 @@ export const fromConfig = () => (host) => ({
     )
   })
 
+  test('a process that dies unseen before a rule fails that rule, and not the command', async () => {
+    const source = `import { writeFileSync } from 'node:fs'
+export * from ${memory}
+writeFileSync(new URL('pid', import.meta.url), String(process.pid))`
+    const folder = await adapter({ 'own.mjs': source })
+    const module = new URL('../dist/conformance/start-worker.js', import.meta.url).href
+    const script = `import { readFileSync } from 'node:fs'
+import { startWorker } from ${JSON.stringify(module)}
+const [target, pid] = ${JSON.stringify([join(folder, 'own.mjs'), join(folder, 'pid')])}
+const worker = await startWorker({ target, options: {} }, () => undefined)
+process.kill(Number(readFileSync(pid, 'utf8')), 'SIGKILL')
+// It is dead before anything of that can be noticed here.
+Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+console.log((await worker.run(worker.cases[0])).reason)`
+    const via = [process.execPath, '--input-type=module', '--eval', script] as const
+    expect(await locks([], { via }).ended).toMatchObject({
+      code: 0,
+      stdout: 'the process that ran it ended by SIGKILL\n',
+    })
+  })
+
   test('draws the holds of contended rules', async () => {
     const html = join(await directory(), 'report.html')
     const call = locks(['conformance', 'memory:', '--only', 'UNIQ-2,UNIQ-4', '--html', html])

@@ -34,10 +34,15 @@ export async function startWorker(
   let how: string | undefined
   let onMessage: ((message: WorkerMessage | 'ended') => void) | undefined
   const exited = new Promise<void>((resolve) => {
-    child.once('exit', (code, signal) => {
-      how = signal === null ? `left with ${code}` : `ended by ${signal}`
+    const end = (why: string): void => {
+      how = why
       onMessage?.('ended')
       resolve()
+    }
+    child.once('exit', (code, signal) => end(signal === null ? `left with ${code}` : `ended by ${signal}`))
+    // That it cannot be told anything means that it has died, and its exit says how; one that never began has none.
+    child.on('error', ({ message }) => {
+      if (child.pid === undefined) end(`could not be started (${message})`)
     })
   })
   child.on('message', (message: WorkerMessage) => onMessage?.(message))
