@@ -29,7 +29,10 @@ export async function main(argv: readonly string[]): Promise<number> {
     const { report } = await import('./report.ts')
     return report(error, name, rest, session)
   } finally {
-    await session.end()
+    await session.end(async (error) => {
+      const { reportNotClosed } = await import('./report.ts')
+      reportNotClosed(error, rest, session)
+    })
   }
 }
 

@@ -10,22 +10,42 @@ export function report(error: unknown, name: string, argv: readonly string[], se
   const code = exitCodeOf(error)
   // A reader that has seen enough, such as head, wants no more.
   if (error instanceof Interrupted && error.by === 'SIGPIPE') return code
-  const message = error instanceof Error ? error.message : String(error)
-  const options = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
-  if (options.includes('--json')) {
+  const message = messageOf(error)
+  if (wantsJson(argv)) {
     const document = { error: { message, exitCode: code } }
     // The output of `run` is that of its command.
     if (name === 'run') session.note(toJson(document))
     else session.printJson(document)
     return code
   }
-  // What adapters and servers say may run over several lines, and is not to steer the terminal.
-  const shown = message.split('\n').map((line) => printable(line))
-  session.note(`${session.paintError('red', 'locks:')} ${shown.join('\n')}`)
+  session.note(`${session.paintError('red', 'locks:')} ${lines(message)}`)
   if (error instanceof UsageError) session.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
   if (code === exitCodes.unavailable && name !== 'doctor')
     session.note('Is the server up, are address and credentials right? See: locks doctor')
   return code
+}
+
+/** Tells that a backend could not be closed. The result of the call stands, and so does its exit code. */
+export function reportNotClosed(error: unknown, argv: readonly string[], session: Session): void {
+  const reason = messageOf(error)
+  if (wantsJson(argv)) session.note(toJson({ event: 'not-closed', reason }))
+  else session.note(`${session.paintError('yellow', 'locks:')} not closed: ${lines(reason)}`)
+}
+
+function wantsJson(argv: readonly string[]): boolean {
+  return (argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv).includes('--json')
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** What adapters and servers say may run over several lines, and is not to steer the terminal. */
+function lines(message: string): string {
+  return message
+    .split('\n')
+    .map((line) => printable(line))
+    .join('\n')
 }
 
 function exitCodeOf(error: unknown): number {

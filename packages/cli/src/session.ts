@@ -55,8 +55,9 @@ export class Session {
     this.#cleanups.push(cleanup)
   }
 
-  async end(): Promise<void> {
-    for (const cleanup of this.#cleanups.toReversed()) await cleanup()
+  /** Tidies up. What fails keeps the rest from nothing, and is handed to `onFailure`. */
+  async end(onFailure: (error: unknown) => Promise<void>): Promise<void> {
+    for (const cleanup of this.#cleanups.toReversed()) await cleanup().catch(onFailure)
   }
 
   #onSignal(signal: NodeJS.Signals): void {

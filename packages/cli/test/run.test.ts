@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { directory, inTime, locks, node, store, waitForEnd } from './support.ts'
+import { directory, inTime, locks, node, ownAdapter, store, waitForEnd } from './support.ts'
 
 async function isFree(client: Awaited<ReturnType<typeof store>>['client'], name: string): Promise<boolean> {
   return !(await client.inspect(name)).held
@@ -159,6 +159,22 @@ describe('locks run', inTime, () => {
     await call.said(/awake/)
     call.kill('SIGTERM')
     expect((await call.ended).code).toBe(143)
+  })
+
+  test('a backend that cannot be closed changes nothing about the exit code', async () => {
+    const stuck = `capabilities: { ...memory({})(host).capabilities, scope: 'host' },
+      close: async () => { throw new Error('cannot close') }`
+    const config = await ownAdapter(stuck)
+    const { code, stderr } = await locks(['run', 'job', '--config', config, ...node('process.exit(7)')]).ended
+    expect(code).toBe(7)
+    expect(stderr).toMatch(/^locks: not closed: .*cannot close\n$/)
+    const json = await locks(['run', 'job', '--json', '--config', config, ...node('')]).ended
+    expect(json).toMatchObject({ code: 0 })
+    const events = json.stderr.trim().split('\n')
+    expect(events.map((line): unknown => JSON.parse(line))).toMatchObject([
+      { event: 'acquired' },
+      { event: 'not-closed' },
+    ])
   })
 
   test('a store that is not there is 69, and a command line that makes no sense is 2', async () => {
