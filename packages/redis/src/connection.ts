@@ -9,6 +9,7 @@ import type { RedisSettings } from './options.ts'
 import { asTexts, ScriptCall } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
 import type { Script } from './script.ts'
+import { SILENCE_MS, watchForSilence } from './silence.ts'
 
 /** For connections of our own: found broken within seconds, and tried again soon. */
 export const ownOptions = {
@@ -20,9 +21,6 @@ export const ownOptions = {
   // After a failover the old primary still answers, but only reads.
   reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
 } as const
-
-/** How often silent connections are looked for. A server may take as long to answer. */
-const SILENCE_MS = 3_000
 
 /** How a client and a Cluster tell of a lost connection. */
 const BREAKS = ['close', '-node'] as const
@@ -44,8 +42,6 @@ export class Connection {
   #lastError: unknown
   #breaks = 0
   #watchdog: NodeJS.Timeout | undefined
-  /** What each connection was waiting for at the last look. */
-  readonly #awaited = new WeakMap<Redis, unknown>()
   readonly #stopCounting: readonly (() => void)[]
 
   /** The user's client where there is one, or an own one; with `own`, always an own one. */
@@ -181,23 +177,10 @@ export class Connection {
     return command.promise
   }
 
-  /**
-   * A connection that has owed the same answer at two looks in a row is taken for dead: without this a
-   * half-open one would stay for a quarter of an hour. No command pays for it.
-   */
   #watch(): void {
-    const look = (): void => {
-      for (const one of isCluster(this.client) ? this.client.nodes('all') : [this.client]) {
-        const first = frontOf(one)
-        // The answer may be here, unread, when this process was paused: let it be read first.
-        if (first !== undefined && this.#awaited.get(one) === first)
-          setImmediate(() => {
-            if (frontOf(one) === first) one.disconnect(true)
-          })
-        this.#awaited.set(one, first)
-      }
-    }
-    this.#watchdog = setInterval(look, this.#silenceMs).unref()
+    const { client } = this
+    const connections = (): readonly Redis[] => (isCluster(client) ? client.nodes('all') : [client])
+    this.#watchdog = watchForSilence(connections, this.#silenceMs)
   }
 }
 
@@ -214,11 +197,6 @@ export function loosen(client: Redis | Cluster): void {
 
 function isTimer(value: unknown): value is NodeJS.Timeout {
   return typeof value === 'object' && value !== null && 'unref' in value
-}
-
-/** What a connection has been owed for longest. */
-function frontOf(client: Redis): unknown {
-  return client.status === 'ready' ? client.commandQueue.peekFront() : undefined
 }
 
 export function slotOf(key: string): number {

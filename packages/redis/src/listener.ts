@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import { isCluster } from './client.ts'
 import type { Connection } from './connection.ts'
 import { loosen, ownOptions } from './connection.ts'
+import { SILENCE_MS, watchForSilence } from './silence.ts'
 
 export interface Heard {
   message(channel: string, text: string): void
@@ -155,6 +156,7 @@ interface EarHeard extends Pick<Heard, 'message'> {
 class Ear {
   readonly #client: Redis
   readonly #sharded: boolean
+  readonly #watchdog: NodeJS.Timeout
 
   constructor(like: Redis, sharded: boolean, heard: EarHeard) {
     this.#sharded = sharded
@@ -180,6 +182,7 @@ class Ear {
     this.#client.on('error', () => undefined)
     this.#client.on('close', () => heard.lost())
     this.#client.on('moved', () => heard.moved())
+    this.#watchdog = watchForSilence(() => [this.#client], SILENCE_MS)
   }
 
   /** Whether it worked: a server may refuse, or send on to another. */
@@ -204,6 +207,7 @@ class Ear {
   }
 
   close(): void {
+    clearInterval(this.#watchdog)
     this.#client.disconnect()
   }
 }

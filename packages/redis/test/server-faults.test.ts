@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { inspect } from 'node:util'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { at, bare, connect, exists, proxied, queued, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, exists, hungServer, proxied, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
@@ -60,6 +60,30 @@ test('trap 7: released while the waiter could not listen, a lock is found by loo
   const start = performance.now()
   await turn
   expect(performance.now() - start).toBeLessThan(15_000)
+})
+
+test('a connection that is accepted but never answered is given up, and the next one is used', async () => {
+  const proxy = await proxied(await hungServer())
+  const { request, take } = bare(at(proxy))
+  const taken = take(request(uniqueName()))
+  await until(() => proxy.stats.connections === 1)
+  proxy.retarget({ host: server.host, port: server.port })
+  await taken
+})
+
+test('trap 7: whoever would listen where nothing is ever answered listens by another connection', async () => {
+  const proxy = await proxied(server)
+  const [holder, other] = [connect(at(server)), connect(at(proxy))]
+  const lock = uniqueName()
+  const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
+  expect(await other.lock(lock).tryAcquire()).toBeNull()
+  proxy.retarget(await hungServer())
+  const turn = other.lock(lock).acquire({ waitMs: 60_000 })
+  await until(() => proxy.stats.connections === 2)
+  proxy.retarget({ host: server.host, port: server.port })
+  await queued(holder, lock)
+  await lease.release()
+  await turn
 })
 
 test('trap 8: while CLIENT PAUSE lasts, the lease ends here before it ends there', async () => {

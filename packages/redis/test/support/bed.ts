@@ -5,6 +5,8 @@ import type { Child, FaultProxy } from '@locks/core/conformance'
 import { redis } from '@locks/redis'
 import type { RedisOptions } from '@locks/redis'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { redisCommand, redisFields } from '../../../../conformance/services/index.ts'
 import type { Address } from '../../../../conformance/services/index.ts'
@@ -52,6 +54,19 @@ export async function proxied(target: Address): Promise<FaultProxy> {
   const proxy = await startFaultProxy({ host: target.host, port: target.port })
   onTestFinished(() => proxy.close())
   return proxy
+}
+
+/** A server that hangs: its connections are accepted, and nothing is ever answered. */
+export async function hungServer(): Promise<Address> {
+  const server = createServer(
+    { allowHalfOpen: true },
+    (socket) => void socket.on('error', () => undefined).resume(),
+  )
+  onTestFinished(() => void server.close())
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('a server without a TCP port')
+  return { host: address.address, port: address.port }
 }
 
 export async function startProcess(options: RedisOptions, locksOptions: LocksOptions = {}): Promise<Child> {
