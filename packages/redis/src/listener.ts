@@ -166,6 +166,8 @@ class Ear {
       connectTimeout,
       keepAlive,
       retryStrategy,
+      // Channels have it already. To SSUBSCRIBE, unlike SUBSCRIBE, a channel is a key, and would get it twice.
+      keyPrefix: '',
       // Silence is normal here.
       socketTimeout: undefined,
       maxRetriesPerRequest: null,

@@ -116,11 +116,14 @@ test('trap 16: a client behind Sentinels', async () => {
   expect(await redisCommand(sentinels.server('primary'), 'EXISTS', token)).toBe(1)
 })
 
-test('trap 16: a Cluster, with a key prefix', async () => {
+test.each([
+  ['', { keyPrefix: 'app:' }],
+  [' of its nodes', { redisOptions: { keyPrefix: 'app:' } }],
+])('trap 16: a Cluster, with a key prefix%s', async (_whose, options) => {
   await using nodes = await startService('redis-cluster')
   const client = new Cluster(
     nodes.servers.map(({ host, port }) => ({ host, port })),
-    { keyPrefix: 'app:' },
+    options,
   )
   onTestFinished(() => client.disconnect())
   await until(() => client.status === 'ready')
