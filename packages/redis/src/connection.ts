@@ -15,6 +15,8 @@ import { SILENCE_MS, watchForSilence } from './silence.ts'
 export const ownOptions = {
   lazyConnect: true,
   connectTimeout: 3_000,
+  // One Sentinel that hangs would else keep the others from being asked.
+  sentinelCommandTimeout: 3_000,
   keepAlive: 10_000,
   maxRetriesPerRequest: 2,
   retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 10), 1_000),

@@ -3,7 +3,7 @@ import { Cluster, Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
 import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
-import { connect, queued, uniqueName, until } from './support/bed.ts'
+import { connect, hungServer, proxied, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis')
 afterAll(() => service.close())
@@ -114,6 +114,21 @@ test('trap 16: a client behind Sentinels', async () => {
   const lock = await useBoth(client)
   const token = `redisson_lock_token:{app:${lock}}`
   expect(await redisCommand(sentinels.server('primary'), 'EXISTS', token)).toBe(1)
+})
+
+test('trap 16: a client whose first Sentinel hangs by the time that somebody waits', async () => {
+  await using sentinels = await startService('redis-sentinel')
+  const addresses = sentinels.servers.filter(({ name }) => name.startsWith('sentinel'))
+  const [first = sentinels.server('primary'), ...others] = addresses.map(({ host, port }) => ({ host, port }))
+  const proxy = await proxied(first)
+  const client = new Redis({
+    sentinels: [{ host: proxy.host, port: proxy.port }, ...others],
+    name: sentinelPrimaryName,
+  })
+  onTestFinished(() => client.disconnect())
+  await client.ping()
+  proxy.retarget(await hungServer())
+  await useBoth(client)
 })
 
 test.each([

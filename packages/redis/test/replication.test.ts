@@ -11,7 +11,7 @@ import {
   startService,
 } from '../../../conformance/services/index.ts'
 import type { Address, Service } from '../../../conformance/services/index.ts'
-import { at, bare, connect, exists, queued, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, exists, hungServer, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-sentinel', {
   sentinelSettings: { 'down-after-milliseconds': 60_000 },
@@ -141,6 +141,12 @@ test('many grants that wait for replicas at the same time are no leak of listene
   const locks = connect({ ...at(primary), waitForReplicas: 1 })
   await Promise.all(Array.from({ length: 20 }, () => locks.with(uniqueName(), () => undefined)))
   expect(warnings).toEqual([])
+})
+
+test('a Sentinel that hangs is passed over', async () => {
+  const { sentinels, name } = sentinelOptions(service)
+  const { request, take } = bare({ connection: { sentinels: [await hungServer(), ...sentinels], name } })
+  await take(request(uniqueName()))
 })
 
 test('trap 6, failover in mid-hold: waiters get the lock from the new primary, and the fence exposes the stale holder', async () => {
