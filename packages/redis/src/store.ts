@@ -9,6 +9,7 @@ import { keysOf } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
 import { scriptsOf } from './queue-scripts.ts'
 import type { Scripts } from './queue-scripts.ts'
+import type { Script } from './script.ts'
 import * as scripts from './scripts.ts'
 
 /** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
@@ -140,10 +141,9 @@ export class Store {
   }
 
   /** Ends the hold that `look` described. */
-  async end(name: string, { fence, owner }: Holder): Promise<'broken' | 'not-held'> {
+  end(name: string, { fence, owner }: Holder): Promise<'broken' | 'not-held'> {
     const args = [fence === undefined ? '' : String(fence), owner]
-    const over = await this.#connection.run(this.#scripts.end, this.layout(name).keys, args, isOne)
-    return over ? 'not-held' : 'broken'
+    return this.#endOnce(this.#scripts.end, this.layout(name), args, 'broken')
   }
 
   /** Calls `found` with names that are held, by whomever, a page at a time, until it answers false. */
@@ -178,12 +178,16 @@ export class Store {
   }
 
   #free(layout: Layout, attemptId: string, member?: string): Promise<'released' | 'not-held'> {
+    const args = member === undefined ? [attemptId] : [attemptId, member]
+    return this.#endOnce(this.#scripts.free, layout, args, 'released')
+  }
+
+  #endOnce<T>(script: Script, { keys }: Layout, args: Argument[], done: T): Promise<T | 'not-held'> {
     const connection = this.#connection
     const { breaks } = connection
-    const args = member === undefined ? [attemptId] : [attemptId, member]
-    return connection.run(this.#scripts.free, layout.keys, args, (reply) => {
-      if (!isOne(reply)) return 'released'
-      // Perhaps by this very release, whose reply was lost: asked again, core knows what to make of it.
+    return connection.run(script, keys, args, (reply) => {
+      if (!isOne(reply)) return done
+      // Perhaps by this very call, whose reply was lost: asked again, core knows what to make of it.
       if (connection.breaks !== breaks)
         throw new LockError('LOCK_UNAVAILABLE', 'the connection broke in between')
       return 'not-held'

@@ -1,6 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { scriptsOf } from '../src/queue-scripts.ts'
 import {
   at,
   bare,
@@ -45,6 +46,19 @@ test('trap 2: a release whose reply was lost is sent again, and neither fails no
   const next = await turn
   expect(next.fence).toBeGreaterThan(lease.fence)
   expect(await holdersOf(server, lock)).toEqual([[next.owner, '1']])
+})
+
+test('a break whose reply was lost is sent again, and not taken for one that came too late', async () => {
+  const proxy = await proxied(server)
+  const [holder, operator] = [connect(at(server)), connect(at(proxy))]
+  // The server knows the script from here on.
+  await operator.lock((await holder.lock(uniqueName()).acquire()).name).break()
+  const lease = await holder.lock(uniqueName()).acquire()
+  const { sha } = scriptsOf(false).end
+  const swallowed = proxy.swallowNextReply({ matching: (request) => request.includes(sha) })
+  expect(await operator.lock(lease.name).break()).toMatchObject({ fence: lease.fence })
+  await swallowed
+  expect(await exists(server, lease.name)).toBe(false)
 })
 
 test('a renewal whose reply was lost is sent again: the lease goes on, nothing is orphaned', async () => {
