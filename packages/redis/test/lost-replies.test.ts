@@ -145,9 +145,11 @@ test('a grant for an attempt that was given up is handed back by the client that
   const held = await holder.take(holder.request(lock))
   const late = other.request(lock, { willWait: true })
   await other.adapter.attempt(late)
+  await other.adapter.wait?.(late, 60_000, new AbortController().signal)
   await other.adapter.withdraw(late)
-  // The same request again, from a connection that was slow: it queues for somebody who has gone.
-  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, `${late.attemptId} 20000 0 {}`)
   await holder.adapter.release(held)
+  // The same request again, from a connection that was slow: it queues for somebody who has gone.
+  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, `${late.attemptId} 600000 0 {}`)
+  expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))
 })
