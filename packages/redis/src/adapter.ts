@@ -78,9 +78,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     const enqueue = request.willWait && waiting.expect(request)
     const sentAt = host.clock.now()
     const read = (answer: bigint | Refusal): Grant | Busy =>
-      typeof answer === 'bigint'
-        ? granted(request, enqueue, answer)
-        : refused(request, enqueue, sentAt, answer)
+      typeof answer === 'bigint' ? granted(request, answer) : refused(request, enqueue, sentAt, answer)
     return waitForReplicas > 0
       ? askReplicas(request, enqueue).then(read)
       : store.attempt(request, enqueue, read)
@@ -91,9 +89,10 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     return answer
   }
 
-  function granted(request: AcquireRequest, enqueued: boolean, fence: bigint): Grant {
+  function granted(request: AcquireRequest, fence: bigint): Grant {
     underWay.delete(request.attemptId)
-    if (enqueued) waiting.granted(request)
+    // Perhaps enqueued by an earlier attempt, when it could listen.
+    waiting.granted(request)
     const { name, attemptId, ttlMs } = request
     return { name, attemptId, fence, ttlMs }
   }

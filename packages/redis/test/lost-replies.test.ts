@@ -153,3 +153,28 @@ test('a grant for an attempt that was given up is handed back by the client that
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))
 })
+
+test('a grant for an attempt that got the lock otherwise, and has released it, is handed back too', async () => {
+  const proxy = await proxied(server)
+  const [holder, other] = [bare(at(server)), bare(at(proxy))]
+  const lock = uniqueName()
+  const held = await holder.take(holder.request(lock))
+  const wanted = other.request(lock, { willWait: true })
+  await other.adapter.attempt(wanted)
+  await other.adapter.wait?.(wanted, 60_000, new AbortController().signal)
+  await other.adapter.attempt(wanted)
+  expect(await holder.adapter.inspect(lock)).toMatchObject({ waiters: 1 })
+  // It cannot listen for a while, and gets the lock by looking.
+  proxy.retarget({ host: server.host, port: 1 })
+  await redisCommand(server, 'CLIENT', 'KILL', 'TYPE', 'pubsub')
+  await until(() => proxy.stats.connections > 2)
+  await holder.adapter.release(held)
+  await other.adapter.release(await other.take(wanted))
+  proxy.retarget({ host: server.host, port: server.port })
+  const channel = `locks_grants:${wanted.attemptId.split(':')[0]}`
+  await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',1'))
+  // As if a request of that attempt had come late: whoever looks finds the lock given to it.
+  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, `${wanted.attemptId} 600000 0 {}`)
+  expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
+  await until(async () => !(await exists(server, lock)))
+})
