@@ -23,6 +23,14 @@ if (isSelected('cas-redis'))
     })
     afterAll(() => service.close())
 
+    /** Resolves once somebody hears of changes of `key`. */
+    async function somebodyHears(key: string): Promise<void> {
+      for (let listening = 0; listening === 0;) {
+        const reply = await redisCommand(server, 'PUBSUB', 'NUMSUB', `locks:cas:changed:0:${key}`)
+        listening = Array.isArray(reply) ? Number(reply[1]) : 0
+      }
+    }
+
     test('sends its script again to a server that forgot it', async () => {
       const client = bare(open)
       await client.adapter.release(await client.take(client.request({ name: 'flushed' })))
@@ -59,13 +67,31 @@ if (isSelected('cas-redis'))
       onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
       const lease = await holder.lock('cut').acquire({ ttlMs: 3_000 })
       const turn = waiter.lock('cut').acquire()
-      for (let listening = 0; listening === 0;) {
-        const reply = await redisCommand(server, 'PUBSUB', 'NUMSUB', 'locks:cas:changed:0:cut')
-        listening = Array.isArray(reply) ? Number(reply[1]) : 0
-      }
+      await somebodyHears('cut')
       await redisCommand(server, 'CLIENT', 'KILL', 'TYPE', 'pubsub')
       await lease.release()
       expect((await turn).fence).toBeGreaterThan(lease.fence)
+    })
+
+    test('a waiter that may not listen any more still gets the lock, and ends no process', async () => {
+      const rejections: unknown[] = []
+      const onRejection = (reason: unknown): void => void rejections.push(reason)
+      process.on('unhandledRejection', onRejection)
+      onTestFinished(() => void process.off('unhandledRejection', onRejection))
+      await redisCommand(server, 'ACL', 'SETUSER', 'narrowed', 'on', '>sesame', '~*', '&*', '+@all')
+      const url = `redis://narrowed:sesame@${server.host}:${server.port}`
+      const [holder, waiter] = [createLocks(cas(open)), createLocks(cas(redisStore({ url })))]
+      onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
+      const lease = await holder.lock('narrowed').acquire()
+      const turn = waiter.lock('narrowed').acquire({ waitMs: 60_000 })
+      await somebodyHears('narrowed')
+      // The server ends the connection, and refuses the subscription on the next one.
+      await redisCommand(server, 'ACL', 'SETUSER', 'narrowed', 'resetchannels')
+      while (!String(await redisCommand(server, 'ACL', 'LOG')).includes('narrowed'));
+      await redisCommand(server, 'ACL', 'SETUSER', 'narrowed', '&*')
+      await lease.release()
+      expect((await turn).fence).toBeGreaterThan(lease.fence)
+      expect(rejections).toEqual([])
     })
 
     test('fences rise although the server lost everything', async () => {

@@ -14,7 +14,7 @@ interface Commands {
 }
 
 interface SingleClient extends Commands {
-  duplicate(override?: { keyPrefix: string }): Commands
+  duplicate(override?: { keyPrefix: string; autoResubscribe: boolean }): Commands
 }
 
 interface ClusterClient extends Commands {
@@ -171,13 +171,20 @@ export class RedisLink {
     const commands = await this.#client()
     if (this.#closed) throw unavailable('the store was closed')
     const bare = { keyPrefix: '' }
-    const client = prepare(isCluster(commands) ? commands.duplicate([], bare) : commands.duplicate(bare))
+    const cluster = isCluster(commands)
+    // Where ioredis subscribes again by itself, nobody handles a refusal, which ends the process. A Cluster does.
+    const single = { ...bare, autoResubscribe: false }
+    const client = prepare(cluster ? commands.duplicate([], bare) : commands.duplicate(single))
     client.on('message', (channel: string, message: string) => {
       for (const hint of this.#listeners.get(channel) ?? []) hint(message)
     })
-    // What was published in between is lost, so whoever waits has to look.
     client.on('ready', () => {
-      for (const hints of this.#listeners.values()) for (const hint of hints) hint('')
+      for (const [channel, hints] of this.#listeners) {
+        // What was published in between is lost, so whoever waits has to look.
+        const look = (): void => hints.forEach((hint) => hint(''))
+        if (cluster) look()
+        else void client.subscribe(channel).then(look, look)
+      }
     })
     return client
   }
