@@ -2,6 +2,8 @@ import { createLocks } from '@locks/core'
 import { cas, redisStore } from '@locks/cas'
 import type { StoreFactory } from '@locks/cas'
 import { Redis } from 'ioredis'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { inspect } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { isSelected } from '../../../conformance/selection.ts'
@@ -92,6 +94,30 @@ if (isSelected('cas-redis'))
       await lease.release()
       expect((await turn).fence).toBeGreaterThan(lease.fence)
       expect(rejections).toEqual([])
+    })
+
+    test('a program that is done ends although its server is gone', async () => {
+      await using own = await startService('redis', { needsControl: true })
+      const program = `
+        import { cas, redisStore } from '@locks/cas'
+        import { createLocks } from '@locks/core'
+        const locks = createLocks(cas(redisStore({ url: '${own.url}' })))
+        await locks.lock('a').acquire({ renew: false, ttlMs: 60_000 })
+        await locks.lock('a').acquire({ waitMs: 100 }).catch(() => undefined)
+        process.stdout.write('held')
+        await new Promise((resolve) => process.stdin.once('data', resolve))
+        process.stdin.unref()
+      `
+      const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+        cwd: import.meta.dirname,
+      })
+      onTestFinished(() => void child.kill('SIGKILL'))
+      const exited = once(child, 'exit')
+      await once(child.stdout, 'data')
+      await own.server('redis').kill()
+      child.stdin.write('go on\n')
+      expect(await exited).toEqual([0, null])
     })
 
     test('fences rise although the server lost everything', async () => {

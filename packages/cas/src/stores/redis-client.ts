@@ -208,11 +208,16 @@ async function connect(url: string): Promise<RedisClient> {
   return prepare(new Redis(url, settings))
 }
 
-/** An idle connection keeps no process alive, and its errors reach whoever has a command under way. */
+/** Keeps no process alive while idle or not to be had; its errors reach whoever has a command under way. */
 function prepare<C extends Commands>(client: C): C {
   client.on('error', () => undefined)
   client.on('connect', () => {
     if ('stream' in client && hasUnref(client.stream)) client.stream.unref()
+  })
+  client.on('reconnecting', () => {
+    // ioredis has no word for it.
+    const timer: unknown = Reflect.get(client, 'reconnectTimeout')
+    if (hasUnref(timer)) timer.unref()
   })
   return client
 }
