@@ -76,7 +76,7 @@ test('what a lost lease left in a session that comes back is removed without bei
 
 test('a try made as soon as a loss is told is in the one session there is then, and keeps what it is given', async () => {
   const proxy = await bed.proxy()
-  const sessionTimeout = ms(6_000)
+  const sessionTimeout = ms(10_000)
   await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout })
   const reports: string[] = []
   let trying: Promise<Grant | Busy> | undefined
@@ -94,7 +94,7 @@ test('a try made as soon as a loss is told is in the one session there is then, 
   const grant = await until('a second try', 15_000, () => trying)
   if (!('fence' in grant)) throw new Error('nobody else wants it')
   // Longer than a session lasts of which nothing is heard.
-  await pass(6_500)
+  await pass(10_500)
   const renew = () => adapter.renew([{ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 }])
   expect(await renew()).toEqual(['renewed'])
   const told = reports.length
