@@ -32,13 +32,13 @@ export class Acquisition implements Alarm {
   slackMs = 0
   slot = -1
   readonly keepsAlive = true
+  readonly calledAt: number
   readonly #client: Client
   readonly #slot: Slot
   readonly #settings: Settings
   readonly #resolve: (lease: LeaseHandle | null) => void
   readonly #reject: (error: unknown) => void
   readonly #onBusy: 'null' | 'throw'
-  readonly #calledAt: number
   #request: AcquireRequest
   #pending = true
   #contended = false
@@ -71,7 +71,7 @@ export class Acquisition implements Alarm {
     this.#onBusy = onBusy
     this.#resolve = resolve
     this.#reject = reject
-    this.#calledAt = client.clock.now()
+    this.calledAt = client.clock.now()
     this.#request = client.request(slot.name, settings)
   }
 
@@ -97,7 +97,7 @@ export class Acquisition implements Alarm {
       this.#client.aborts.add(signal, this.#onAbort)
     }
     // A try may stand in line behind a silent store; the store owes its answer from now on.
-    if (this.once) this.#silentSince = this.#calledAt
+    if (this.once) this.#silentSince = this.calledAt
     this.#arm()
     this.#slot.enter(this)
   }
@@ -117,7 +117,7 @@ export class Acquisition implements Alarm {
         this.#underWay = undefined
         if (!this.#pending) void this.#client.undo(request)
         else if ('fence' in answer) await this.#take(answer, sentAt)
-        else await this.#afterBusy(answer)
+        else await this.#afterBusy(answer, sentAt)
       } catch (error) {
         this.#underWay = undefined
         if (this.#pending) await this.#rideOut(error)
@@ -143,7 +143,7 @@ export class Acquisition implements Alarm {
   reenter(hold: Hold): void {
     if (!this.#settle()) return
     this.#leave()
-    this.#resolve(LeaseHandle.join(this.#client, hold, this.#calledAt))
+    this.#resolve(LeaseHandle.join(this.#client, hold, this.calledAt))
   }
 
   /** Ends without a lease, leaving nothing behind. */
@@ -188,7 +188,7 @@ export class Acquisition implements Alarm {
   }
 
   get #waitUntil(): number {
-    return this.#calledAt + this.#settings.waitMs
+    return this.calledAt + this.#settings.waitMs
   }
 
   get #outageAt(): number {
@@ -199,10 +199,10 @@ export class Acquisition implements Alarm {
     return this.once || this.#attempts >= this.#settings.attempts
   }
 
-  async #afterBusy(busy: Busy): Promise<void> {
+  async #afterBusy(busy: Busy, sentAt: number): Promise<void> {
     this.#heard()
     this.#busy = busy
-    this.#slot.heardBusy(this, busy.holder)
+    this.#slot.heardBusy(this, busy.holder, sentAt)
     this.foundBusy(busy.holder)
     if (!this.#pending) return
     if (this.#spent) return this.#refuse(busy.holder)
@@ -236,7 +236,7 @@ export class Acquisition implements Alarm {
     if (this.#client.clock.now() < grantedAt + validMs(grant.ttlMs)) {
       const hold = new Hold(this.#client, this.#slot, this.#request, grant, grantedAt, this.#settings)
       this.#settle()
-      const lease = LeaseHandle.first(this.#client, hold, this.#calledAt)
+      const lease = LeaseHandle.first(this.#client, hold, this.calledAt)
       this.#slot.occupy(hold, this)
       return this.#resolve(lease)
     }
@@ -331,7 +331,7 @@ export class Acquisition implements Alarm {
   }
 
   #held(holder: Holder | undefined): LockError {
-    const waitedMs = this.once ? undefined : this.#client.clock.now() - this.#calledAt
+    const waitedMs = this.once ? undefined : this.#client.clock.now() - this.calledAt
     return heldError(this.#slot.name, holder, waitedMs)
   }
 

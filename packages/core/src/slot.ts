@@ -45,19 +45,22 @@ export class Slot {
     else if (headWaits) acquisition.foundBusy(this.#head?.busy?.holder)
   }
 
-  /** The store told `acquisition` that the name is taken. */
-  heardBusy(acquisition: Acquisition, holder: Holder | undefined): void {
-    if (this.#head === acquisition) for (const waiter of this.#waiting) waiter.foundBusy(holder)
+  /**
+   * The store told `acquisition` that the name is taken, asked at `sentAt`. A try that was called since gets a newer
+   * answer: its own past a head that waits on, and otherwise that of whoever asks next.
+   */
+  heardBusy(acquisition: Acquisition, holder: Holder | undefined, sentAt: number): void {
+    if (this.#head !== acquisition) return
+    for (const waiter of this.#waiting) {
+      if (!waiter.once || waiter.calledAt <= sentAt) waiter.foundBusy(holder)
+      else if (!acquisition.once) this.#passFromLine(waiter)
+    }
   }
 
   /** The store failed `acquisition`, which may go on trying; tries in line behind it get an answer of their own. */
   heardFailure(acquisition: Acquisition): void {
     if (this.#head !== acquisition) return
-    for (const waiter of this.#waiting) {
-      if (!waiter.once) continue
-      this.#waiting.delete(waiter)
-      this.#pass(waiter)
-    }
+    for (const waiter of this.#waiting) if (waiter.once) this.#passFromLine(waiter)
   }
 
   /** Why the name is not to be had for those in line. */
@@ -115,6 +118,11 @@ export class Slot {
   #pass(acquisition: Acquisition): void {
     this.#passing.add(acquisition)
     void acquisition.contend()
+  }
+
+  #passFromLine(acquisition: Acquisition): void {
+    this.#waiting.delete(acquisition)
+    this.#pass(acquisition)
   }
 
   #cleanThenAdvance(cleanup: Promise<unknown> | undefined): void {

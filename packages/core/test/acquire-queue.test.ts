@@ -191,6 +191,39 @@ describe('tryAcquire', () => {
     expect(late.state).toBe('pending')
   })
 
+  test.each([
+    ['a try', 0],
+    ['one that waits', 60_000],
+  ])('does not take an answer of before the call, given to %s', async (_, waitMs) => {
+    const { clock, store, locks } = harness()
+    store.seize('a')
+    const { step, open } = gate({ acted: true })
+    store.next('attempt', step)
+    const first = watch(locks.lock('a').acquire({ waitMs }))
+    await clock.advance(1)
+    store.free('a')
+    const second = watch(locks.lock('a').tryAcquire())
+    open()
+    await settled()
+    expect(second.value?.state).toBe('held')
+    expect(first.state).toBe(waitMs === 0 ? 'rejected' : 'pending')
+  })
+
+  test('many at a time that find the lock taken cost two attempts', async () => {
+    const { clock, store, locks } = harness()
+    store.seize('a')
+    const { step, open } = gate()
+    store.next('attempt', step)
+    const tries = [watch(locks.lock('a').tryAcquire())]
+    await clock.advance(1)
+    for (let i = 0; i < 50; i += 1) tries.push(watch(locks.lock('a').tryAcquire()))
+    await clock.advance(1)
+    open()
+    await settled()
+    expect(tries.every(({ state, value }) => state === 'fulfilled' && value === null)).toBe(true)
+    expect(store.calls.attempt).toBe(2)
+  })
+
   test('many of them on a silent store all end within a few storeTimeoutMs', async () => {
     const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 100 } })
     store.always('attempt', hang)
