@@ -51,13 +51,13 @@ test('trap 3: a vote split three ways that nobody gives back settles when it exp
   const { servers: nodes } = await servers(3)
   const locks = connect(over(nodes))
   const lock = uniqueName()
+  const start = performance.now()
   for (const [n, node] of nodes.entries()) {
     await redisCommand(node, 'HSET', lock, `somebody:${n}`, 1)
     await redisCommand(node, 'PEXPIRE', lock, 1_000)
   }
-  const start = performance.now()
   const lease = await locks.lock(lock).acquire({ waitMs: 20_000 })
-  expect(performance.now() - start).toBeGreaterThan(500)
+  expect(performance.now() - start).toBeGreaterThan(900)
   expect(performance.now() - start).toBeLessThan(scaled(10_000))
   await lease.release()
 })
