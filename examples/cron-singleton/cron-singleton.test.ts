@@ -9,6 +9,8 @@ const program = join(import.meta.dirname, 'main.mjs')
 test('three processes work on every tick once', { timeout: scaled(60_000) }, async () => {
   const cwd = await workplace()
   const programs = [1, 2, 3].map(() => start(program, { cwd, env: { TICK_MS: '500' } }))
+  // Able to end as they should.
+  for (const each of programs) await each.said(/waiting for ticks/)
   const ticks = async (): Promise<string[]> =>
     (await readFile(join(cwd, 'reports.txt'), 'utf8').catch(() => '')).split('\n').filter(Boolean)
   await expect.poll(async () => (await ticks()).length, { timeout: scaled(40_000) }).toBeGreaterThanOrEqual(6)

@@ -7,6 +7,7 @@ const tickMs = Number(process.env['TICK_MS'] ?? 60_000)
 const locks = await openLocks(process.env['LOCKS_URL'] ?? 'file:locks')
 const stop = new AbortController()
 process.once('SIGTERM', () => stop.abort())
+console.log(`waiting for ticks in ${process.pid}`)
 
 while (!stop.signal.aborted) {
   const tick = Math.floor(Date.now() / tickMs)
