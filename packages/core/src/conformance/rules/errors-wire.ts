@@ -5,7 +5,7 @@ import type { UncheckedConfig } from '../../config-types.ts'
 import { isLockError } from '../../errors.ts'
 import type { Rule } from '../rule.ts'
 import {
-  acquireAfterOutage,
+  acquireWhenReachable,
   assertHolder,
   eventOf,
   inTime,
@@ -93,7 +93,7 @@ export const wireErrors: readonly Rule[] = [
         client.proxy[outage]()
         await h.rejects(client.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
         client.proxy.pass()
-        const lease = await acquireAfterOutage(h, client, lock)
+        const lease = await acquireWhenReachable(h, client, lock)
         await assertHolder(h, lease)
         await lease.release()
         await soonFree(h, lock)

@@ -4,7 +4,7 @@ import type { Lease } from '../../lease.ts'
 import type { AdapterMethod, Fault } from '../faulty-adapter.ts'
 import type { TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
-import { acquireAfterOutage, pass, soonFree } from './observe.ts'
+import { acquireWhenReachable, pass, soonFree } from './observe.ts'
 
 const seed = 20_260_101
 
@@ -73,7 +73,7 @@ export const storm: Rule = {
     assert.ok(outcomes.granted >= 10 && outcomes.failed >= 10, `no storm: ${JSON.stringify(outcomes)}`)
     for (const client of clients) {
       client.faults.heal()
-      const lease = await acquireAfterOutage(h, client, h.name())
+      const lease = await acquireWhenReachable(h, client, h.name())
       // What a release did not reach, a session keeps until it ends.
       // With so short a bound, a store that takes its time over either is late by it.
       for (const end of [() => lease.release(), () => client.locks.close()])
