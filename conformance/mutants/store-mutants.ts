@@ -56,6 +56,11 @@ export const storeMutants: readonly Mutant[] = [
     ],
   },
   {
+    bug: 'a waiter sleeps past the end of who was served before it',
+    rule: 'WAIT-15',
+    edits: [adapter('entry.held.blockedUntil < next.looksAt', 'false')],
+  },
+  {
     bug: 'lock-delay ignored',
     rule: 'CRASH-5',
     edits: [adapter('expiresAt + lockDelayMs', 'expiresAt')],
@@ -81,7 +86,12 @@ export const storeMutants: readonly Mutant[] = [
   {
     bug: 'last come, first served',
     rule: 'WAIT-11',
-    edits: [adapter('of entry.queue) {', 'of [...entry.queue].reverse()) {')],
+    edits: [
+      adapter(
+        'const [first] = entry.queue.values();',
+        'const [first] = [...entry.queue.values()].reverse();',
+      ),
+    ],
   },
   {
     bug: 'a lease can be resumed twice',

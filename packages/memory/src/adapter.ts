@@ -46,8 +46,15 @@ interface Term {
 
 interface Entry {
   held: Held | undefined
-  /** Waiting requests by attempt id, first come first served; `wake` once that client listens. */
-  readonly queue: Map<string, { readonly request: AcquireRequest; wake?: () => void }>
+  /** Waiting requests by attempt id, first come first served. */
+  readonly queue: Map<string, Waiter>
+}
+
+interface Waiter {
+  readonly request: AcquireRequest
+  /** Present while its client listens; it looks for itself at `looksAt`. */
+  wake?: () => void
+  looksAt: number
 }
 
 export interface MemoryStore {
@@ -93,14 +100,17 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
 
   /** A free name goes to the head of its queue, or is forgotten. */
   function passOn(name: string, entry: Entry): void {
-    if (blockerOf(entry) !== undefined) return
-    for (const [attemptId, { request, wake }] of entry.queue) {
-      entry.queue.delete(attemptId)
-      give(entry, request)
-      wake?.()
-      return
+    const [first] = entry.queue.values()
+    if (blockerOf(entry) === undefined) {
+      if (first === undefined) return void entries.delete(name)
+      entry.queue.delete(first.request.attemptId)
+      give(entry, first.request)
+      first.wake?.()
     }
-    entries.delete(name)
+    // Nobody may tell of the end of a hold, so the next in line must not sleep past it.
+    const [next] = entry.queue.values()
+    if (next !== undefined && entry.held !== undefined && entry.held.blockedUntil < next.looksAt)
+      next.wake?.()
   }
 
   function stateOf(name: string): LockState {
@@ -126,16 +136,20 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
         entry.held = { ...held, ...term(request, held) }
         return grantOf(request, held)
       }
-      if (request.willWait && !entry.queue.has(attemptId)) entry.queue.set(attemptId, { request })
+      if (request.willWait && !entry.queue.has(attemptId))
+        entry.queue.set(attemptId, { request, looksAt: Infinity })
       return { busy: true, holder: describe(held), retryInMs: Math.max(1, held.blockedUntil - clock.now()) }
     },
 
     async wait(request, maxMs, signal) {
       const { name, attemptId } = request
-      const waiter = entries.get(name)?.queue.get(attemptId)
+      const entry = entries.get(name)
+      const waiter = entry?.queue.get(attemptId)
       if (waiter !== undefined && !signal.aborted)
         await new Promise<void>((resolve) => {
-          const timer = clock.timer(maxMs, done)
+          // Whoever has the name may have got it since the busy answer.
+          waiter.looksAt = Math.min(clock.now() + maxMs, entry?.held?.blockedUntil ?? Infinity)
+          const timer = clock.timer(Math.max(0, waiter.looksAt - clock.now()), done)
           timer.keepAlive(true)
           signal.addEventListener('abort', done, { once: true })
           waiter.wake = done

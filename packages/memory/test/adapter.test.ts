@@ -74,6 +74,40 @@ describe('the store', () => {
     expect(await adapter.inspect('a')).toMatchObject({ held: true, holder: { owner: '2' }, waiters: 1 })
   })
 
+  test.each([
+    ['who listens', true],
+    ['who is about to listen', false],
+  ])('the next in line %s does not sleep past the end of who was served before it', async (_, listens) => {
+    const { clock, adapter } = setUp()
+    const wait = async (): Promise<unknown> =>
+      adapter.wait?.(request('3'), 30_000, new AbortController().signal)
+    const grant = await adapter.attempt(request('1', { ttlMs: 30_000 }))
+    await adapter.attempt(request('2', { lockDelayMs: 50 }))
+    expect(await adapter.attempt(request('3'))).toMatchObject({ retryInMs: 30_000 })
+    if (listens) {
+      const woken = wait()
+      if ('fence' in grant) await adapter.release(grant)
+      expect(await woken).toBeUndefined()
+      expect(await adapter.attempt(request('3'))).toMatchObject({ holder: { owner: '2' }, retryInMs: 150 })
+    } else if ('fence' in grant) await adapter.release(grant)
+    const looked = wait()
+    clock.move(150)
+    expect(await looked).toBeUndefined()
+    expect(await adapter.attempt(request('3'))).toMatchObject({ fence: 3n })
+  })
+
+  test('whoever comes first in line because others leave looks after the holder', async () => {
+    const { clock, adapter } = setUp()
+    const grant = await adapter.attempt(request('1', { ttlMs: 30_000 }))
+    for (const id of ['2', '3', '4']) await adapter.attempt(request(id))
+    const woken = adapter.wait?.(request('4'), 30_000, new AbortController().signal)
+    if ('fence' in grant) await adapter.release(grant)
+    await adapter.withdraw(request('3'))
+    expect(await woken).toBeUndefined()
+    clock.move(100)
+    expect(await adapter.attempt(request('4'))).toMatchObject({ fence: 3n })
+  })
+
   test('does not renew, adopt or revive what is over', async () => {
     const { clock, adapter } = setUp()
     const grant = { name: 'a', attemptId: '1', fence: 1n, ttlMs: 100 }

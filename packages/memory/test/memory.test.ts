@@ -1,4 +1,4 @@
-import { createLocks, loadAdapter } from '@locks/core'
+import { createLocks, loadAdapter, openLocks } from '@locks/core'
 import type { Lease, Locks } from '@locks/core'
 import { describe, expect, test } from 'vitest'
 import { fromConfig, memory } from '../src/index.ts'
@@ -126,6 +126,16 @@ describe('a config', () => {
   ])('%j is refused', (options) => {
     expect(codeOf(() => fromConfig(options))).toBe('LOCK_INVALID_ARGUMENT')
   })
+
+  test('retry in code is laid over retry in the config, key by key', async () => {
+    const retry = { attempts: 1 }
+    const config = { adapter: '@locks/memory', url: 'memory:retry', defaults: { retry } } as const
+    const notGiven: object = { delayMs: 1, attempts: undefined }
+    const [one, two] = [await openLocks(config), await openLocks(config, { waitMs: 60_000, retry: notGiven })]
+    const lease = await one.lock('a').acquire()
+    await expect(two.lock('a').acquire()).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' })
+    await lease.release()
+  }, 10_000)
 
   test('can be loaded by its path', async () => {
     const path = new URL('../dist/index.js', import.meta.url).href

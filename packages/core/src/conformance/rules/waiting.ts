@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Harness, TestClient } from '../harness.ts'
 import type { Lease } from '../../lease.ts'
+import type { LocksOptions } from '../../options.ts'
 import type { Rule } from '../rule.ts'
 import { eventOf } from './observe.ts'
 import { assertRising } from './steps.ts'
@@ -20,10 +21,11 @@ async function queueUp(
   h: Harness,
   lock: string,
   count: number,
+  first: LocksOptions = {},
 ): Promise<(TestClient & { turn: Promise<Lease> })[]> {
   const waiters = []
   for (let n = 0; n < count; n += 1) {
-    const client = await h.client()
+    const client = await h.client(n === 0 ? first : {})
     const waits = eventOf(client, 'contended', lock)
     const turn = client.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
     await waits
@@ -294,6 +296,28 @@ export const waiting: readonly Rule[] = [
       await other.locks.close()
       await h.eventually('nothing is left', h.ms(5_000), async () => !(await holder.locks.inspect(lock)).held)
       await h.free(lock)
+    },
+  },
+  {
+    id: 'WAIT-15',
+    title: 'one that is served from the queue and falls silent delays those behind it by its own lease only',
+    kind: 'optional',
+    needs: ['fifo', 'handover'],
+    async run(h) {
+      const holder = await h.client()
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const [brief, patient] = await queueUp(h, lock, 2, { ttlMs: h.ttlMs })
+      await lease.release()
+      const served = await brief?.turn
+      const start = performance.now()
+      // Nobody continues it, so it ends without a word to anybody.
+      served?.serialize()
+      const next = await patient?.turn
+      const waited = performance.now() - start
+      assert.ok(served !== undefined && next !== undefined)
+      assertRising(h, [lease.fence, served.fence, next.fence])
+      assert.ok(waited < h.ttlMs * 2 + h.ms(2_000), `granted only after ${waited} ms`)
     },
   },
 ]
