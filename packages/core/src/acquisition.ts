@@ -168,7 +168,8 @@ export class Acquisition implements Alarm {
   fire(now: number): void {
     if (now >= this.#resumeAt) return this.#wake()
     if (!this.once && now >= this.#waitUntil) {
-      const obstacle = this.#obstacle(now)
+      // As it was then: a timer that runs late tells of a pause of this process.
+      const obstacle = this.#obstacle(this.#waitUntil)
       return this.abandon(
         'failure' in obstacle ? this.#outage(obstacle.failure) : this.#held(obstacle.holder),
       )

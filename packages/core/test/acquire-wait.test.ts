@@ -23,6 +23,22 @@ describe('a wait', () => {
     expect(store.calls.withdraw).toBe(1)
   })
 
+  test.each([
+    ['at the store', deaf],
+    ['between two tries', undefined],
+  ])(
+    '%s, over during a pause of the process, is LOCK_TIMEOUT: not a store that is silent',
+    async (_, wait) => {
+      const { clock, store, locks } = harness({ store: wait === undefined ? {} : { wait } })
+      store.seize('a')
+      const acquired = watch(locks.lock('a').acquire({ waitMs: 700 }))
+      await clock.advance(100)
+      clock.block(5_000)
+      await clock.advance(0)
+      expect(acquired.error).toMatchObject({ code: 'LOCK_TIMEOUT', holder: { owner: 'stranger' } })
+    },
+  )
+
   test('behind a local holder ends after waitMs too, naming it', async () => {
     const { clock, store, locks } = harness()
     await locks.lock('a').acquire({ owner: 'first' })
