@@ -33,6 +33,7 @@ export class Client {
   readonly #background = new Set<Promise<unknown>>()
   #attempts = 0
   #closing: Promise<void> | undefined
+  #adapterClosed = false
 
   constructor(factory: AdapterFactory, clock: Clock, storeTimeoutMs: number) {
     this.clock = clock
@@ -80,11 +81,13 @@ export class Client {
     for (const hold of concerned) hold.reported(state)
   }
 
-  /** Withdraws a request, insisting while the store fails. Never rejects: the ttl cleans up what this cannot. */
+  /**
+   * Withdraws a request, insisting while the store fails. Never rejects: the ttl cleans up what this cannot. A closed
+   * adapter is asked once, for an answer that came after all over a connection of the user's.
+   */
   undo(request: AcquireRequest): Promise<void> {
-    return this.inBackground(
-      callStore(this, request.name, () => this.adapter.withdraw(request), { retry: true }),
-    )
+    const withdraw = (): Promise<void> => this.adapter.withdraw(request)
+    return this.inBackground(callStore(this, request.name, withdraw, { retry: !this.#adapterClosed }))
   }
 
   /** Keeps track of work nobody waits for, so that `close` can; its failure concerns nobody. */
@@ -117,6 +120,7 @@ export class Client {
     for (const hold of [...this.holds.values()]) void this.inBackground(hold.close(this.closedError()))
     // Every piece of background work ends by itself within storeTimeoutMs, and may start one more.
     while (this.#background.size > 0) await Promise.all(this.#background)
+    this.#adapterClosed = true
     try {
       await callStore(this, '(all)', () => this.adapter.close(), { retry: false })
     } finally {

@@ -76,6 +76,27 @@ describe('close', () => {
     expect([clock.armed, clock.keepsAlive]).toEqual([0, false])
   })
 
+  test('asks once, not on and on, to withdraw what a call that outlived it may have done', async () => {
+    const { clock, store, locks } = harness()
+    let failLate = (): void => undefined
+    const late = new Promise<never>((_, reject) => {
+      failLate = () => reject(new Error('closed'))
+    })
+    store.next('attempt', () => late)
+    void watch(locks.lock('a').acquire())
+    await settled()
+    const closed = watch(locks.close())
+    await clock.advance(5_000)
+    expect(closed.state).toBe('fulfilled')
+    const { withdraw } = store.calls
+    store.always('withdraw', fail())
+    failLate()
+    await settled()
+    expect(clock.keepsAlive).toBe(false)
+    await clock.advance(60_000)
+    expect([store.calls.withdraw, clock.armed]).toEqual([withdraw + 1, 0])
+  })
+
   test('refuses what comes after it', async () => {
     const { store, locks } = harness()
     const lock = locks.lock('a')
