@@ -22,13 +22,22 @@ export async function openLocks(config?: LocksConfig, options: OpenOptions = {})
   const { store, ...given } = options
   const { adapter, options: own, defaults } = settle(config, store)
   const factory = await configured(adapter, own)
-  // An explicit undefined means "not given".
-  const told = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
   // Checked by createLocks like any other options, under the same names.
-  return createLocks(factory, { ...defaults, ...told })
+  return createLocks(factory, overlay(defaults, given))
 }
 
-/** Imports the adapter that `config` names and configures it. Connects to nothing yet. */
+/** `given` over `base`, key by key, those of `retry` too. An explicit undefined means "not given". */
+function overlay(base: Plain, given: Plain): Plain {
+  const laid = new Map<string, unknown>(Object.entries(base))
+  for (const [key, value] of Object.entries(given)) {
+    if (value === undefined) continue
+    const below = laid.get(key)
+    laid.set(key, isPlain(below) && isPlain(value) ? overlay(below, value) : value)
+  }
+  return Object.fromEntries(laid)
+}
+
+/** Imports the adapter that `config` names and configures it, without the config's `defaults`. Connects to nothing yet. */
 export async function loadAdapter(config?: UncheckedConfig, store?: string): Promise<AdapterFactory> {
   const { adapter, options } = settle(config, store)
   return configured(adapter, options)
@@ -41,7 +50,7 @@ async function configured(adapter: string, options: Plain): Promise<AdapterFacto
 interface Settled {
   readonly adapter: string
   readonly options: Plain
-  readonly defaults: LocksOptions
+  readonly defaults: Plain
 }
 
 function settle(config: unknown, store: string | undefined): Settled {
