@@ -4,8 +4,8 @@ import { brokenVariants } from './broken-variants.ts'
 import { simulate } from './simulation.ts'
 
 const GRANTS_PER_SEED = 1_000
-const SEEDS_PER_VARIANT = 24
-const TIMEOUT_MS = 60_000
+const SEEDS_PER_VARIANT = 60
+const TIMEOUT_MS = 120_000
 
 const replayed = process.env['LOCKS_SIM_SEED']
 const wanted = replayed === undefined ? Number(process.env['LOCKS_SIM_GRANTS'] ?? 20_000) : GRANTS_PER_SEED
