@@ -20,12 +20,13 @@ export class Session {
     this.interrupted = new Promise((_, reject) => (this.#reject = reject))
     this.interrupted.catch(() => undefined)
     for (const signal of signals) process.on(signal, () => this.#onSignal(signal))
-    for (const stream of [process.stdout, process.stderr])
-      stream.on('error', (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EPIPE') throw error
-        // Nobody listens to us any more; that must not cost a running command its lock.
-        if (this.#forward === undefined) this.#interrupt('SIGPIPE')
-      })
+    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+      // Nobody listens to us any more; that must not cost a running command its lock.
+      if (this.#forward === undefined) this.#interrupt('SIGPIPE')
+    })
+    // A full disk, a terminal that is gone: what is lost there was never part of the result.
+    process.stderr.on('error', () => undefined)
   }
 
   /** Aborts when somebody asks this program to stop, with `Interrupted` as reason. */

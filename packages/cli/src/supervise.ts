@@ -22,8 +22,9 @@ export async function supervise(
 
   function stop(why: string): void {
     if (stopping !== undefined) return
-    onStop(why)
+    // First of all, whatever becomes of the telling.
     stopping = child.terminate(graceMs)
+    onStop(why)
   }
   const onLoss = (): void => {
     const reason: unknown = lease.signal.reason

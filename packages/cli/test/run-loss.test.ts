@@ -1,9 +1,10 @@
+import { existsSync } from 'node:fs'
 import { openLocks } from '@locks/core'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { inTime, locks, node, waitForEnd } from './support.ts'
+import { inTime, locks, node, program, waitForEnd } from './support.ts'
 
 const ttl = `${scaled(12_000)}ms`
 const stubborn = `process.on("SIGTERM", () => console.log("no")); ${waitForEnd}`
@@ -55,6 +56,32 @@ if (isAdapterSelected('redis'))
       const { code, stdout } = await call.ended
       expect(code).toBe(76)
       expect(stdout).toContain('no')
+    })
+
+    test.for([
+      { how: 'in words', json: [] },
+      { how: 'as JSON', json: ['--json'] },
+    ])('ends the command although nothing can be said on stderr, $how', async ({ json }, { skip }) => {
+      if (!existsSync('/dev/full')) skip('there is no /dev/full to write to')
+      await using redis = await startService('redis')
+      const operator = await openLocks(redis.url)
+      onTestFinished(() => operator.close())
+      const args = ['run', 'job', ...json, '--url', redis.url, '--ttl', ttl, '--grace', '100ms']
+      const call = locks([], {
+        via: [
+          'sh',
+          '-c',
+          'exec "$0" "$@" 2>/dev/full',
+          process.execPath,
+          program,
+          ...args,
+          ...node(stubborn),
+        ],
+      })
+      await call.said(/ready/)
+      await operator.lock('job').break()
+      // The output ends with the command.
+      expect((await call.ended).code).toBe(76)
     })
 
     test('by a store that is silent, ends the command before somebody else can have the lock', async () => {
