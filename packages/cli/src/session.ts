@@ -59,6 +59,8 @@ export class Session {
   /** Tidies up. What fails keeps the rest from nothing, and is handed to `onFailure`. */
   async end(onFailure: (error: unknown) => Promise<void>): Promise<void> {
     for (const cleanup of this.#cleanups.toReversed()) await cleanup().catch(onFailure)
+    // What is left is to be read, and may never be.
+    this.forward((signal) => process.exit(signalCode(signal)))
   }
 
   #onSignal(signal: NodeJS.Signals): void {

@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, ownAdapter, program, store } from './support.ts'
+import type { Call } from './support.ts'
 
 const names = ['run', 'inspect', 'ls', 'break', 'doctor', 'bench', 'conformance']
 
@@ -131,6 +134,44 @@ describe('locks', inTime, () => {
     const sh = `"${process.execPath}" "${program}" ls --url "${url}" | true; "${process.execPath}" "${program}" --help | head -n 1`
     const { code, stderr } = await locks([], { via: ['sh', '-c', sh] }).ended
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  })
+
+  test('a reader that is slow gets everything, and what an adapter left open keeps nothing from ending', async () => {
+    const config = await ownAdapter(`list: async () => {
+      setInterval(() => {}, 1_000)
+      return Array.from({ length: 2_000 }, (_, n) => ({ name: 'job-' + n, held: true }))
+    }`)
+    const piped = (reader: string): Call =>
+      locks([], {
+        via: [
+          'sh',
+          '-c',
+          `"$0" "$@" | (${reader})`,
+          process.execPath,
+          program,
+          'ls',
+          '--json',
+          '--config',
+          config,
+        ],
+      })
+    const [slow, gone] = await Promise.all([piped('sleep 3; cat').ended, piped('true').ended])
+    expect(JSON.parse(slow.stdout)).toHaveLength(2_000)
+    expect([slow, gone]).toMatchObject([
+      { code: 0, stderr: '' },
+      { code: 0, stderr: '' },
+    ])
+  })
+
+  test('can be ended while a reader that does not read keeps it waiting', async () => {
+    const config = await ownAdapter(`list: async () => [{ name: 'x'.repeat(1_000_000), held: true }],
+      close: async () => { throw new Error('the last thing to be heard') }`)
+    const child = spawn(process.execPath, [program, 'ls', '--config', config])
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const ended = once(child, 'exit')
+    for await (const text of child.stderr) if (/the last thing/.test(String(text))) break
+    child.kill('SIGTERM')
+    expect(await ended).toEqual([143, null])
   })
 })
 
