@@ -4,6 +4,7 @@ import { UsageError } from './errors.ts'
 import { didYouMean } from './meant.ts'
 import { commonOptions } from './options.ts'
 import type { Options } from './options.ts'
+import { quoted } from './url.ts'
 
 type ParseOptions = Record<string, { type: 'string' | 'boolean'; short?: string }>
 
@@ -55,9 +56,7 @@ export class Arguments {
     if (text === undefined) return undefined
     const value = Number(text)
     if (/^\d+$/.test(text) && value >= least && value <= most) return value
-    throw new UsageError(
-      `--${name} must be a whole number from ${least} to ${most}, not ${JSON.stringify(text)}`,
-    )
+    throw new UsageError(`--${name} must be a whole number from ${least} to ${most}, not ${quoted(text)}`)
   }
 
   /** The positional arguments, which must be as many as `names`; one in brackets may be left out. */
@@ -66,7 +65,7 @@ export class Arguments {
     if (this.positionals.length < needed)
       throw new UsageError(`${names[this.positionals.length] ?? 'an argument'} is missing`)
     const extra = this.positionals[names.length]
-    if (extra !== undefined) throw new UsageError(`unexpected argument ${JSON.stringify(extra)}`)
+    if (extra !== undefined) throw new UsageError(`unexpected argument ${quoted(extra)}`)
     return names.map((_, n) => this.positionals[n])
   }
 }

@@ -6,6 +6,7 @@ import { UsageError } from './errors.ts'
 import { readJsonFile } from './json-file.ts'
 import type { Options } from './options.ts'
 import type { Session } from './session.ts'
+import { showUrl } from './url.ts'
 
 export const backendOptions: Options = {
   url: { takes: 'URL', help: 'the backend; default: --config, then LOCKS_URL' },
@@ -78,9 +79,4 @@ export function showBackend({ config, store }: Backend): string {
   if (typeof config === 'string') return showUrl(config)
   if ('adapter' in config) return config.adapter
   return `store ${store ?? config.default ?? ''}`
-}
-
-/** Greedy on purpose: a password may contain what ends one elsewhere. */
-export function showUrl(url: string): string {
-  return url.replace(/\/\/.*@/, '//').replace(/\?.*$/, '')
 }

@@ -1,5 +1,6 @@
 import { parseDuration } from '@locks/core'
 import { UsageError } from './errors.ts'
+import { quoted } from './url.ts'
 
 /** What an option says, as in config: `500ms`, `30s`, `1.5m`, `2h`; and `0`. */
 export function durationOf(
@@ -8,7 +9,7 @@ export function durationOf(
   [least, most]: readonly [least: string, most: string],
 ): number {
   const ms = text === '0' ? 0 : parseDuration(text)
-  const got = JSON.stringify(text)
+  const got = quoted(text)
   if (ms === undefined)
     throw new UsageError(`${option} must be a duration such as 500ms, 30s or 5m, not ${got}`)
   if (ms >= (parseDuration(least) ?? 0) && ms <= (parseDuration(most) ?? Infinity)) return ms

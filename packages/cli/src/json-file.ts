@@ -1,8 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import { UsageError } from './errors.ts'
+import { isUrl } from './url.ts'
 
 /** The value in the file that an option names. */
 export async function readJsonFile(option: string, file: string): Promise<unknown> {
+  // Not shown: it may carry a password.
+  if (isUrl(file)) throw new UsageError(`${option} takes a file, not a URL`)
   try {
     return JSON.parse(await readFile(file, 'utf8'))
   } catch (error) {

@@ -5,6 +5,7 @@ import { UsageError } from './errors.ts'
 import { exitCodes } from './exit-codes.ts'
 import { helpOf, overview } from './help.ts'
 import { Session } from './session.ts'
+import { quoted } from './url.ts'
 
 /** Runs one call, tidies up after it and answers the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
@@ -41,7 +42,7 @@ async function commandOf(name: string): Promise<Command> {
   if (known !== undefined) return known.load()
   const { didYouMean } = await import('./meant.ts')
   const words = [...commands.keys(), '--help', '--version']
-  throw new UsageError(`there is no command ${JSON.stringify(name)}${didYouMean(name, words)}`)
+  throw new UsageError(`there is no command ${quoted(name)}${didYouMean(name, words)}`)
 }
 
 async function call(

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
@@ -126,6 +126,36 @@ describe('locks', inTime, () => {
       expect(code).toBe(69)
       expect(stdout + stderr).not.toMatch(/hunter/)
     }
+  })
+
+  test('shows no password of a URL that it does not understand, or that stands in the wrong place', async () => {
+    const url = 'redis://user:hunter2@127.0.0.1:1'
+    const mistakes = [
+      [['conformance', 'valkey://user:hunter2@db:6379'], /unknown backend URL \(scheme valkey:\)/],
+      [['bench', 'redis:user:hunter2@db'], /^measuring redis:db …\n.*url must be redis:/],
+      [['bench', 'redis:/user:hunter2@db'], /^measuring redis:db …\n.*url must be redis:/],
+      [['ls', url], /unexpected argument "redis:\/\/127.0.0.1:1"/],
+      [['ls', '--limit', url], /--limit must be a whole number/],
+      [['bench', '--time', url], /--time must be a duration/],
+      [['break', 'job', '--fence', url], /--fence must be a whole number/],
+      [['ls', '--config', url], /--config takes a file, not a URL/],
+      [[url], /there is no command "redis:\/\/127.0.0.1:1"/],
+    ] as const
+    const ended = await Promise.all(
+      mistakes.map(([args]) => locks(args, { env: { LOCKS_URL: 'memory:' } }).ended),
+    )
+    for (const [n, { code, stdout, stderr }] of ended.entries()) {
+      expect({ args: mistakes[n]?.[0], code }).toEqual({ args: mistakes[n]?.[0], code: 2 })
+      expect(stderr).toMatch(mistakes[n]?.[1] ?? '')
+      expect(stdout + stderr).not.toMatch(/hunter/)
+    }
+  })
+
+  test('shows the whole path of a directory, though it has an @', async () => {
+    const folder = join(await directory(), 'a@b')
+    await mkdir(folder)
+    const { stderr } = await locks(['bench', `file:${folder}`, '--time', '10ms']).ended
+    expect(stderr).toBe(`measuring file:${folder} …\n`)
   })
 
   test('a reader that leaves early is no error', async () => {

@@ -8,6 +8,7 @@ import { exitCodes } from '../exit-codes.ts'
 import { describeHolder } from '../holder.ts'
 import { printable } from '../output.ts'
 import type { Session } from '../session.ts'
+import { quoted } from '../url.ts'
 
 export const breakHold: Command = {
   usage: 'NAME [options]',
@@ -51,7 +52,7 @@ may go on until then. Make sure that it is dead, or that what the lock protects 
 function fenceOf(args: Arguments): bigint | undefined {
   const text = args.text('fence')
   if (text === undefined) return undefined
-  if (!/^\d+$/.test(text)) throw new UsageError(`--fence must be a whole number, not ${JSON.stringify(text)}`)
+  if (!/^\d+$/.test(text)) throw new UsageError(`--fence must be a whole number, not ${quoted(text)}`)
   return BigInt(text)
 }
 

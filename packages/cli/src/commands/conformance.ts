@@ -4,7 +4,6 @@ import { openBackend } from '../backend.ts'
 import type { Command } from '../command.ts'
 import { count } from '../conformance/outcome.ts'
 import { progress } from '../conformance/progress.ts'
-import { isUrl } from '../conformance/resolve-subject.ts'
 import { runSuite } from '../conformance/run-suite.ts'
 import { textReport } from '../conformance/text-report.ts'
 import type { CaseInfo } from '../conformance/worker-protocol.ts'
@@ -12,6 +11,7 @@ import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { readJsonFile } from '../json-file.ts'
 import type { Session } from '../session.ts'
+import { isUrl } from '../url.ts'
 
 export const conformance: Command = {
   usage: 'MODULE_OR_URL [options]',

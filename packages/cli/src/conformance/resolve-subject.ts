@@ -2,10 +2,9 @@ import { readFile, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { schemes } from '@locks/core'
 import type { Subject } from '@locks/core/conformance'
-import { showUrl } from '../backend.ts'
 import { UsageError } from '../errors.ts'
+import { isUrl, showUrl } from '../url.ts'
 
 /** A subject and what ends the servers that it started, if any. */
 export type OpenSubject = Subject & Partial<AsyncDisposable>
@@ -31,11 +30,6 @@ export async function resolveSubject(
     throw new UsageError(`${target} is no adapter: it must export subject or fromConfig`)
   const config: Subject['config'] = { ...options, adapter: file }
   return { name: target, config }
-}
-
-export function isUrl(target: string): boolean {
-  const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(target)?.[1]?.toLowerCase()
-  return scheme !== undefined && schemes.has(scheme)
 }
 
 /** A path from here, where a directory counts as a package, or the name of a package. */
