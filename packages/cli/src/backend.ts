@@ -41,6 +41,11 @@ async function configOf(args: Arguments): Promise<LocksConfig> {
 /** A client that is closed, and so gives back what it holds, however the call ends. */
 export async function openBackend(session: Session, { config, ...options }: Backend): Promise<Locks> {
   const locks = await openLocks(config, options)
+  if (session.signal.aborted) {
+    // The session has ended meanwhile, and tidies up no more.
+    await locks.close()
+    throw session.signal.reason
+  }
   session.onEnd(() => locks.close())
   return locks
 }

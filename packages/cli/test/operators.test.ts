@@ -1,6 +1,8 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { inTime, locks, node, store, waitForEnd } from './support.ts'
+import { directory, inTime, locks, node, ownAdapter, store, waitForEnd } from './support.ts'
 
 describe('locks inspect', inTime, () => {
   test('shows a free lock, and who holds one that is not, for people and for programs', async () => {
@@ -95,5 +97,39 @@ describe('locks break', inTime, () => {
       code: 0,
       stdout: 'nothing to break: job is free\n',
     })
+  })
+  test('interrupted while its adapter is being loaded, it breaks nothing', async () => {
+    const { url, client } = await store()
+    const lease = await client.lock('job').acquire()
+    const folder = await directory()
+    const cas = JSON.stringify(new URL('../../cas/dist/index.js', import.meta.url).href)
+    const source = `import { once } from 'node:events'
+      console.error('loading')
+      await once(process.stdin, 'data')
+      export { fromConfig } from ${cas}`
+    await writeFile(join(folder, 'slow.mjs'), source)
+    await writeFile(join(folder, 'locks.json'), JSON.stringify({ adapter: './slow.mjs', url }))
+    const call = locks(['break', 'job', '--yes', '--config', join(folder, 'locks.json')])
+    await call.said(/loading/)
+    call.kill('SIGINT')
+    await call.said(/interrupted by SIGINT/)
+    call.type('go on')
+    expect(await call.ended).toMatchObject({ code: 130, stdout: '' })
+    await lease.extend()
+  })
+
+  test('interrupted while it looks who holds the lock, it breaks nothing', async () => {
+    const config = await ownAdapter(`
+      inspect: async (name) => {
+        globalThis.interrupted ??= new Promise((resolve) => {
+          process.once('SIGINT', resolve)
+          process.kill(process.pid, 'SIGINT')
+        })
+        await interrupted
+        return { name, held: true, holder: { owner: 'somebody', fence: 1n } }
+      },
+      break: async () => (console.error('broken'), 'broken')`)
+    const { code, stderr } = await locks(['break', 'job', '--yes', '--config', config]).ended
+    expect({ code, stderr }).toEqual({ code: 130, stderr: 'locks: interrupted by SIGINT\n' })
   })
 })

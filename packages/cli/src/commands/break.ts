@@ -41,7 +41,9 @@ may go on until then. Make sure that it is dead, or that what the lock protects 
       say(false, 'left alone')
       return exitCodes.failure
     }
-    const broken = (await isSame(lock, holder)) ? await lock.break(byFence(holder)) : null
+    const same = await isSame(lock, holder)
+    session.signal.throwIfAborted()
+    const broken = same ? await lock.break(byFence(holder)) : null
     if (broken === null)
       say(false, `that hold was over already; look again: locks inspect ${printable(name)}`)
     else say(true, `broken: ${printable(name)} was held by ${describeHolder(broken)}`)
