@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bootstrap, providePnpm } from './bootstrap.mjs'
-import { checkMetadata } from './lib/metadata.mjs'
+import { checkMetadata, repositoryFaults } from './lib/metadata.mjs'
 import { nextVersions } from './lib/next-versions.mjs'
 import { packAll, publicPackages } from './lib/packages.mjs'
 import { CommandFailed, run, runMain, step } from './lib/run.mjs'
@@ -11,6 +11,8 @@ import { CommandFailed, run, runMain, step } from './lib/run.mjs'
 const { values } = parseArgs({ options: { 'dry-run': { type: 'boolean' } } })
 
 await runMain(async () => {
+  // Before all the work: npm refuses provenance without it.
+  if (!values['dry-run']) await requireRepository()
   await providePnpm()
   // An output whose source is gone would otherwise be published with the rest, from dist or from turbo's cache.
   process.env['TURBO_FORCE'] = 'true'
@@ -21,6 +23,11 @@ await runMain(async () => {
   await inherit(process.execPath, ['scripts/check.mjs'])
   await inherit('changeset', ['publish'])
 })
+
+async function requireRepository() {
+  const faults = await Promise.all((await publicPackages()).map(repositoryFaults))
+  if (faults.flat().length > 0) throw new CommandFailed(faults.flat().join('\n'), 1)
+}
 
 async function showPackages() {
   const folder = await mkdtemp(join(tmpdir(), 'locks-release-'))

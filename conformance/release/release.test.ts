@@ -1,8 +1,8 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { contentFaults, manifestFaults } from '../../scripts/lib/metadata.mjs'
+import { contentFaults, manifestFaults, repositoryFaults } from '../../scripts/lib/metadata.mjs'
 import { nextVersions } from '../../scripts/lib/next-versions.mjs'
 import { publicPackages } from '../../scripts/lib/packages.mjs'
 import { root } from '../../scripts/lib/run.mjs'
@@ -14,6 +14,44 @@ describe('packages', () => {
   test.each(packages)('the manifest of $name is complete', async (each) => {
     expect(await manifestFaults(each)).toEqual([])
   })
+
+  test.for([
+    { where: 'nothing', repository: undefined, isRight: true, isEnough: false },
+    {
+      where: 'type, url and directory',
+      repository: { type: 'git', url: 'git+https://github.com/o/r.git', directory: 'packages/memory' },
+      isRight: true,
+      isEnough: true,
+    },
+    { where: 'a text', repository: 'o/r', isRight: false, isEnough: false },
+    {
+      where: 'no url',
+      repository: { type: 'git', url: 'here', directory: 'packages/memory' },
+      isRight: false,
+      isEnough: false,
+    },
+    {
+      where: 'the directory of another',
+      repository: { type: 'git', url: 'git+https://github.com/o/r.git', directory: 'packages/redis' },
+      isRight: false,
+      isEnough: false,
+    },
+  ])(
+    'a manifest whose repository is $where: right is $isRight, enough to publish is $isEnough',
+    async ({ repository, isRight, isEnough }) => {
+      const workspace = await mkdtemp(join(tmpdir(), 'locks-manifest-'))
+      onTestFinished(() => rm(workspace, { recursive: true, force: true }))
+      const folder = join(workspace, 'packages/memory')
+      const manifest: unknown = JSON.parse(await readFile(join(root, 'packages/memory/package.json'), 'utf8'))
+      await mkdir(folder, { recursive: true })
+      await writeFile(join(folder, 'package.json'), JSON.stringify({ ...Object(manifest), repository }))
+      const faults = await manifestFaults({ name: 'x', folder })
+      expect(faults).toEqual(isRight ? [] : ['x: repository is not right'])
+      expect(await repositoryFaults({ name: 'x', folder })).toEqual(
+        isEnough ? [] : [expect.stringMatching(/^x: .*"directory": ?"packages\/memory"/)],
+      )
+    },
+  )
 
   test('a tarball with anything but code, types and what people read is found out', () => {
     const [name, entries] = ['x', ['x']]

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 
 /** What may be in a package: compiled code with its types, and what people read. */
 const allowed = [
@@ -22,9 +22,23 @@ const fields = new Map([
     'publishConfig',
     (/** @type {unknown} */ value) => JSON.stringify(value) === '{"access":"public","provenance":true}',
   ],
-  // Whoever publishes says where the sources are.
-  ['repository', (/** @type {unknown} */ value) => value === undefined],
 ])
+
+/**
+ * npm proves where a package comes from by this field; whoever publishes adds that of their place.
+ *
+ * @param {Record<string, unknown> | undefined} value
+ * @param {string} folder
+ */
+function isRepository(value, folder) {
+  const isUrl = /^(git\+)?https:\/\/[^/]+\/.+/.test(String(value?.['url']))
+  return value?.['type'] === 'git' && isUrl && value['directory'] === directoryOf(folder)
+}
+
+/** @param {string} folder */
+function directoryOf(folder) {
+  return `packages/${basename(folder)}`
+}
 
 /**
  * What is wrong with the manifest of a package, field by field.
@@ -33,10 +47,31 @@ const fields = new Map([
  * @returns {Promise<string[]>}
  */
 export async function manifestFaults({ name, folder }) {
+  /** @type {{ repository?: Record<string, unknown>, [key: string]: unknown }} */
   const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
-  return [...fields]
-    .filter(([key, isRight]) => !isRight(manifest[key]))
-    .map(([key]) => `${name}: ${key} is not right`)
+  const { repository } = manifest
+  return [
+    ...[...fields].filter(([key, isRight]) => !isRight(manifest[key])).map(([key]) => key),
+    ...(repository === undefined || isRepository(repository, folder) ? [] : ['repository']),
+  ].map((key) => `${name}: ${key} is not right`)
+}
+
+/**
+ * What npm would refuse to publish, with what to add. Sources are complete without it.
+ *
+ * @param {{ name: string, folder: string }} each
+ * @returns {Promise<string[]>}
+ */
+export async function repositoryFaults({ name, folder }) {
+  /** @type {{ repository?: Record<string, unknown> }} */
+  const { repository } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+  if (isRepository(repository, folder)) return []
+  const example = {
+    type: 'git',
+    url: 'git+https://github.com/OWNER/NAME.git',
+    directory: directoryOf(folder),
+  }
+  return [`${name}: package.json needs "repository": ${JSON.stringify(example)}`]
 }
 
 /**
