@@ -35,7 +35,10 @@ function keyValue(path: string, key: string, value: unknown, depth: number): unk
   return ms
 }
 
-/** The scheme in small letters, and durations in milliseconds: `…?sessionTtlMs=10s`. */
+/**
+ * The scheme in small letters, and durations in milliseconds: `…?sessionTtlMs=10s`. For adapters, where they read their
+ * URL: so it means the same to their own functions as to `openLocks`.
+ */
 export function plainUrl(url: string): string {
   return url
     .replace(/^[a-z][a-z0-9+.-]*:/i, (scheme) => scheme.toLowerCase())

@@ -1,3 +1,4 @@
+import { plainUrl } from '@locks/core'
 import { fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
@@ -84,7 +85,7 @@ function split(url: string): { given: Record<string, unknown>; config: ClientOpt
   let parsed: URL
   let user: string, password: string, database: string
   try {
-    parsed = new URL(url)
+    parsed = new URL(plainUrl(url))
     user = decodeURIComponent(parsed.username)
     password = decodeURIComponent(parsed.password)
     database = decodeURIComponent(parsed.pathname.slice(1))

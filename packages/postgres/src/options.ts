@@ -1,3 +1,4 @@
+import { plainUrl } from '@locks/core'
 import { boolean, fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
 import { faults } from './errors.ts'
@@ -125,7 +126,7 @@ export function settle(options: Readonly<Record<string, unknown>>): Settings {
 function split(url: string): { given: Record<string, unknown>; connectionString: string } {
   let parsed: URL
   try {
-    parsed = new URL(url)
+    parsed = new URL(plainUrl(url))
   } catch {
     throw invalid('url must be postgres://user@host:port/database')
   }

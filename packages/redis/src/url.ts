@@ -1,4 +1,5 @@
 import type { ClusterNode, ClusterOptions, RedisOptions as ConnectionOptions } from 'ioredis'
+import { plainUrl } from '@locks/core'
 import { invalid } from './errors.ts'
 
 export interface ParsedUrl {
@@ -17,7 +18,7 @@ const extras = ['prefix', 'claimTtlMs', 'waitForReplicas', 'waitForReplicasMs', 
 
 /** Several hosts may stand in one URL, which the platform's own parser refuses. Never shows the URL: it may carry a password. */
 export function parseUrl(url: unknown): ParsedUrl {
-  const match = typeof url === 'string' ? parts.exec(url) : null
+  const match = typeof url === 'string' ? parts.exec(plainUrl(url)) : null
   if (match === null) throw invalid(`url must be ${form}`)
   const [, scheme = '', login = '', hosts = '', path = '', query = ''] = match
   const nodes = hosts.split(',').map(addressOf)

@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError, plainUrl } from '@locks/core'
 import type { RedisOptions } from '@locks/redis'
 
 /** Independent servers, none a replica of another, and how many of them must agree. */
@@ -68,7 +68,7 @@ function isSame(one: unknown, other: unknown): boolean {
 }
 
 function fromUrl(url: unknown): Record<string, unknown> {
-  const match = typeof url === 'string' ? /^redlock:([^?#]+)(?:\?([^#]*))?$/i.exec(url) : null
+  const match = typeof url === 'string' ? /^redlock:([^?#]+)(?:\?([^#]*))?$/i.exec(plainUrl(url)) : null
   const [, servers = '', query = ''] = match ?? []
   const found: Record<string, unknown> = { nodes: nodesOf(servers) }
   for (const [key, value] of new URLSearchParams(query)) {

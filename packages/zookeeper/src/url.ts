@@ -1,9 +1,10 @@
+import { plainUrl } from '@locks/core'
 import { invalid } from './errors.ts'
 
 /** The options in a URL. Several hosts make it no URL of the platform's parser. */
 export function parseUrl(url: unknown): Readonly<Record<string, unknown>> {
   const form = /^zookeeper:\/\/(?:([^@/?#]*)@)?([^@/?#]+)(\/[^?#]*)?(?:\?([^#]*))?$/.exec(
-    typeof url === 'string' ? url : '',
+    typeof url === 'string' ? plainUrl(url) : '',
   )
   // Not the URL itself: it may carry a password.
   if (form === null)
