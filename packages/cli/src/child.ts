@@ -24,7 +24,7 @@ export interface RunningChild {
 export function startChild(
   command: string,
   args: readonly string[],
-  env: Readonly<Record<string, string>>,
+  env: Readonly<Record<string, string | undefined>>,
 ): RunningChild {
   // Not by process.stdin, which would be opened here too.
   const ownGroup = !isatty(0) && process.platform !== 'win32'

@@ -46,6 +46,15 @@ describe('locks run', inTime, () => {
     expect((await second.ended).code).toBe(0)
   })
 
+  test('tells the command no fence where there is none, though an outer call had one', async () => {
+    const unfenced = `capabilities: { ...memory({})(host).capabilities, scope: 'host', fencing: 'none' }`
+    const config = await ownAdapter(unfenced)
+    const source = 'console.log(process.env.LOCKS_NAME, process.env.LOCKS_FENCE)'
+    const outer = { LOCKS_NAME: 'outer', LOCKS_FENCE: '42' }
+    const call = locks(['run', 'job', '--config', config, ...node(source)], { env: outer })
+    expect(await call.ended).toMatchObject({ code: 0, stdout: 'job undefined\n' })
+  })
+
   test('a second instance does not run its command, and says who holds the lock', async () => {
     const { url } = await store()
     const first = locks(['run', 'job', '--url', url, '--label', 'the first', ...node(waitForEnd)])

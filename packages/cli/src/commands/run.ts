@@ -64,9 +64,12 @@ stderr, into lines of JSON.`,
     }
     session.signal.throwIfAborted()
     const fenced = locks.capabilities.fencing !== 'none'
-    const fence = fenced ? { LOCKS_FENCE: lease.fence.toString() } : {}
     if (args.flag('json')) tell({ event: 'acquired', name, fence: fenced ? lease.fence : undefined }, '')
-    const child = startChild(command, rest, { LOCKS_NAME: name, ...fence })
+    const child = startChild(command, rest, {
+      LOCKS_NAME: name,
+      // Not that of an outer call either.
+      LOCKS_FENCE: fenced ? lease.fence.toString() : undefined,
+    })
     const { code, lost } = await supervise(child, lease, graceMs, session, (why) =>
       tell({ event: 'stopping', name, reason: why }, `${why}: stopping ${command}`),
     )
