@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import type { ChildProcess, SpawnOptions } from 'node:child_process'
 import { setTimeout as pass } from 'node:timers/promises'
 import { isatty } from 'node:tty'
 import { descendantsOf } from './descendants.ts'
@@ -28,7 +29,7 @@ export function startChild(
 ): RunningChild {
   // Not by process.stdin, which would be opened here too.
   const ownGroup = !isatty(0) && process.platform !== 'win32'
-  const child = spawn(command, args, {
+  const child = started(command, args, {
     stdio: 'inherit',
     env: { ...process.env, ...env },
     detached: ownGroup,
@@ -64,6 +65,15 @@ export function startChild(
     },
     stop: () => void everybody().map((target) => send(target, 'SIGSTOP')),
     resume: () => void everybody().map((target) => send(target, 'SIGCONT')),
+  }
+}
+
+/** Some of what keeps a command from starting is thrown at once, such as ENOTDIR; the rest comes as an event. */
+function started(command: string, args: readonly string[], options: SpawnOptions): ChildProcess {
+  try {
+    return spawn(command, args, options)
+  } catch (error) {
+    throw error instanceof Error ? cannotRun(command, error) : error
   }
 }
 

@@ -117,7 +117,14 @@ describe('locks run', inTime, () => {
     expect(missing.stderr).toContain('no-such-command-here: command not found')
     const file = join(await directory(), 'data')
     await writeFile(file, 'not a program')
-    expect((await locks(['run', 'job', '--url', url, '--', file]).ended).code).toBe(126)
+    // The last is found out before there is a process.
+    for (const command of [file, join(file, 'in-a-file')]) {
+      const { code, stderr } = await locks(['run', 'job', '--url', url, '--', command]).ended
+      expect(code).toBe(126)
+      expect(stderr).toMatch(
+        new RegExp(`^locks: ${command}: cannot be executed \\((EACCES|ENOTDIR)\\)$`, 'm'),
+      )
+    }
     expect(await isFree(client, 'job')).toBe(true)
   })
 
