@@ -29,7 +29,9 @@ export function plainValue(path: string, value: unknown, depth = 0): unknown {
 }
 
 function keyValue(path: string, key: string, value: unknown, depth: number): unknown {
-  if (!key.endsWith('Ms') || typeof value !== 'string') return plainValue(path, value, depth + 1)
+  // There keys are names that users chose.
+  const isDuration = key.endsWith('Ms') && path !== `config.stores.${key}`
+  if (!isDuration || typeof value !== 'string') return plainValue(path, value, depth + 1)
   const ms = parseDuration(value)
   if (ms === undefined) throw invalid(`${path} must be whole milliseconds or a text such as '10s'`)
   return ms

@@ -127,6 +127,12 @@ describe('several stores', () => {
     expect(await openedFrom({ stores }, 'audit')).toMatchObject({ options: { url: 'x:audit' } })
   })
 
+  test('the name of one is no key, though it ends in Ms', async () => {
+    const config = { stores: { ...stores, crmMs: 'unheard-of:' }, default: 'main' }
+    expect(await openedFrom(config)).toMatchObject({ options: { url: 'x:main' } })
+    expect(await refusalOf(config, 'crmMs')).toContain('scheme unheard-of:')
+  })
+
   test('openLocks takes the name among its options', async () => {
     const config: LocksConfig = { stores: { main: 'unheard-of:', other: { adapter: `file://${plain}` } } }
     const locks = await openLocks(config, { store: 'other', ttlMs: 5_000 })
