@@ -48,7 +48,7 @@ if (isAdapterSelected('redis'))
         '--ttl',
         ttl,
         '--grace',
-        '100ms',
+        `${scaled(2_000)}ms`,
         ...family(stubborn),
       ])
       await Promise.all([call.said(/ready/), call.said(/started/)])
