@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { scaled } from '../../conformance/services/timing.ts'
 import { start } from '../test-support/program.ts'
 import type { Program } from '../test-support/program.ts'
 
@@ -9,7 +10,7 @@ function startDemo(...args: string[]): Program {
   return start(program, { args })
 }
 
-test('every claim holds, with several real processes', { timeout: 60_000 }, async () => {
+test('every claim holds, with several real processes', { timeout: scaled(60_000) }, async () => {
   const { exitCode, output } = await startDemo().ended
   const claims = output.split('\n').filter((line) => /^[✔✘]/u.test(line))
   expect(claims).toEqual([

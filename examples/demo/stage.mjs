@@ -4,6 +4,8 @@ import { warehouseAt } from './warehouse-client.mjs'
 
 const SHOPS = 4
 const TTL_MS = 2_000
+/** For a machine that is slow or shared. */
+const SLOWNESS = Number(process.env['LOCKS_TEST_SLOW'] || 1)
 
 /**
  * @typedef {Awaited<ReturnType<typeof setStage>>} Stage
@@ -31,7 +33,7 @@ export async function setStage({ config, capabilities }) {
     keeper,
     warehouse: warehouseAt(port),
     /** What the next holder may be late by: its poll, and a busy machine. */
-    slackMs: capabilities.wait === 'poll' ? 750 : 500,
+    slackMs: (capabilities.wait === 'poll' ? 750 : 500) * SLOWNESS,
     /**
      * The ttl the store gave. A session-backed one decides it itself: then it is what a fresh lease has
      * left, and the little that was taken off for clocks and the way.
