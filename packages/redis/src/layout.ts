@@ -29,14 +29,14 @@ export function layoutOf(name: string, cluster: boolean): Layout {
 /** The names that go with the key of a lock. */
 export function layoutBeside(lock: string, cluster: boolean): Layout {
   const token = beside('redisson_lock_token', lock)
-  const queue = beside('locks_queue', lock)
+  const queue = ownBeside('locks_queue', lock)
   return {
     lock,
     token,
     queue,
     keys: keysOf([lock, token, queue]),
     redisson: beside('redisson_lock__channel', lock),
-    grants: cluster ? `${beside('locks_grants', lock)}:` : 'locks_grants:',
+    grants: cluster ? `${ownBeside('locks_grants', lock)}:` : 'locks_grants:',
   }
 }
 
@@ -55,8 +55,14 @@ function decoded(text: string): string | undefined {
   }
 }
 
+/** As Redisson does it, so that `x` and `{x}` share it: a counter or a bell may be shared. */
 function beside(prefix: string, lock: string): string {
   return lock.includes('{') ? `${prefix}:${lock}` : `${prefix}:{${lock}}`
+}
+
+/** For what no two locks may share. A brace behind the first colon is always ours. */
+function ownBeside(prefix: string, lock: string): string {
+  return lock.includes('{') ? `${prefix}::${lock}` : `${prefix}:{${lock}}`
 }
 
 function sharesSlot(name: string): boolean {

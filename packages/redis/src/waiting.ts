@@ -19,8 +19,8 @@ export class Waiting {
   readonly #host: AdapterHost
   readonly #listener: Listener
   readonly #waiters = new Map<string, Waiter>()
-  /** Attempts that were granted after they had been in a queue. */
-  readonly #granted = new Set<string>()
+  /** Attempts that were granted after they had been in a queue, each with the key of its lock. */
+  readonly #granted = new Map<string, string>()
   /** Waiters that wait for a release by Redisson, by its channel. */
   readonly #foreign = new Map<string, Set<Waiter>>()
 
@@ -75,9 +75,9 @@ export class Waiting {
 
   granted(request: AcquireRequest): void {
     if (!this.#remove(request)) return
-    this.#granted.add(request.attemptId)
+    this.#granted.set(request.attemptId, this.#lockOf(request))
     if (this.#granted.size > GRANTS)
-      for (const first of this.#granted) return void this.#granted.delete(first)
+      for (const first of this.#granted.keys()) return void this.#granted.delete(first)
   }
 
   forget(request: AcquireRequest): void {
@@ -91,6 +91,10 @@ export class Waiting {
 
   close(): void {
     this.#listener.close()
+  }
+
+  #lockOf({ name }: AcquireRequest): string {
+    return this.#store.layout(name).lock
   }
 
   #channelOf(name: string): string {
@@ -148,9 +152,10 @@ export class Waiting {
     const told = readMessage(text)
     const waiter = this.#waiters.get(told.attemptId)
     if (!('fence' in told)) waiter?.wakeIn(told.inMs ?? NUDGE_MS)
-    else if (waiter !== undefined) waiter.told(told)
-    // Given up, and enqueued or granted all the same by a request that came late. If this fails, the claim ends by itself.
-    else if (!this.#granted.has(told.attemptId))
+    else if (waiter !== undefined && this.#lockOf(waiter.request) === told.lock) waiter.told(told)
+    // Given up, and enqueued or granted all the same by a request that came late; or not the lock that was asked for.
+    // If this fails, the claim ends by itself.
+    else if (this.#granted.get(told.attemptId) !== told.lock)
       this.#store.giveBack(told.lock, told.attemptId).catch(() => undefined)
   }
 }

@@ -178,3 +178,26 @@ test('a grant for an attempt that got the lock otherwise, and has released it, i
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))
 })
+
+test('a grant of another lock than the attempt is for is handed back, and not taken for its own', async () => {
+  const [holder, other] = [bare(at(server)), bare(at(server))]
+  const [lock, another] = [uniqueName(), uniqueName()]
+  const held = await holder.take(holder.request(lock))
+  const wanted = other.request(lock, { willWait: true })
+  const { signal } = new AbortController()
+  await other.adapter.attempt(wanted)
+  await other.adapter.wait?.(wanted, 60_000, signal)
+  await other.adapter.attempt(wanted)
+  const turn = other.adapter.wait?.(wanted, 60_000, signal)
+  // Whoever looks finds the other lock given to it.
+  await redisCommand(server, 'ZADD', `locks_queue:{${another}}`, 1, `${wanted.attemptId} 600000 0 {}`)
+  expect(await holder.adapter.attempt(holder.request(another))).toMatchObject({ busy: true })
+  await until(async () => !(await exists(server, another)))
+  await holder.adapter.release(held)
+  const pushed = await turn
+  expect(pushed?.fence).toBe((await holder.adapter.inspect(lock)).holder?.fence)
+  // Neither is it once that attempt has its lock.
+  await redisCommand(server, 'ZADD', `locks_queue:{${another}}`, 1, `${wanted.attemptId} 600000 0 {}`)
+  expect(await holder.adapter.attempt(holder.request(another))).toMatchObject({ busy: true })
+  await until(async () => !(await exists(server, another)))
+})

@@ -14,7 +14,7 @@ const login = { username: 'locks', password: secret }
 /** What is left for a free lock, other than its fence. Of several servers, each knows its own part. */
 function leftoversOn(servers: readonly Server[]): (lock: string) => Promise<readonly string[]> {
   return async (lock) => {
-    const keys = [lock, lock.includes('{') ? `locks_queue:${lock}` : `locks_queue:{${lock}}`]
+    const keys = [lock, lock.includes('{') ? `locks_queue::${lock}` : `locks_queue:{${lock}}`]
     const left: string[] = []
     for (const server of servers)
       for (const key of keys) {
