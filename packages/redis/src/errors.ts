@@ -5,7 +5,10 @@ import { passwordsOf } from './client.ts'
 /** What went wrong, without what ioredis hangs on its errors: the arguments of a command, a password among them. */
 class RedisFailure extends Error {
   override readonly name: string = 'RedisFailure'
-  /** Redis' own (`OOM`, `READONLY`), the system's (`ECONNREFUSED`), or the name of ioredis' error. */
+  /**
+   * Redis' own (`OOM`, `READONLY`), the system's (`ECONNREFUSED`), or the name of ioredis' error; `REDIRECTIONS` where
+   * the nodes of a Cluster sent a command to each other or told it to try again until ioredis gave up.
+   */
   readonly code: string
 
   constructor(code: string, message: string) {
@@ -19,6 +22,7 @@ export function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'UNKNOWN'
   if ('code' in error && typeof error.code === 'string') return error.code
   if (error.name === 'ReplyError') return /^[A-Z]+/.exec(error.message)?.[0] ?? 'ERR'
+  if (error.message.startsWith('Too many Cluster redirections')) return 'REDIRECTIONS'
   return error.name
 }
 

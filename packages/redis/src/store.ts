@@ -2,6 +2,7 @@ import { LockError } from '@locks/core'
 import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core'
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
+import { repliedWith } from './errors.ts'
 import { aboutOf, holderOf } from './holder.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
@@ -43,6 +44,13 @@ export interface Look {
   readonly holder: Holder | undefined
   readonly leftMs: number
   readonly waiters: number
+}
+
+/** A renewal, the key of its lock, and which of all it is. */
+interface Due {
+  readonly key: string
+  readonly renewal: Renewal
+  readonly index: number
 }
 
 /** How one Redis keeps locks: each method is one atomic step there. */
@@ -106,19 +114,7 @@ export class Store {
 
   async renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
     const outcomes: RenewOutcome[] = Array.from(renewals, () => 'unknown')
-    const calls = this.#batches(renewals).map(async (batch) => {
-      const keys = keysOf(batch.map(({ key }) => key))
-      const args = batch.flatMap(({ renewal: { grant, ttlMs, lockDelayMs } }) => [
-        grant.attemptId,
-        ttlMs + lockDelayMs,
-        lockDelayMs,
-      ])
-      const reply = await this.#connection.run(scripts.renew, keys, args, listOf)
-      batch.forEach(({ index }, n) => (outcomes[index] = outcomeOf(reply[n])))
-    })
-    const failures = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected')
-    // Where some of them were answered, the others are unknown; where none was, the reason is worth more.
-    if (failures[0] !== undefined && failures.length === calls.length) throw failures[0].reason
+    await this.#renewAll(this.#batches(renewals), outcomes)
     return outcomes
   }
 
@@ -177,6 +173,33 @@ export class Store {
     return this.#connection.run(scripts.raise, keysOf([lock, token]), args, isOne)
   }
 
+  async #renewAll(batches: readonly Due[][], outcomes: RenewOutcome[]): Promise<void> {
+    const calls = batches.map((batch) => this.#renewBatch(batch, outcomes))
+    const failures = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected')
+    // Where some of them were answered, the others are unknown; where none was, the reason is worth more.
+    if (failures[0] !== undefined && failures.length === calls.length) throw failures[0].reason
+  }
+
+  async #renewBatch(batch: readonly Due[], outcomes: RenewOutcome[]): Promise<void> {
+    const keys = keysOf(batch.map(({ key }) => key))
+    const args = batch.flatMap(({ renewal: { grant, ttlMs, lockDelayMs } }) => [
+      grant.attemptId,
+      ttlMs + lockDelayMs,
+      lockDelayMs,
+    ])
+    try {
+      const reply = await this.#connection.run(scripts.renew, keys, args, listOf)
+      batch.forEach(({ index }, n) => (outcomes[index] = outcomeOf(reply[n])))
+    } catch (error) {
+      // While a slot is half moved Redis serves several of its keys nowhere (TRYAGAIN), but each of them alone.
+      if (batch.length === 1 || !repliedWith(error, 'REDIRECTIONS')) throw error
+      await this.#renewAll(
+        batch.map((due) => [due]),
+        outcomes,
+      )
+    }
+  }
+
   #free(layout: Layout, attemptId: string, member?: string): Promise<'released' | 'not-held'> {
     const args = member === undefined ? [attemptId] : [attemptId, member]
     return this.#endOnce(this.#scripts.free, layout, args, 'released')
@@ -212,8 +235,8 @@ export class Store {
   }
 
   /** Groups of one slot on a Cluster, of any on a single server. */
-  #batches(renewals: readonly Renewal[]): { key: string; renewal: Renewal; index: number }[][] {
-    const bySlot = new Map<number, { key: string; renewal: Renewal; index: number }[][]>()
+  #batches(renewals: readonly Renewal[]): Due[][] {
+    const bySlot = new Map<number, Due[][]>()
     renewals.forEach((renewal, index) => {
       const key = this.layout(renewal.grant.name).lock
       const slot = this.#connection.cluster ? slotOf(key) : 0

@@ -66,6 +66,26 @@ test('trap 10: while its slot moves a lease is renewed wherever it is (ASK), and
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
+test('trap 10: while a slot is half moved each of its leases is renewed, wherever it is, or lost alone', async () => {
+  const { adapter, request, take } = bare(options)
+  const tag = nameOnFirst()
+  const [moved, left, freed] = [
+    await take(request(`{${tag}}:moved`)),
+    await take(request(`{${tag}}:left`)),
+    await take(request(`{${tag}}:freed`)),
+  ]
+  const renew = () =>
+    adapter.renew([moved, left, freed].map((grant) => ({ grant, ttlMs: 600_000, lockDelayMs: 0 })))
+  await adapter.release(freed)
+  await begin(slotOf(tag))
+  await redisCommand(one, 'MIGRATE', two.host, two.port, moved.name, 0, 5_000)
+  expect(await renew()).toEqual(['renewed', 'renewed', 'lost'])
+  await finish(slotOf(tag))
+  expect(await renew()).toEqual(['renewed', 'renewed', 'lost'])
+  for (const { name } of [moved, left])
+    expect(Number(await redisCommand(two, 'PTTL', name))).toBeGreaterThan(300_000)
+})
+
 test('trap 10: while its slot moves a new lock is unavailable, not "held"; whoever waits gets it afterwards', async () => {
   const [locks, others] = [connect(options), connect(options, { storeTimeoutMs: 20_000 })]
   const lock = nameOnFirst()
