@@ -164,17 +164,19 @@ return 0
 `
 
 /**
- * A release of Redisson's, and one that leaves the lock to Redisson, wake only the first in the queue: whoever
- * comes first when one leaves is told to look.
+ * A release of Redisson's, one that leaves the lock to Redisson, and the end of a claim wake only the first in the queue:
+ * when one of those leaves, whoever comes first then is told to look, at once or when the present hold ends.
  */
 const free = (dialect: Dialect): string => `
 local lock, token, queue, attempt, member = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
-local left = member and redis.call('ZREM', queue, member) == 1
+local place = member and redis.call('ZRANK', queue, member)
+if place then redis.call('ZREM', queue, member) end
 local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
 if not held[1] then
-  if left and redis.call('HEXISTS', lock, '${HOLD_FIELD}') == 0 then
+  if place and place < ${HEIRS} then
     ${handOver(dialect)}
-    tellHeirs(' 1')
+    local ours = redis.call('HEXISTS', lock, '${HOLD_FIELD}') == 1
+    tellHeirs(' ' .. (ours and redis.call('PTTL', lock) or 0) + 1)
   end
   return redis.call('EXISTS', lock)
 end

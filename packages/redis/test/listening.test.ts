@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { scriptsOf } from '../src/queue-scripts.ts'
-import { at, bare, connect, exists, queued, uniqueName, until } from './support/bed.ts'
+import { at, bare, connect, enqueue, exists, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
@@ -73,6 +73,29 @@ test('when those give up who heard of the releases of Redisson, the next in the 
   await redisCommand(server, 'DEL', lock)
   await redisCommand(server, 'PUBLISH', channel, '0')
   expect(await turns[2]).not.toBe('left')
+})
+
+test('when those leave who were told when the claim of a paused holder ends, the next in the queue looks then', async () => {
+  const holder = bare(at(server))
+  const lock = uniqueName()
+  const grant = await holder.take(holder.request(lock))
+  // The first never renews what it is given.
+  const [paused, ...heirs] = [
+    await enqueue(at(server), lock),
+    await enqueue(at(server), lock),
+    await enqueue(at(server), lock),
+  ]
+  const last = await enqueue(at(server), lock)
+  await holder.adapter.release(grant)
+  const { signal } = new AbortController()
+  expect(await paused.adapter.wait?.(paused.wanted, 600_000, signal)).toBeDefined()
+  for (const { adapter, wanted } of heirs) await adapter.withdraw(wanted)
+  const look = async (maxMs: number): Promise<void> => {
+    await last.adapter.wait?.(last.wanted, maxMs, signal)
+    const answer = await last.adapter.attempt(last.wanted)
+    if ('busy' in answer) await look(answer.retryInMs ?? 0)
+  }
+  await look(600_000)
 })
 
 test('a renewal that comes late, an adoption or a repeated attempt never bring the end forward', async () => {

@@ -1,30 +1,14 @@
-import type { AcquireRequest } from '@locks/core'
 import { Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { startService } from '../../../conformance/services/index.ts'
-import { at, bare, exists, uniqueName } from './support/bed.ts'
-import type { Bare } from './support/bed.ts'
+import { at, bare, enqueue, exists, uniqueName } from './support/bed.ts'
+import type { Waiting } from './support/bed.ts'
 
 const service = await startService('redis')
 afterAll(() => service.close())
 const server = service.server('redis')
 
-interface Waiting extends Bare {
-  readonly wanted: AcquireRequest
-}
-
 const never = new AbortController().signal
-
-/** A client of its own that listens and is in the queue. */
-async function enqueue(lock: string): Promise<Waiting> {
-  const client = bare(at(server))
-  const wanted = client.request(lock, { willWait: true })
-  await client.adapter.attempt(wanted)
-  // Over once it listens.
-  await client.adapter.wait?.(wanted, 600_000, never)
-  await client.adapter.attempt(wanted)
-  return { ...client, wanted }
-}
 
 /** A lock that so many wait for, left free by its release because somebody listens as Redisson's waiters do. */
 async function leftForRedisson(count: number): Promise<readonly Waiting[]> {
@@ -36,7 +20,7 @@ async function leftForRedisson(count: number): Promise<readonly Waiting[]> {
     const grant = await holder.take(holder.request(lock))
     await java.subscribe(`redisson_lock__channel:{${lock}}`)
     const waiters: Waiting[] = []
-    for (let n = 0; n < count; n += 1) waiters.push(await enqueue(lock))
+    for (let n = 0; n < count; n += 1) waiters.push(await enqueue(at(server), lock))
     await holder.adapter.release(grant)
     // About every other time.
     if (!(await exists(server, lock))) return waiters

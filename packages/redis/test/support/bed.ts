@@ -50,6 +50,21 @@ export function bare(options: RedisOptions, host: Partial<AdapterHost> = {}): Ba
   }
 }
 
+export interface Waiting extends Bare {
+  readonly wanted: AcquireRequest
+}
+
+/** A client of its own that listens and is in the queue of a lock that is held. */
+export async function enqueue(options: RedisOptions, lock: string): Promise<Waiting> {
+  const client = bare(options)
+  const wanted = client.request(lock, { willWait: true })
+  await client.adapter.attempt(wanted)
+  // Over once it listens.
+  await client.adapter.wait?.(wanted, 600_000, new AbortController().signal)
+  await client.adapter.attempt(wanted)
+  return { ...client, wanted }
+}
+
 export async function proxied(target: Address): Promise<FaultProxy> {
   const proxy = await startFaultProxy({ host: target.host, port: target.port })
   onTestFinished(() => proxy.close())
