@@ -18,8 +18,9 @@ export interface VersionedStore {
   readonly scope: 'process' | 'host' | 'cluster'
   /**
    * Versions become fencing tokens. `durable`: a version that a durable put returned is never returned
-   * again for its key, whatever crashes. `clock-assisted`: also not after the key was lost, as long as
-   * the store's clock did not go back, but not durable by itself.
+   * again for its key, whatever crashes. `clock-assisted`: also not after the key was lost as a
+   * whole, as long as the store's clock did not go back, but not durable by itself. After the key fell back to
+   * an older version, as in a failover, only if every version is at least that clock, and not just the first.
    */
   readonly fencing: 'durable' | 'clock-assisted'
 

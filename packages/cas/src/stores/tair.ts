@@ -11,8 +11,9 @@ const NO_VERSION = '0'
  * A versioned store on the TairString commands of Tair, or of a Redis with that module.
  *
  * Only EXCAS replaces a value: `EXSET … VER n` on a missing key succeeds. A key is made by `EXSET … NX`,
- * with a version of our own, since the server's would start at 1 again after a deletion. No command
- * here carries a ttl.
+ * with a version of our own, since the server's would start at 1 again after a deletion. From there EXCAS
+ * counts by one: a key that a failover took back to an older version gets versions that were given out already.
+ * No command here carries a ttl.
  */
 export function tairStore(options: RedisStoreOptions): StoreFactory {
   return () => openTairStore(new RedisLink(options), options.prefix ?? DEFAULT_PREFIX)
