@@ -86,7 +86,8 @@ export function casAdapter(
     const { held } = at
     if (held !== undefined && isHolder(at, held, request.attemptId)) {
       const prolonged = { ...held, ...longer(held, request), fence: fenceOf(at, held), write: ++writes }
-      return grant(request, prolonged, (given) => given)
+      // The put that minted its fence went unanswered, and may not have been made durable.
+      return { ...grant(request, prolonged, (given) => given), durable: true }
     }
     if (held !== undefined && !seen.stoodStill(at, blockedMs(held))) {
       const holder = holderOf(held, fenceOf(at, held))

@@ -165,6 +165,30 @@ describe('an own write whose answer was lost (trap 5)', () => {
     },
   )
 
+  test('a fence is handed out by a durable put only, and so when the answer to the first was lost', async () => {
+    const store = memoryStore()
+    const durable: boolean[] = []
+    const { open, trouble } = troubled(() => {
+      const inner = store()
+      return {
+        ...inner,
+        put(...args) {
+          durable.push(args[3])
+          return inner.put(...args)
+        },
+      }
+    })
+    const client = bare(open)
+    const request = client.request()
+    trouble.push('after')
+    await expect(client.adapter.attempt(request)).rejects.toThrow('lost')
+    const grant = await client.take(request)
+    // The first, one that meets it, and the one that is answered with the grant.
+    expect(durable).toEqual([true, true, true])
+    await client.adapter.renew([{ grant, ttlMs: 100, lockDelayMs: 0 }])
+    expect(durable.at(-1)).toBe(false)
+  })
+
   test.each(['after', 'before', 'twice'] as const)(
     '%s: a renewal and a release succeed at last',
     async (lost) => {
