@@ -16,6 +16,8 @@ export interface Result {
 
 const CONNECT_TIMEOUT_MS = 5_000
 const SET_UP_TIMEOUT_MS = 10_000
+/** The system would ask after a connection that died silently only when it has been idle for hours. */
+const KEEP_ALIVE_DELAY_MS = 10_000
 
 /** The two ways to run a statement: prepared with its values, or as it stands. */
 type Reply = (error: Error | null, result?: unknown) => void
@@ -73,6 +75,7 @@ export class Line implements AnyLine {
       ...config,
       connectTimeout: CONNECT_TIMEOUT_MS,
       enableKeepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS,
       charset: 'utf8mb4',
     })
     const line = new Line(connection)

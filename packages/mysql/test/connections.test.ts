@@ -1,5 +1,6 @@
 import { createConnection } from 'mysql2/promise'
-import { afterAll } from 'vitest'
+import { Socket } from 'node:net'
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
 import { bare, cell, open, startServer } from './setup.ts'
 
@@ -16,3 +17,10 @@ for (const strategy of ['row', 'named']) {
     count: async () => Number(await cell(control, others)),
   })
 }
+
+test('a connection that went silent is asked after within ten seconds', async () => {
+  const keepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
+  onTestFinished(() => keepAlive.mockRestore())
+  await open({ url: server.url }).with('silent', () => undefined)
+  expect(keepAlive.mock.calls).toEqual([[true, 10_000]])
+})

@@ -24,6 +24,9 @@ export const ours = { connectionTimeoutMillis: 5_000, query_timeout: 0 } as cons
 
 const PATIENCE_MS = 5_000
 
+/** The system would ask after a connection that died silently only when it has been idle for hours. */
+const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as const
+
 const asWritten = { getTypeParser: () => (text: string) => text }
 
 /** Runs one statement on any client of `pg`. */
@@ -70,7 +73,7 @@ export class Line implements AnyLine {
     config: ClientConfig,
     { named = true, pipeline = false }: LineOptions = {},
   ): Promise<Line> {
-    const client = new Client({ keepAlive: true, ...config, ...ours, pipeline })
+    const client = new Client({ ...keepAlive, ...config, ...ours, pipeline })
     const line = new Line(client, named)
     try {
       await client.connect()

@@ -1,5 +1,6 @@
-import { Client } from 'pg'
-import { afterAll, expect, test } from 'vitest'
+import { Socket } from 'node:net'
+import { Client, Pool } from 'pg'
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
 import { bare, connect, open, startServer } from './setup.ts'
@@ -35,4 +36,17 @@ test('what a refused and withdrawn try allowed its connection is not allowed to 
   await client.take(client.request('silence', brief))
   // Nothing more is heard of it, and the server knows after how long to end it.
   await next.with('silence', { waitMs: scaled(10_000) }, () => undefined)
+})
+
+test.each([
+  ['within ten seconds', {}, 10_000],
+  ['when the pool says so', { keepAliveInitialDelayMillis: 60_000 }, 60_000],
+])('a connection that went silent is asked after %s', async (_when, settings, delayMs) => {
+  const keepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
+  onTestFinished(() => keepAlive.mockRestore())
+  const pool = new Pool({ connectionString: server.url, ...settings })
+  onTestFinished(() => pool.end())
+  const client = bare({ pool, strategy: 'row' })
+  await client.take(client.request(`silent:${delayMs}`))
+  expect(keepAlive.mock.calls).toEqual([[true, delayMs]])
 })
