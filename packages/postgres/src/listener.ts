@@ -1,7 +1,13 @@
+import type { Clock } from '@locks/core'
 import { randomBytes } from 'node:crypto'
 import { faults } from './errors.ts'
-import type { Line } from './line.ts'
+import type { Line, Statement } from './line.ts'
 import { listening } from './sql.ts'
+
+/** A connection on which nothing was heard for this long is not relied on without asking. */
+const QUIET_MS = 10_000
+
+const ping: Statement = { name: undefined, text: 'SELECT 1' }
 
 /** What a client is told unasked. */
 export interface Heard {
@@ -19,13 +25,17 @@ export interface Heard {
 export class Listener {
   readonly #open: () => Promise<Line>
   readonly #heard: Heard
+  readonly #clock: Clock
   #current: Promise<string> | undefined
   #line: Line | undefined
+  /** When something was last heard, or asked for. */
+  #provedAt = 0
   #closed = false
 
-  constructor(open: () => Promise<Line>, heard: Heard) {
+  constructor(open: () => Promise<Line>, heard: Heard, clock: Clock) {
     this.#open = open
     this.#heard = heard
+    this.#clock = clock
   }
 
   /** The key of the connection that listens, which is opened if need be. */
@@ -40,6 +50,21 @@ export class Listener {
   /** The same, if somebody listens already. */
   get ready(): boolean {
     return this.#line !== undefined
+  }
+
+  /** For each who is about to wait: a connection may have died without a word, and would be handed locks for ever. */
+  prove(): void {
+    const line = this.#line
+    const now = this.#clock.now()
+    if (line === undefined || now - this.#provedAt < QUIET_MS) return
+    this.#provedAt = now
+    line
+      .promptly(() => line.query(ping))
+      .catch(() => {
+        if (this.#line !== line) return
+        line.destroy()
+        this.#lost()
+      })
   }
 
   async close(): Promise<void> {
@@ -61,6 +86,7 @@ export class Listener {
       line.onEnd(() => this.#lost())
       line.keepAlive(false)
       this.#line = line
+      this.#provedAt = this.#clock.now()
       return key
     } catch (error) {
       line.destroy()
@@ -75,6 +101,7 @@ export class Listener {
   }
 
   #take(payload: string): void {
+    this.#provedAt = this.#clock.now()
     const [kind, attemptId = '', ...numbers] = payload.split(' ')
     const [first = NaN, second = NaN, third = NaN] = numbers.map(Number)
     if (kind === 'granted') this.#heard.granted(attemptId, BigInt(numbers[0] ?? 0), second, third)

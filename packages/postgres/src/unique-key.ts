@@ -91,6 +91,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       next: (attemptId, claimMs) => waits.hurry(attemptId, claimMs),
       deaf: () => waits.wakeAll(),
     },
+    clock,
   )
 
   async function ask(request: AcquireRequest, listenerKey: string | null): Promise<Grant | Busy> {
@@ -139,7 +140,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       }
     }
     waits.expect(request)
-    return ask(request, await listener.key())
+    const answer = await ask(request, await listener.key())
+    if ('busy' in answer) listener.prove()
+    return answer
   }
 
   function slowly(busy: Busy): Busy {

@@ -1,4 +1,4 @@
-import type { Locks, LocksOptions } from '@locks/core'
+import type { AdapterHost, Locks, LocksOptions } from '@locks/core'
 import type { TestAdapter } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/postgres'
 import { Client } from 'pg'
@@ -26,8 +26,8 @@ export function open(config: Config, options: LocksOptions = {}): Locks {
   return openClient(fromConfig(config), options)
 }
 
-export function bare(config: Config): TestAdapter {
-  return bareAdapter(fromConfig(config))
+export function bare(config: Config, host?: Partial<AdapterHost>): TestAdapter {
+  return bareAdapter(fromConfig(config), host)
 }
 
 /** A connection of the test's own, past the adapter. */

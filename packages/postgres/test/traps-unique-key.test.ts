@@ -1,5 +1,8 @@
-import { createLocks } from '@locks/core'
+import { createLocks, systemClock } from '@locks/core'
 import { fromConfig, postgres } from '@locks/postgres'
+import { once } from 'node:events'
+import { connect as connectTo, createServer } from 'node:net'
+import type { Socket } from 'node:net'
 import { Pool } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
@@ -145,6 +148,51 @@ test('a listening connection that is lost while its waiter still asks ends the w
   expect(await waiter.adapter.wait?.(request, scaled(10_000), never)).toBeUndefined()
   expect(performance.now() - startedAt).toBeLessThan(scaled(5_000))
 })
+
+/** A proxy that can forget the connections that listen, as a NAT does: nothing passes, and nobody is told. */
+async function forgetful(): Promise<{ readonly url: string; readonly forget: () => void }> {
+  const listening = new Set<Socket>()
+  const forgotten = new Set<Socket>()
+  const proxy = createServer((client) => {
+    const behind = connectTo(server.port, server.host)
+    const pass = (from: Socket, to: Socket): void => {
+      from.on('error', () => undefined).on('close', () => to.destroy())
+      from.on('data', (bytes) => void (forgotten.has(client) || to.write(bytes)))
+    }
+    client.on('data', (bytes) => void (bytes.includes('LISTEN') && listening.add(client)))
+    pass(client, behind)
+    pass(behind, client)
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const address = proxy.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`
+  return { url, forget: () => listening.forEach((client) => forgotten.add(client)) }
+}
+
+test(
+  'a listening connection that died silently is found out by whoever waits next, and opened again',
+  async () => {
+    const { url, forget } = await forgetful()
+    let aheadMs = 0
+    const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
+    const [holder, waiter] = [bare(uniqueKey), bare({ ...uniqueKey, url }, { clock })]
+    const held = await holder.take(holder.request('forgotten', { ttlMs: scaled(120_000) }))
+    const request = waiter.request('forgotten', { willWait: true })
+    const patienceMs = scaled(12_000)
+    // From now on it listens.
+    expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
+    forget()
+    aheadMs = 10_000
+    expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
+    expect(await waiter.adapter.wait?.(request, patienceMs, never)).toBeUndefined()
+    expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
+    await holder.adapter.release(held)
+    expect(await waiter.adapter.wait?.(request, patienceMs, never)).toMatchObject({ fence: held.fence + 1n })
+  },
+  scaled(40_000),
+)
 
 test('trap 7: without a connection to spare for listening a waiter looks now and then, and gets its turn', async () => {
   const control = await connect(server)
