@@ -1,3 +1,5 @@
+import { systemClock } from '@locks/core'
+import { onSilence } from '@locks/sql'
 import type { Line as AnyLine } from '@locks/sql'
 import { Socket } from 'node:net'
 import { Client } from 'pg'
@@ -21,8 +23,6 @@ export interface LineOptions {
 
 /** Whatever the program's pool is set to: no wait is cut short, and a server that says nothing is not waited for. */
 export const ours = { connectionTimeoutMillis: 5_000, query_timeout: 0 } as const
-
-const PATIENCE_MS = 5_000
 
 /** The system would ask after a connection that died silently only when it has been idle for hours. */
 const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as const
@@ -113,12 +113,11 @@ export class Line implements AnyLine {
 
   /** For work beyond `Lines`, which watches over its own: a server that stays silent fails it. */
   async promptly<T>(work: () => Promise<T>): Promise<T> {
-    const timer = setTimeout(() => this.destroy(), PATIENCE_MS)
-    timer.unref()
+    const timer = onSilence(systemClock, () => this.destroy())
     try {
       return await work()
     } finally {
-      clearTimeout(timer)
+      timer.cancel()
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Clock, LockError, Timer } from '@locks/core'
 import type { Faults } from './faults.ts'
 import type { Line } from './line.ts'
-import { SILENCE_MS } from './silence.ts'
+import { PAUSE_MS, SILENCE_MS } from './silence.ts'
 
 /** Connections that nobody used for this long are closed, but for one. */
 const IDLE_MS = 30_000
@@ -31,6 +31,8 @@ export class Lines<L extends Line> {
   readonly #waiting: Waiting<L>[] = []
   #opening = 0
   #sweep: Timer | undefined
+  /** Whether the last sweep left the silent alone. */
+  #spared = false
   #closed = false
 
   constructor({ open, max, clock, faults }: LinesOptions<L>) {
@@ -116,7 +118,7 @@ export class Lines<L extends Line> {
     this.#taken.add(line)
     line.onEnd(undefined)
     line.keepAlive(true)
-    this.#sweep ??= this.#clock.timer(SWEEP_MS, () => this.#sweepOnce())
+    this.#sweep ??= this.#nextSweep()
     return line
   }
 
@@ -155,14 +157,20 @@ export class Lines<L extends Line> {
   }
 
   /** One timer for all: a timer for each statement would cost more than the statement's own bookkeeping. */
-  #sweepOnce(): void {
+  #nextSweep(): Timer {
+    const dueAt = this.#clock.now() + SWEEP_MS
+    return this.#clock.timer(SWEEP_MS, () => this.#sweepOnce(dueAt))
+  }
+
+  #sweepOnce(dueAt: number): void {
     this.#sweep = undefined
     const now = this.#clock.now()
-    for (const line of this.#taken)
+    this.#spared = !this.#spared && now - dueAt >= PAUSE_MS
+    for (const line of this.#spared ? [] : this.#taken)
       if (line.busySince !== undefined && now - line.busySince > SILENCE_MS) line.destroy()
     // One stays, so that whoever has to act at once need not connect first.
     while (this.#idle[1] !== undefined && now - (this.#idle[0]?.since ?? now) > IDLE_MS)
       void this.#idle.shift()?.line.close()
-    if (this.size > 0) this.#sweep = this.#clock.timer(SWEEP_MS, () => this.#sweepOnce())
+    if (this.size > 0) this.#sweep = this.#nextSweep()
   }
 }

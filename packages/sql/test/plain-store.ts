@@ -16,6 +16,8 @@ export class PlainLine implements Line {
   idleLimitMs: number = Infinity
   /** Fails what is under way on it. */
   fail: ((error: Error) => void) | undefined
+  /** Answers it after all. */
+  answer: (() => void) | undefined
   #onEnd: (() => void) | undefined
 
   onEnd(done: (() => void) | undefined): void {
@@ -139,7 +141,8 @@ export class PlainStore implements SessionDriver<PlainLine> {
   async #step(step: keyof SessionDriver<PlainLine>, line: PlainLine): Promise<void> {
     if (this.failing.has(step)) throw new Error(`${step} failed`)
     if (this.silent.has(step))
-      await new Promise<never>((_, reject) => {
+      await new Promise<void>((resolve, reject) => {
+        line.answer = resolve
         line.fail = reject
       })
   }

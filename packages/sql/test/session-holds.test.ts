@@ -97,9 +97,24 @@ test('a try that the server does not answer is given up, and keeps no connection
   store.silent.add('tryLock')
   const attempted = holds.attempt(request())
   await settle()
-  clock.move(6_000)
+  for (let seconds = 0; seconds < 6; seconds += 1) clock.move(1_000)
   await expect(attempted).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
   expect(lines.size).toBe(0)
+})
+
+test('an answer that came while the process was paused counts; one that still does not come does not', async () => {
+  for (const answered of [true, false]) {
+    const { store, holds, request, clock, settle, opened } = bed()
+    store.made.add('a')
+    store.silent.add('tryLock')
+    const attempted = holds.attempt(request()).catch(() => 'given up')
+    await settle()
+    // Timers run before sockets are read.
+    clock.move(7_000)
+    if (answered) opened[0]?.answer?.()
+    else clock.move(1_000)
+    expect(await attempted).toEqual(answered ? expect.objectContaining({ fence: 1n }) : 'given up')
+  }
 })
 
 test('a name that cannot be made keeps no connection', async () => {
