@@ -11,6 +11,8 @@ import { now } from './sql.ts'
 
 /** Few enough that nobody waits long for the rows among them. */
 const BATCH = 500
+/** These go one by one, each after a round trip: a statement for all might scan the table, and wait for every holder. */
+const ROWS_BATCH = 50
 
 export type MigrateOptions = ConnectionOptions & PlaceOptions
 
@@ -55,26 +57,26 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
       if (highest === undefined) continue
       await run(`UPDATE ${to.pruned} SET fence = GREATEST(fence, ?) WHERE id = 1`, [highest])
       const remove = `DELETE FROM ${table} WHERE ${over} AND fence <= ? LIMIT ${BATCH}`
-      pruned += await untilNone(async () => (await run(remove, [highest])).affected)
+      pruned += await untilNone(BATCH, async () => (await run(remove, [highest])).affected)
     }
     // What is locked has a holder; what has none and is missed is simply made again.
     const unused = `SELECT r.name FROM ${to.rows} r WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name)`
     const removeUnused = async (): Promise<number> => {
       await query('START TRANSACTION')
-      const { rows } = await query(`${unused} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`)
+      const { rows } = await query(`${unused} LIMIT ${ROWS_BATCH} FOR UPDATE SKIP LOCKED`)
       for (const [name = ''] of rows)
         await query(`DELETE FROM ${to.rows} WHERE name = ?`, [Buffer.from(name)])
       await query('COMMIT')
       return rows.length
     }
-    await untilNone(retried(removeUnused, isTransient, faults, systemClock))
+    await untilNone(ROWS_BATCH, retried(removeUnused, isTransient, faults, systemClock))
     return pruned
   })
 }
 
-async function untilNone(some: () => Promise<number>): Promise<number> {
+async function untilNone(batch: number, some: () => Promise<number>): Promise<number> {
   let all = 0
-  for (let last = BATCH; last === BATCH; all += last) last = await some()
+  for (let last = batch; last === batch; all += last) last = await some()
   return all
 }
 
