@@ -159,6 +159,18 @@ describe.each(['row', 'named'])('%s', (strategy) => {
   })
 })
 
+test("row: a stranger's transaction on the row delays a try, and is neither busy nor an error", async () => {
+  const control = await connect(server)
+  const client = bare(configOf('row'))
+  await client.adapter.release(await client.take(client.request('stranger')))
+  await control.beginTransaction()
+  await control.query("SELECT * FROM locks_rows WHERE name = 'stranger' FOR UPDATE")
+  const tried = client.take(client.request('stranger'))
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  await control.commit()
+  expect((await tried).fence).toBe(2n)
+})
+
 test('traps 2 and 4: what does not fit is an error, neither hidden nor cut to fit', async () => {
   const control = await connect(server)
   await migrate({ url: server.url, table: 'narrow' })

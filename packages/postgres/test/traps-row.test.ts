@@ -121,6 +121,19 @@ test('trap 4: a wait whose time is over as the grant lands leaves nothing behind
   }
 })
 
+test("a stranger's transaction on the row delays a try, and is neither busy nor an error", async () => {
+  const control = await connect(server)
+  const client = bare(row)
+  await client.adapter.release(await client.take(client.request('stranger')))
+  await control.query('SET idle_in_transaction_session_timeout = 0')
+  await control.query('BEGIN')
+  await control.query("SELECT FROM locks_rows WHERE name = 'stranger' FOR UPDATE")
+  const tried = client.take(client.request('stranger'))
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  await control.query('COMMIT')
+  expect((await tried).fence).toBe(2n)
+})
+
 test('trap 7: too many connections is an outage to newcomers, and no matter to holders', async () => {
   const locks = open({ ...row, poolSize: 1 }, { storeTimeoutMs: scaled(1_000) })
   const lease = await locks.lock('trap-7').acquire()

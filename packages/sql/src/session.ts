@@ -9,9 +9,9 @@ const CONNECTION_WAIT_MS = 4_000
 /** How often a waiting statement is cancelled again: between two statements there is nothing to cancel. */
 const CANCEL_AGAIN_MS = 50
 const CANCELS = 40
-/** A name that is locked without a holder soon has one, or is free. */
+/** A name that is locked without a holder soon has one, or is free: tried ever more slowly, for two seconds in all. */
 const UNDECIDED_MS = 5
-const TRIES = 20
+const TRIES = 28
 
 export interface SessionDeps<L extends Line> {
   readonly driver: SessionDriver<L>
@@ -97,16 +97,17 @@ export class Session<L extends Line> {
         if (tries >= TRIES) throw faults.unavailable('what a lock is kept in was deleted again and again')
         await this.#soon(line, () => driver.make(line, this))
         await this.#leave(line)
-      } else if (this.request.willWait || tried.holder !== undefined || tries >= TRIES) {
+      } else if (this.request.willWait || tried.holder !== undefined) {
         // In line at the server before anybody is told of it, so that those who come later stand behind.
         if (this.request.willWait) await this.#soon(line, () => this.#queue(line))
         else await this.#leave(line)
         // A wait cannot be missed, but its answer can be lost on the way.
         return { busy: true, retryInMs: this.ttlMs, ...(tried.holder && { holder: tried.holder }) }
       } else {
-        // Locked by nobody who holds it: by one about to, or by a wait that was given up as it was granted.
+        // Locked by nobody who holds it: by one about to, by a wait that was given up as it was granted, by a clean-up.
         await this.#leave(line)
-        await this.#pause(UNDECIDED_MS)
+        if (tries >= TRIES) throw faults.unavailable('it is locked by somebody who does not hold the lock')
+        await this.#pause(UNDECIDED_MS * tries)
       }
     }
   }

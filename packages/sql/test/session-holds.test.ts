@@ -125,6 +125,24 @@ test('a name that cannot be made keeps no connection', async () => {
   expect(opened.at(-1)?.ended).toBe(true)
 })
 
+test('a name that is locked by nobody who holds it is waited for a little, and never said to be busy', async () => {
+  for (const freeAfterMs of [1_500, Infinity]) {
+    const { store, holds, request, clock, lines, settle } = bed()
+    store.made.add('a')
+    const tryLock = store.tryLock.bind(store)
+    const freeAt = clock.now() + freeAfterMs
+    store.tryLock = async (...call) => (clock.now() < freeAt ? { holder: undefined } : tryLock(...call))
+    const attempted = holds.attempt(request()).catch((error: unknown) => error)
+    for (let waitedMs = 0; waitedMs < 3_000; waitedMs += 5) {
+      await settle()
+      clock.move(5)
+    }
+    if (freeAfterMs < 3_000) expect(await attempted).toMatchObject({ fence: 1n })
+    else expect(await attempted).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    expect(lines.size).toBe(1)
+  }
+})
+
 test('a hold is over when its connection is, and said to be lost once', async () => {
   const { store, holds, request, take, opened, lost } = bed()
   const wanted = request()
