@@ -18,7 +18,12 @@ export function migrationSql(options: PlaceOptions = {}): string {
 
 function statements(place: Place): readonly string[] {
   return [
-    `CREATE SCHEMA IF NOT EXISTS "${place.schema}"`,
+    // By itself IF NOT EXISTS asks for the right to make schemas first, which the owner of one need not have.
+    `DO $locks$ BEGIN
+  IF to_regnamespace('"${place.schema}"') IS NULL THEN
+    CREATE SCHEMA IF NOT EXISTS "${place.schema}";
+  END IF;
+END $locks$`,
     ...uniqueKeySchema(place),
     ...rowSchema(place),
     ...resourcesSchema(place),

@@ -1,4 +1,5 @@
 import type { Finding } from '@locks/core'
+import { migrate } from '@locks/postgres'
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { bare, connect, contended, lossOf, open, startServer } from './setup.ts'
@@ -151,4 +152,11 @@ CREATE TRIGGER dawdle BEFORE UPDATE ON locks FOR EACH ROW
   await attempted
   expect(await adapter.inspect('overtaken')).toMatchObject({ held: false })
   await control.query('DROP TRIGGER dawdle ON locks')
+})
+
+test('whoever owns a schema may migrate it, without the right to make schemas', async () => {
+  const url = await urlOf('tenant', ['CREATE SCHEMA tenant AUTHORIZATION tenant'])
+  await migrate({ url, schema: 'tenant' })
+  await migrate({ url, schema: 'tenant' })
+  await open({ url, schema: 'tenant' }).with('owned', () => undefined)
 })
