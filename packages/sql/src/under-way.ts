@@ -11,11 +11,12 @@ export class UnderWay {
     const made = call()
     const all = before === undefined ? made : Promise.allSettled([before, made])
     this.#calls.set(attemptId, all)
-    try {
-      return await made
-    } finally {
+    // Not before those that it overtook are over too.
+    const over = (): void => {
       if (this.#calls.get(attemptId) === all) this.#calls.delete(attemptId)
     }
+    all.then(over, over)
+    return made
   }
 
   /** Runs `call` once everything that was under way is over, however it ended. */

@@ -27,6 +27,21 @@ test('a withdrawal comes after whatever of its attempt is under way, however tha
   }
 })
 
+test('a withdrawal comes after a call that others of its attempt have overtaken', async () => {
+  const underWay = new UnderWay()
+  const [first, second] = [deferred(), deferred()]
+  const order: string[] = []
+  const overtaken = underWay.run('a', () => first.promise).then(() => order.push('first'))
+  const overtaking = underWay.run('a', () => second.promise)
+  second.settle()
+  await overtaking
+  const withdrawn = underWay.after('a', async () => void order.push('withdrawn'))
+  await new Promise((resolve) => setImmediate(resolve))
+  first.settle()
+  await Promise.all([overtaken, withdrawn])
+  expect(order).toEqual(['first', 'withdrawn'])
+})
+
 test('a call answers what it came to', async () => {
   const underWay = new UnderWay()
   expect(await underWay.run('a', async () => 1)).toBe(1)
