@@ -70,7 +70,12 @@ export class Line implements AnyLine {
     this.#stream?.once('close', () => this.#end())
   }
 
-  static async open(config: ConnectionOptions, setUp: readonly string[]): Promise<Line> {
+  /** Gives up when `closing` is aborted. */
+  static async open(
+    config: ConnectionOptions,
+    setUp: readonly string[],
+    closing?: AbortSignal,
+  ): Promise<Line> {
     const connection = createConnection({
       ...config,
       connectTimeout: CONNECT_TIMEOUT_MS,
@@ -80,8 +85,10 @@ export class Line implements AnyLine {
     })
     const line = new Line(connection)
     // A server may accept a connection and then fall silent.
-    const timer = setTimeout(() => line.destroy(), SET_UP_TIMEOUT_MS)
+    const giveUp = (): void => line.destroy()
+    const timer = setTimeout(giveUp, SET_UP_TIMEOUT_MS)
     timer.unref()
+    closing?.addEventListener('abort', giveUp)
     try {
       await new Promise<void>((resolve, reject) =>
         connection.connect((error) => (error ? reject(error) : resolve())),
@@ -96,6 +103,7 @@ export class Line implements AnyLine {
       throw error
     } finally {
       clearTimeout(timer)
+      closing?.removeEventListener('abort', giveUp)
     }
     return line
   }

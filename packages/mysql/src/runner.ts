@@ -40,7 +40,7 @@ export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): R
     const run: Runner['run'] = (...call) => runInPool(shared, clock, ...call)
     return { run: retried(run, isTransient, faults, clock), close: () => Promise.resolve() }
   }
-  const open = (): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S))
+  const open = (closing: AbortSignal): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S), closing)
   const lines = new Lines({ open, max: poolSize, clock, faults })
   const run: Runner['run'] = (...call) => onAnyLine(lines, clock, (line) => line.query(...call))
   return { run: retried(run, isTransient, faults, clock), close: () => lines.close() }

@@ -49,7 +49,7 @@ export function sessionAdapter(
   const runner = runnerFor(settings, clock)
   const lockName = (name: string): string => lockNameOf(place, config.database ?? '', strategy, name)
   const driver = sessionDriver(sessionStatements(place, strategy), runner, lockName)
-  const open = (): Promise<Line> => Line.open(config, setUp(FOREVER_S))
+  const open = (closing: AbortSignal): Promise<Line> => Line.open(config, setUp(FOREVER_S), closing)
   const lines = new Lines({ open, max: maxConnections, clock, faults })
 
   /** A connection that was killed undoes its transaction first and gives up its key last. */

@@ -1,6 +1,7 @@
 import { createConnection } from 'mysql2/promise'
 import { Socket } from 'node:net'
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
+import { muteServerTest } from '../../../conformance/test-kit/mute-server.ts'
 import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
 import { bare, cell, open, startServer } from './setup.ts'
 
@@ -24,3 +25,11 @@ test('a connection that went silent is asked after within ten seconds', async ()
   await open({ url: server.url }).with('silent', () => undefined)
   expect(keepAlive.mock.calls).toEqual([[true, 10_000]])
 })
+
+for (const strategy of ['unique-key', 'row'])
+  muteServerTest({
+    cwd: import.meta.dirname,
+    adapter: '@locks/mysql',
+    strategy,
+    urlOf: (port) => `mysql://locks@127.0.0.1:${port}/locks`,
+  })

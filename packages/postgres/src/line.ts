@@ -19,6 +19,8 @@ export interface LineOptions {
   readonly named?: boolean
   /** Whether statements go out without waiting for the answers to those before. */
   readonly pipeline?: boolean
+  /** Keeps it from being opened, once aborted. */
+  readonly closing?: AbortSignal
 }
 
 /** Whatever the program's pool is set to: no wait is cut short, and a server that says nothing is not waited for. */
@@ -71,15 +73,20 @@ export class Line implements AnyLine {
 
   static async open(
     config: ClientConfig,
-    { named = true, pipeline = false }: LineOptions = {},
+    { named = true, pipeline = false, closing }: LineOptions = {},
   ): Promise<Line> {
+    closing?.throwIfAborted()
     const client = new Client({ ...keepAlive, ...config, ...ours, pipeline })
     const line = new Line(client, named)
+    const giveUp = (): void => line.destroy()
+    closing?.addEventListener('abort', giveUp)
     try {
       await client.connect()
     } catch (error) {
       line.destroy()
       throw error
+    } finally {
+      closing?.removeEventListener('abort', giveUp)
     }
     return line
   }

@@ -23,16 +23,16 @@ export interface Heard {
  * holds it as an advisory lock, so that whoever hands over sees at once that a listener is gone.
  */
 export class Listener {
-  readonly #open: () => Promise<Line>
+  readonly #open: (closing: AbortSignal) => Promise<Line>
   readonly #heard: Heard
   readonly #clock: Clock
   #current: Promise<string> | undefined
   #line: Line | undefined
   /** When something was last heard, or asked for. */
   #provedAt = 0
-  #closed = false
+  readonly #closing = new AbortController()
 
-  constructor(open: () => Promise<Line>, heard: Heard, clock: Clock) {
+  constructor(open: (closing: AbortSignal) => Promise<Line>, heard: Heard, clock: Clock) {
     this.#open = open
     this.#heard = heard
     this.#clock = clock
@@ -68,12 +68,12 @@ export class Listener {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#closing.abort()
     await this.#line?.close()
   }
 
   async #start(): Promise<string> {
-    const line = await this.#open()
+    const line = await this.#open(this.#closing.signal)
     try {
       const key = String(randomBytes(8).readBigUInt64BE() >> 1n)
       const [listen, hold] = listening(key)
@@ -82,7 +82,7 @@ export class Listener {
         if (listen !== undefined) await line.query(listen)
         if (hold !== undefined) await line.query(hold, [key])
       })
-      if (line.ended || this.#closed) throw new Error('the listening connection ended')
+      if (line.ended || this.#closing.signal.aborted) throw new Error('the listening connection ended')
       line.onEnd(() => this.#lost())
       line.keepAlive(false)
       this.#line = line
@@ -97,7 +97,7 @@ export class Listener {
   #lost(): void {
     this.#line = undefined
     this.#current = undefined
-    if (!this.#closed) this.#heard.deaf()
+    if (!this.#closing.signal.aborted) this.#heard.deaf()
   }
 
   #take(payload: string): void {

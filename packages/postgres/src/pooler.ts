@@ -4,6 +4,9 @@ import type { Line, Statement } from './line.ts'
 /** `none`: nothing in between, as far as can be seen. */
 export type Pooling = 'none' | 'session' | 'transaction'
 
+/** Opens a connection, unless it is told meanwhile that nobody needs it any more. */
+type Open = (closing: AbortSignal) => Promise<Line>
+
 /** How many transactions are held open to keep the server connection of another from it. */
 const CROWD = 3
 
@@ -19,15 +22,15 @@ const whoAnswers: Statement = { name: undefined, text: 'SELECT pg_backend_pid()'
  *
  * Only one connection looks, for all that are opened alike: two might keep the pooler from showing what it does.
  */
-export function refusingPoolers(open: () => Promise<Line>): () => Promise<Line> {
+export function refusingPoolers(open: Open): Open {
   let looked: Promise<Pooling> | undefined
 
-  return async () => {
-    const line = await open()
+  return async (closing) => {
+    const line = await open(closing)
     try {
       const pid = (line.pid = await line.promptly(() => backendOf(line)))
       if (pid === line.announcedPid) return line
-      looked ??= line.promptly(() => look(line, pid, open))
+      looked ??= line.promptly(() => look(line, pid, () => open(closing)))
       if ((await looked) === 'transaction') throw pooled()
       return line
     } catch (error) {

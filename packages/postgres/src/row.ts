@@ -39,12 +39,12 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
   const runner = runnerFor(settings, clock)
   const sql = rowStatements(place)
   const driver = rowDriver(sql, runner)
-  const openLine = refusingPoolers(() => Line.open(config, { pipeline: true }))
+  const openLine = refusingPoolers((closing) => Line.open(config, { pipeline: true, closing }))
   let warmed: Promise<void> | undefined
-  const open = (): Promise<Line> => {
+  const open = (closing: AbortSignal): Promise<Line> => {
     // The first hold needs one of either kind, and soon. If this one fails, whoever needs it is told.
     warmed ??= runner.warm().catch(() => undefined)
-    return openLine()
+    return openLine(closing)
   }
   const lines = new Lines({ open, max: maxConnections, clock, faults })
 

@@ -20,7 +20,7 @@ export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: C
     const nothing = (): Promise<void> => Promise.resolve()
     return { run: retried(run, isTransient, faults, clock), warm: nothing, close: nothing }
   }
-  const open = (): Promise<Line> => Line.open(config, { named: listen })
+  const open = (closing: AbortSignal): Promise<Line> => Line.open(config, { named: listen, closing })
   const lines = new Lines({ open, max: poolSize, clock, faults })
   const run: Runner['run'] = (...call) => onAnyLine(lines, clock, (line) => line.query(...call))
   return {

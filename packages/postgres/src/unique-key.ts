@@ -71,7 +71,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
 
   const listener = new Listener(
-    refusingPoolers(() => Line.open(settings.config)),
+    refusingPoolers((closing) => Line.open(settings.config, { closing })),
     {
       granted(attemptId, fence, ttlMs, storeMs) {
         const grantOf = ({ name }: AcquireRequest): PushedGrant | undefined =>

@@ -2,6 +2,7 @@ import { Socket } from 'node:net'
 import { Client, Pool } from 'pg'
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { muteServerTest } from '../../../conformance/test-kit/mute-server.ts'
 import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
 import { bare, connect, open, startServer } from './setup.ts'
 
@@ -50,3 +51,11 @@ test.each([
   await client.take(client.request(`silent:${delayMs}`))
   expect(keepAlive.mock.calls).toEqual([[true, delayMs]])
 })
+
+for (const strategy of ['unique-key', 'row'])
+  muteServerTest({
+    cwd: import.meta.dirname,
+    adapter: '@locks/postgres',
+    strategy,
+    urlOf: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,
+  })

@@ -8,7 +8,8 @@ const IDLE_MS = 30_000
 const SWEEP_MS = 1_000
 
 export interface LinesOptions<L extends Line> {
-  readonly open: () => Promise<L>
+  /** SHOULD give up when `closing` is aborted: a socket that still connects keeps the process alive. */
+  readonly open: (closing: AbortSignal) => Promise<L>
   readonly max: number
   readonly clock: Clock
   readonly faults: Faults
@@ -22,14 +23,14 @@ interface Waiting<L> {
 
 /** The adapter's own connections, opened on demand, kept for a while, given up when the server falls silent. */
 export class Lines<L extends Line> {
-  readonly #open: () => Promise<L>
+  readonly #open: (closing: AbortSignal) => Promise<L>
   readonly #max: number
   readonly #clock: Clock
   readonly #faults: Faults
   readonly #idle: { readonly line: L; readonly since: number }[] = []
   readonly #taken = new Set<L>()
   readonly #waiting: Waiting<L>[] = []
-  #opening = 0
+  readonly #opening = new Set<AbortController>()
   #sweep: Timer | undefined
   /** Whether the last sweep left the silent alone. */
   #spared = false
@@ -44,7 +45,7 @@ export class Lines<L extends Line> {
 
   /** Open connections, for those who count. */
   get size(): number {
-    return this.#idle.length + this.#taken.size + this.#opening
+    return this.#idle.length + this.#taken.size + this.#opening.size
   }
 
   get full(): boolean {
@@ -95,21 +96,23 @@ export class Lines<L extends Line> {
     this.#sweep?.cancel()
     for (let next = this.#nextWaiting(); next !== undefined; next = this.#nextWaiting())
       next.reject(this.#closedError())
+    for (const opening of this.#opening) opening.abort()
     for (const line of this.#taken) line.destroy()
     await Promise.all(this.#idle.splice(0).map(({ line }) => line.close()))
   }
 
   async #openOne(): Promise<L> {
-    this.#opening += 1
+    const opening = new AbortController()
+    this.#opening.add(opening)
     try {
-      const line = await this.#open()
+      const line = await this.#open(opening.signal)
       if (this.#closed) {
         void line.close()
         throw this.#closedError()
       }
       return this.#lend(line)
     } finally {
-      this.#opening -= 1
+      this.#opening.delete(opening)
       this.#serveNext()
     }
   }

@@ -1,0 +1,49 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { Socket } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { scaled } from '../services/timing.ts'
+
+interface Opening {
+  /** Where its package is found. */
+  readonly cwd: string
+  readonly adapter: string
+  readonly strategy: string
+  readonly urlOf: (port: number) => string
+}
+
+/** A connection may still be being opened when its client is closed: it must not keep the process. */
+export function muteServerTest({ cwd, adapter, strategy, urlOf }: Opening): void {
+  test(`${strategy}: a program that has closed its client ends, although the server accepts and says nothing`, async () => {
+    const accepted = new Set<Socket>()
+    const mute = createServer((socket) => void accepted.add(socket.on('error', () => undefined)))
+    onTestFinished(() => {
+      for (const socket of accepted) socket.destroy()
+      mute.close()
+    })
+    await once(mute.listen(0, '127.0.0.1'), 'listening')
+    const address = mute.address()
+    if (address === null || typeof address === 'string') throw new Error('no port')
+    const program = `
+      import { createLocks } from '@locks/core'
+      import { fromConfig } from '${adapter}'
+      const config = { url: '${urlOf(address.port)}', strategy: '${strategy}' }
+      const locks = createLocks(fromConfig(config), { storeTimeoutMs: 200 })
+      await locks.lock('a').tryAcquire().catch(() => undefined)
+      await locks.close()
+      process.stdout.write('closed')
+    `
+    const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      cwd,
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const exited = once(child, 'exit')
+    await once(child.stdout, 'data')
+    const closedAt = performance.now()
+    expect(await exited).toEqual([0, null])
+    // Drivers give up by themselves after five seconds.
+    expect(performance.now() - closedAt).toBeLessThan(scaled(3_000))
+  })
+}
