@@ -84,9 +84,20 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
 
   async function busy(request: AcquireRequest, place: Place, head: string): Promise<Busy> {
     const { wire, timeoutMs } = place.session
-    const leaving = request.willWait ? undefined : leave(request.attemptId, place)
+    const leaving = request.willWait || place.path === undefined ? undefined : leave(request.attemptId, place)
     const [holder] = await Promise.all([readHolder(wire, head), leaving])
     return { busy: true, retryInMs: timeoutMs, ...(holder && { holder }) }
+  }
+
+  /**
+   * Who does not wait makes a node only if the lock looks free: others would take one that is about to be
+   * removed for the holder's. Of two who find the lock free at once, the second still makes one.
+   */
+  async function refused(request: AcquireRequest, place: Place): Promise<Busy | undefined> {
+    const head = request.willWait ? undefined : await place.lookAhead()
+    if (head === undefined) return undefined
+    places.delete(request.attemptId)
+    return busy(request, place, head)
   }
 
   async function leave(attemptId: string, place: Place): Promise<boolean> {
@@ -119,6 +130,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     attempt: (request) =>
       turns.take(request.attemptId, async () => {
         const place = await placeFor(request)
+        const answer = await refused(request, place)
+        if (answer !== undefined) return answer
         places.set(request.attemptId, place)
         const last = settings.rawPath ? 0 : janitor.reused(place.directory)
         for (let tries = 0; tries < MAX_TRIES; tries += 1) {

@@ -67,6 +67,19 @@ export class Place {
   }
 
   /**
+   * Answers the node that holds the lock, for a try that would not wait behind it; undefined when there
+   * is none, or the try has a node already. As new as the ensemble, in one round trip.
+   */
+  async lookAhead(): Promise<string | undefined> {
+    const { wire } = this.session
+    if (this.#unsure) await this.#recover()
+    if (this.#node !== undefined) return undefined
+    const [, children] = await Promise.all([catchUp(wire), childrenOf(wire, this.directory)])
+    const [head] = inOrder(children)
+    return head === undefined ? undefined : `${this.directory}/${head}`
+  }
+
+  /**
    * Makes the node, unless there is one. `sequence` is the one it may be expected to get: undefined
    * when the directory is not likely to exist. Answers whether the leader has been asked: not if
    * the node was known before.

@@ -27,6 +27,19 @@ test('trap 1: a creation whose reply is lost is found again by its uuid, and sta
   expect(await raw.children(directory(name))).toEqual([])
 })
 
+test('trap 1: a try that is repeated takes the node it has by now for its own, not for somebody else’s', async () => {
+  const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+  const { adapter, request } = bed.adapter({}, proxy)
+  const name = lockName()
+  await adapter.inspect(name)
+  const wanted = request(name, { willWait: false })
+  const swallowed = proxy.swallowNextReply({ matching: isCreation })
+  await expect(adapter.attempt(wanted)).rejects.toThrow('connection')
+  await swallowed
+  expect(await adapter.attempt(wanted)).toMatchObject({ attemptId: wanted.attemptId })
+  expect(await raw.children(directory(name))).toHaveLength(1)
+})
+
 test('trap 2: a node with the right uuid but of another session is not taken for the own one', async () => {
   const proxy = await bed.proxy()
   const raw = await bed.raw()
@@ -92,7 +105,7 @@ test('an acquire that is given up while its creation is unanswered leaves no nod
   const raw = await bed.raw()
   const name = lockName()
   proxy.blackhole('replies')
-  await expect(locks.lock(name).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await expect(locks.lock(name).acquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
   await until('the node is there', 5_000, async () => (await raw.children(directory(name)))?.length === 1)
   proxy.pass()
   await until('the node is gone', 10_000, async () => !(await raw.children(directory(name)))?.length)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { directory, lockName, testBed } from './bed.ts'
-import { ms, pass, until } from './support.ts'
+import { ms, pass, rawClient, until } from './support.ts'
 
 const bed = testBed()
 
@@ -81,6 +81,39 @@ test('trap 6: creators survive a janitor that removes every empty directory it s
     await janitor
   }
   expect(removed).toBeGreaterThan(10)
+})
+
+test('a try that is refused stands in nobody’s way, however long its next request takes', async () => {
+  await using slow = await rawClient(bed.servers)
+  const [refused, holder, next] = [bed.adapter({ client: slow.client }), bed.open(), bed.open()]
+  const name = lockName()
+  let arrive: () => void = () => undefined
+  const onItsWay = new Promise<void>((resolve) => {
+    const remove = slow.client.remove.bind(slow.client)
+    slow.client.remove = (path, callback) => {
+      resolve()
+      arrive = () => remove(path, callback)
+    }
+  })
+  const lease = await holder.lock(name).acquire()
+  const answered = refused.adapter.attempt(refused.request(name, { willWait: false }))
+  await Promise.race([answered, onItsWay])
+  await lease.release()
+  const state = await next.inspect(name)
+  const granted = await next.lock(name).tryAcquire()
+  arrive()
+  expect(await answered).toMatchObject({ busy: true })
+  expect(state.held).toBe(false)
+  expect(granted?.fence).toBeGreaterThan(lease.fence)
+})
+
+test('a try that is refused makes no node', async () => {
+  const [holder, other, raw] = [bed.open(), bed.open(), await bed.raw()]
+  const name = lockName()
+  await holder.lock(name).acquire()
+  for (let n = 0; n < 3; n += 1) expect(await other.lock(name).tryAcquire()).toBeNull()
+  // The server counts what was made in a directory.
+  expect(await raw.createMember(`${directory(name)}/lock-`)).toMatch(/-0{9}1$/)
 })
 
 test('the directory of a free lock is removed soon, that of a held one is not', async () => {
