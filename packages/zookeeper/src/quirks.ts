@@ -6,8 +6,9 @@ import type { Address } from './four-letter-words.ts'
 
 type Connect = Parameters<ConnectionManager['findNextServer']>[0]
 
-/** The library's words for a connection manager that has no connection, or is finished. */
+/** The library's words for a connection manager that has no connection, or is about to finish, or finished. */
 const DISCONNECTED = 0
+const CLOSING = -1
 const CLOSED = -2
 
 /** A client that was closed before does not say so again. */
@@ -21,6 +22,20 @@ export function forgetCutReplies({ connectionManager: manager }: Client): () => 
   return shareListener(manager, 'state', () => {
     if (manager.state === DISCONNECTED) manager.pendingBuffer = null
   })
+}
+
+/**
+ * Calls `call` when a client is closed by its user, until what is returned is called. The server frees
+ * everything at once then, and the library's client says nothing of it.
+ */
+export function onClosing({ connectionManager: manager }: Client, call: () => void): () => void {
+  return shareListener(manager, 'state', () => {
+    if (isClosing(manager)) call()
+  })
+}
+
+function isClosing({ state }: ConnectionManager): boolean {
+  return state === CLOSING || state === CLOSED
 }
 
 /**
@@ -79,7 +94,7 @@ export function withoutRetries(client: Client): Client {
 /** Whether the session of a client is known to be over, or was ended by its user. */
 export function isOver(client: Client): boolean {
   const state = client.getState()
-  return state === State.EXPIRED || state === State.AUTH_FAILED || client.connectionManager.state === CLOSED
+  return state === State.EXPIRED || state === State.AUTH_FAILED || isClosing(client.connectionManager)
 }
 
 /** The server that a client is connected to. */

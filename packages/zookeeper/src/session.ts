@@ -4,7 +4,7 @@ import { State } from 'node-zookeeper-client'
 import type { ACL, Client } from 'node-zookeeper-client'
 import type { Chores } from './chores.ts'
 import { code } from './errors.ts'
-import { dropConnection } from './quirks.ts'
+import { dropConnection, onClosing } from './quirks.ts'
 import { Watches } from './watches.ts'
 import { Wire } from './wire.ts'
 
@@ -66,7 +66,11 @@ export class Session {
       if (this.#connected) chores.run(this.wire)
       this.#arm()
     }
-    this.#unlisten = shareListener(client, 'state', () => this.#onState(client.getState()))
+    const unlisten = [
+      shareListener(client, 'state', () => this.#onState(client.getState())),
+      onClosing(client, () => this.end()),
+    ]
+    this.#unlisten = () => unlisten.forEach((off) => off())
     this.#onState(client.getState())
     this.#arm()
   }

@@ -122,6 +122,25 @@ test('what could not be removed before the end is removed after it', async () =>
   await until('the node is gone', 20_000, async () => !(await raw.children(directory(name)))?.length)
 })
 
+test('a client that its user closes loses its leases before anybody else is granted, and all further use', async () => {
+  await using own = await rawClient(bed.servers, { sessionTimeout: 30_000 })
+  const locks = createLocks(zookeeper({ client: own.client }))
+  onTestFinished(() => locks.close())
+  const name = lockName()
+  const lease = await locks.lock(name).acquire()
+  const waiting = bed
+    .open()
+    .lock(name)
+    .acquire({ waitMs: ms(20_000) })
+  await until('it waits', 10_000, async () => (await locks.inspect(name)).waiters === 1)
+  own.client.close()
+  expect(lease.signal.aborted).toBe(true)
+  const isOver = { code: 'LOCK_UNAVAILABLE', message: expect.stringContaining('is over') }
+  await expect(locks.lock(name).tryAcquire()).rejects.toMatchObject(isOver)
+  expect((await waiting).fence).toBeGreaterThan(lease.fence)
+  await expect(locks.lock(name).tryAcquire()).rejects.toMatchObject(isOver)
+})
+
 test('a client has the listeners it had before, and a dozen sets of locks on it do not look like a leak', async () => {
   await using own = await rawClient(bed.servers)
   const before = listenersOf(own.client)
