@@ -30,11 +30,12 @@ export async function startChild(): Promise<Child> {
   })
   const pending = new Map<number, { resolve: (value: never) => void; reject: (error: unknown) => void }>()
   let calls = 0
-  let over = false
+  let ended: Error | undefined
   const exited = new Promise<number | null>((resolve) => {
-    child.once('exit', (code) => {
-      over = true
-      for (const { reject } of pending.values()) reject(new Error(`child process ${child.pid} ended`))
+    child.once('exit', (code, signal) => {
+      const how = signal === null ? `with ${code}` : `by ${signal}`
+      ended = new Error(`child process ${child.pid} ended ${how}`)
+      for (const { reject } of pending.values()) reject(ended)
       pending.clear()
       resolve(code)
     })
@@ -46,6 +47,8 @@ export async function startChild(): Promise<Child> {
     else waiting?.resolve(reply.result)
   })
   await once(child, 'spawn')
+  // That it cannot be told anything means that it has died; its exit, which says how, rejects the call.
+  child.on('error', () => undefined)
   const { pid } = child
   if (pid === undefined) throw new Error('the child process has no pid')
 
@@ -54,7 +57,7 @@ export async function startChild(): Promise<Child> {
     exited,
     call: (name, args) =>
       new Promise((resolve, reject) => {
-        if (over) return reject(new Error(`child process ${pid} ended`))
+        if (ended !== undefined) return reject(ended)
         const id = ++calls
         pending.set(id, { resolve, reject })
         child.send({ id, name, args })
