@@ -162,7 +162,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       })
       const session = keeper.connected
       const paths = held.map(({ path }) => path).filter((path) => path !== undefined)
-      if (paths.length > 0 && session === undefined) throw unavailable('there is no connection to ZooKeeper')
+      if (paths.length > 0 && session === undefined) throw keeper.unconnected()
       const present = session === undefined ? new Set() : await allPresent(session, paths)
       return held.map(({ attemptId, place, path }): RenewOutcome => {
         if (path === undefined) return 'lost'

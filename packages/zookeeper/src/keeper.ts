@@ -1,8 +1,8 @@
-import type { AdapterHost } from '@locks/core'
+import type { AdapterHost, LockError } from '@locks/core'
 import { ACL, createClient, Id } from 'node-zookeeper-client'
 import { Chores } from './chores.ts'
 import { unavailable } from './errors.ts'
-import { forgetCutReplies, harden, isOver, retire, stop } from './quirks.ts'
+import { failureOf, forgetCutReplies, harden, isOver, retire, stop } from './quirks.ts'
 import { Session } from './session.ts'
 import type { Settings } from './settings.ts'
 
@@ -50,6 +50,14 @@ export class Keeper {
     return this.#session?.connected === true ? this.#session : undefined
   }
 
+  /** What to throw while there is no connected session. */
+  unconnected(): LockError {
+    return unavailable(
+      'there is no connection to ZooKeeper',
+      this.#session && failureOf(this.#session.client),
+    )
+  }
+
   /** A connected session. Rejects when there is none for a while. */
   async ready(): Promise<Session> {
     const { clock } = this.#host
@@ -59,7 +67,7 @@ export class Keeper {
       const session = (this.#session ??= this.#open())
       if (session.connected) return session
       const leftMs = giveUpAt - clock.now()
-      if (leftMs <= 0) throw unavailable('there is no connection to ZooKeeper')
+      if (leftMs <= 0) throw this.unconnected()
       await new Promise<void>((resolve) => {
         const timer = clock.timer(leftMs, done)
         const off = session.onChange(done)

@@ -64,6 +64,7 @@ declare module 'node-zookeeper-client' {
     findNextServer(callback: (server: ServerAddress) => void): void
     onSocketConnected(): void
     onSocketData(bytes: Buffer): void
+    onSocketError(error: Error): void
   }
 
   export interface Client extends EventEmitter {

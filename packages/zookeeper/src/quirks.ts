@@ -11,6 +11,9 @@ const DISCONNECTED = 0
 const CLOSING = -1
 const CLOSED = -2
 
+/** Why the last connection failed, of clients made here. The library keeps it to itself. */
+const failures = new WeakMap<Client, Error>()
+
 /** A client that was closed before does not say so again. */
 const MAX_DROPS = 20
 
@@ -47,7 +50,13 @@ export function harden(client: Client): void {
   const { connectionManager: manager } = client
   const connected = manager.onSocketConnected.bind(manager)
   const data = manager.onSocketData.bind(manager)
+  const failed = manager.onSocketError.bind(manager)
+  manager.onSocketError = (error) => {
+    failures.set(client, error)
+    failed(error)
+  }
   manager.onSocketConnected = () => {
+    failures.delete(client)
     // Core keeps the process alive while somebody waits; a silent server must not.
     manager.socket?.unref()
     connected()
@@ -95,6 +104,11 @@ export function withoutRetries(client: Client): Client {
 export function isOver(client: Client): boolean {
   const state = client.getState()
   return state === State.EXPIRED || state === State.AUTH_FAILED || isClosing(client.connectionManager)
+}
+
+/** Why a client has no connection, if that is known. */
+export function failureOf(client: Client): Error | undefined {
+  return failures.get(client)
 }
 
 /** The server that a client is connected to. */

@@ -74,6 +74,13 @@ test('a client that nobody closed and that finds no server keeps no process aliv
   expect(await lingering(`127.0.0.1:${port}`, '')).toBeLessThan(ms(3_000))
 })
 
+test('that there is no connection has a cause that says why', async () => {
+  const [port] = await freePorts(1)
+  const locks = bed.open({ servers: `127.0.0.1:${port}` })
+  const refused = { code: 'LOCK_UNAVAILABLE', cause: { code: 'ECONNREFUSED', port } }
+  await expect(locks.lock(lockName()).tryAcquire()).rejects.toMatchObject(refused)
+})
+
 test('a server that was given up while it was connected to does not cost the connection to the next', async () => {
   const hanging = await hangingPort()
   const client = createClient(`127.0.0.1:${hanging}`, { sessionTimeout: ms(4_000), spinDelay: 50 })
