@@ -21,6 +21,12 @@ export interface SessionListener {
 const MAX_SILENCE_MS = 4_000
 
 /**
+ * As long as there is no session there is nothing to lose, and a connection that is given up leaves one at
+ * the server. Short enough that whoever waits for a connection gets that to another server.
+ */
+const FIRST_SILENCE_MS = 1_500
+
+/**
  * One ZooKeeper session, and what is known about its life. The library calls a session expired only
  * when a server tells it so, and takes a silent connection for a good one; so whoever is cut off
  * has to find out by the clock.
@@ -169,7 +175,8 @@ export class Session {
   }
 
   get #silenceMs(): number {
-    return Math.min(this.#timeoutMs / 3, MAX_SILENCE_MS)
+    const silenceMs = Math.min(this.#timeoutMs / 3, MAX_SILENCE_MS)
+    return this.#id === undefined ? Math.max(silenceMs, FIRST_SILENCE_MS) : silenceMs
   }
 
   /** One timer, and only while there is something to look after. */
@@ -205,6 +212,7 @@ export class Session {
 
   /** Holds must be over before the leader can end the session; a place in a queue is worth waiting for. */
   #lostAt(): number {
+    if (this.#id === undefined) return this.#aliveAt + Math.max(this.#timeoutMs, MAX_SILENCE_MS)
     if (!this.#listener.holding()) return this.#aliveAt + this.#timeoutMs
     return this.#provenAt + this.reliableMs - this.reliableMs / 100 - 2
   }

@@ -81,6 +81,17 @@ test('that there is no connection has a cause that says why', async () => {
   await expect(locks.lock(lockName()).tryAcquire()).rejects.toMatchObject(refused)
 })
 
+test('a session that is to be short does not hurry the first connection', async () => {
+  const proxy = await bed.proxy()
+  // There and back that takes longer than the session may be silent, or lasts, once there is one.
+  proxy.delay(400)
+  const { adapter, reports } = bed.adapter({ sessionTimeoutMs: 600 }, proxy)
+  await until('a connection', 20_000, async () => {
+    await adapter.inspect(lockName()).catch(() => undefined)
+    return reports.includes('ok')
+  })
+})
+
 test('a server that was given up while it was connected to does not cost the connection to the next', async () => {
   const hanging = await hangingPort()
   const client = createClient(`127.0.0.1:${hanging}`, { sessionTimeout: ms(4_000), spinDelay: 50 })
