@@ -18,8 +18,9 @@ export const conformance: Command = {
   about: `Runs the conformance suite against any adapter, without test code: a backend's URL; a package, directory or
 file that exports fromConfig, as every adapter does; or one that exports subject, a Subject of
 @locks/core/conformance or a function that makes one, which can also offer its server and its wire, so that more
-rules can be tried. The suite kills and pauses processes of its own and takes locks whose names begin with
-conformance: it touches no other lock. LOCKS_TEST_SLOW=3 gives a busy machine three times as long.`,
+rules can be tried. The suite kills and pauses processes of its own and takes locks whose names contain
+"conformance:" and, for the rule NAME-2, __proto__, constructor, toString, ., .., /, 0 and null. It touches no
+other lock. LOCKS_TEST_SLOW=3 gives a busy machine three times as long.`,
   options: {
     only: { takes: 'LIST', help: 'areas, rules or the beginning of their ids: ownership,UNIQ-1,FENCE' },
     options: { takes: 'FILE', help: "a JSON file with the adapter's options, for a module" },
