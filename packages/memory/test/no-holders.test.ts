@@ -1,0 +1,29 @@
+import type { AdapterFactory } from '@locks/core'
+import { conformance } from '@locks/core/conformance'
+import { memory } from '@locks/memory'
+import { expect, test } from 'vitest'
+
+/** A store that does not say who is in the way, which it need not. */
+function withoutHolders(): AdapterFactory {
+  const store = memory()
+  return (host) => {
+    const adapter = store(host)
+    return {
+      ...adapter,
+      async attempt(request) {
+        const answer = await adapter.attempt(request)
+        if (!('busy' in answer)) return answer
+        const { holder: _, ...busy } = answer
+        return busy
+      },
+    }
+  }
+}
+
+const cases = await conformance({ name: 'no holders', config: 'memory:', adapter: withoutHolders() })
+
+test('a store that does not say who is in the way passes ERR-7', { timeout: 60_000 }, async ({ signal }) => {
+  const rule = cases.find(({ id }) => id === 'ERR-7')
+  expect(rule?.untested).toBeUndefined()
+  await rule?.run({ signal })
+})
