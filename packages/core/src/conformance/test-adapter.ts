@@ -1,16 +1,21 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pass } from 'node:timers/promises'
 import { systemClock } from '../clock.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Busy, Grant } from '../spi.ts'
+import { isLockError } from '../errors.ts'
+import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Grant } from '../spi.ts'
 
 /** The adapter beneath core, with requests made as core makes them. */
 export interface TestAdapter {
   readonly adapter: Adapter
   /** A new attempt of this client, of half a minute unless told. */
   readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
-  /** Attempts, and fails unless that is granted. */
+  /** Attempts, and fails unless that is granted. As core does, it tries again while the store cannot be reached. */
   readonly take: (request: AcquireRequest) => Promise<Grant>
 }
+
+/** For a first connection, which may take longer than an adapter waits for it. */
+const PATIENCE_MS = 10_000
 
 /** The adapter of a client of its own, without core above it. */
 export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHost> = {}): TestAdapter {
@@ -26,9 +31,20 @@ export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHo
       return { name: lock, attemptId, ...usual, willWait: false, metadata, ...options }
     },
     async take(wanted) {
-      const answer: Grant | Busy = await adapter.attempt(wanted)
+      const answer = await whenReachable(() => adapter.attempt(wanted))
       assert.ok('fence' in answer, `expected a grant of ${wanted.name}, got busy`)
       return answer
     },
   }
+}
+
+async function whenReachable<T>(call: () => Promise<T>): Promise<T> {
+  const giveUpAt = performance.now() + PATIENCE_MS
+  for (;;)
+    try {
+      return await call()
+    } catch (error) {
+      if (!isLockError(error, 'LOCK_UNAVAILABLE') || performance.now() >= giveUpAt) throw error
+      await pass(50)
+    }
 }
