@@ -17,6 +17,7 @@ export function validMs(ttlMs: number): number {
 /**
  * One hold of a name at the store, shared by the leases that re-entered it. Its deadline is on the
  * local monotonic clock and moves only by confirmed renewals, counted from before they were sent.
+ * It is long for a file, as `Acquisition` is, and for the same reason.
  */
 export class Hold implements Alarm {
   at = 0
