@@ -1,9 +1,9 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../services/timing.ts'
+import { startProgram } from './program.ts'
 
 interface Opening {
   /** Where its package is found. */
@@ -34,13 +34,7 @@ export function muteServerTest({ cwd, adapter, strategy, urlOf }: Opening): void
       await locks.close()
       process.stdout.write('closed')
     `
-    const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-      cwd,
-    })
-    onTestFinished(() => void child.kill('SIGKILL'))
-    const exited = once(child, 'exit')
-    await once(child.stdout, 'data')
+    const { exited } = await startProgram(program, cwd)
     const closedAt = performance.now()
     expect(await exited).toEqual([0, null])
     // Drivers give up by themselves after five seconds.

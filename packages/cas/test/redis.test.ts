@@ -2,14 +2,13 @@ import { createLocks } from '@locks/core'
 import { cas, redisStore } from '@locks/cas'
 import type { StoreFactory } from '@locks/cas'
 import { Redis } from 'ioredis'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { inspect } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
 import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
+import { startProgram } from '../../../conformance/test-kit/program.ts'
 import { bare } from './support.ts'
 
 if (isSelected('cas-redis'))
@@ -108,15 +107,9 @@ if (isSelected('cas-redis'))
         await new Promise((resolve) => process.stdin.once('data', resolve))
         process.stdin.unref()
       `
-      const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-        stdio: ['pipe', 'pipe', 'inherit'],
-        cwd: import.meta.dirname,
-      })
-      onTestFinished(() => void child.kill('SIGKILL'))
-      const exited = once(child, 'exit')
-      await once(child.stdout, 'data')
+      const { goOn, exited } = await startProgram(program, import.meta.dirname)
       await own.server('redis').kill()
-      child.stdin.write('go on\n')
+      goOn()
       expect(await exited).toEqual([0, null])
     })
 

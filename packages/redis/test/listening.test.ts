@@ -1,9 +1,8 @@
 import { Redis } from 'ioredis'
-import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { startProgram } from '../../../conformance/test-kit/program.ts'
 import { scriptsOf } from '../src/queue-scripts.ts'
 import { at, bare, connect, enqueue, exists, queued, uniqueName, until } from './support/bed.ts'
 
@@ -135,14 +134,8 @@ test('a program that is done ends although its server is gone', async () => {
     await new Promise((resolve) => process.stdin.once('data', resolve))
     process.stdin.unref()
   `
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-    cwd: import.meta.dirname,
-  })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  const exited = once(child, 'exit')
-  await once(child.stdout, 'data')
+  const { goOn, exited } = await startProgram(program, import.meta.dirname)
   await own.server('redis').kill()
-  child.stdin.write('go on\n')
+  goOn()
   expect(await exited).toEqual([0, null])
 })
