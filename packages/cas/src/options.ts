@@ -45,6 +45,9 @@ function fromUrl(url: string, options: Options): StoreFactory {
 function directoryOf(url: string): string {
   const path = url.slice('file:'.length)
   if (path.length === 0) throw invalid('url must name a directory: file:/path/to/directory')
+  // Dropping them silently would put the locks of two URLs into one directory.
+  if (/[?#]/.test(path))
+    throw invalid('a file: URL takes no options after ? or #; write %3F or %23 if the path contains them')
   if (!path.startsWith('/')) return resolve(decode(path))
   try {
     return fileURLToPath(url)
@@ -88,8 +91,7 @@ function serverFrom(store: string, options: Options): { url: string; prefix?: st
   if (!allowed.includes(protocol))
     throw invalid(`url of store ${store} must begin with ${allowed.join(' or ')}`)
   if (prefix !== undefined && typeof prefix !== 'string') throw invalid('prefix must be a string')
-  const server = url.replace(/^tair:/, 'redis:')
-  return prefix === undefined ? { url: server } : { url: server, prefix }
+  return prefix === undefined ? { url } : { url, prefix }
 }
 
 function onlyKnown(options: Options, known: readonly string[]): void {

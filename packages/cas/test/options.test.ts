@@ -1,5 +1,7 @@
 import { createLocks, isLockError, loadAdapter, openLocks } from '@locks/core'
 import { cas, fileStore, fromConfig, memoryStore, redisStore } from '@locks/cas'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { temporaryDirectory } from './support.ts'
 
@@ -29,6 +31,9 @@ test.each([
   [{ url: 'file:' }, /url must name a directory/],
   [{ url: 'file://elsewhere/a' }, /a directory of this host/],
   [{ url: 'file:%zz' }, /percent-encoding/],
+  [{ url: 'file:/a/#b' }, /no options after \? or #/],
+  [{ url: 'file:///a?b=c' }, /no options after \? or #/],
+  [{ url: 'file:a#b' }, /no options after \? or #/],
   [{ url: 'file:/a', directory: '/a' }, /unknown key "directory"; known: url/],
   [{ url: 'redis://u:sesame@host' }, /url must begin with file: or tair:/],
 ])('%j is refused by name, and shows no password', async (options, expected) => {
@@ -47,6 +52,19 @@ test.each(['', '//'])('file:%s/… is a directory', async (slashes) => {
   await one.lock('order').acquire()
   expect(await two.lock('order').tryAcquire()).toBeNull()
   expect(one.capabilities).toMatchObject({ scope: 'host', wait: 'notify', fencing: 'durable' })
+})
+
+test('a file: URL reaches a directory whose name contains ? and # by their escapes', async () => {
+  const parent = await temporaryDirectory()
+  const directory = join(parent, 'a?b#c')
+  await mkdir(directory)
+  const [byUrl, byPath] = [
+    await openLocks(`file:${parent}/a%3Fb%23c`),
+    createLocks(cas(fileStore({ directory }))),
+  ]
+  onTestFinished(async () => void (await Promise.all([byUrl.close(), byPath.close()])))
+  await byUrl.lock('order').acquire()
+  expect(await byPath.lock('order').tryAcquire()).toBeNull()
 })
 
 test('tair: URLs come here', async () => {

@@ -12,6 +12,14 @@ async function setUp(): Promise<{ stub: TairStub; store: VersionedStore }> {
   return { stub, store }
 }
 
+test('a tair: URL connects by import as it does by config', async () => {
+  const stub = await startTairStub()
+  onTestFinished(() => stub.close())
+  const store = tairStore({ url: stub.url.replace(/^redis:/, 'tair:') })()
+  onTestFinished(() => store.close())
+  expect(await store.get('order')).toBeUndefined()
+})
+
 /** The server's microseconds, so that no deleted key comes back at an old version. */
 const seed = /^1\d{15}$/
 

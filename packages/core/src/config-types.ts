@@ -178,7 +178,7 @@ export type StoreConfig = string | NamedAdapter | OwnAdapter
 export interface StoresConfig {
   /** Each by the name under which `openLocks(config, { store })` opens it. */
   readonly stores: Readonly<Record<string, StoreConfig>>
-  /** Which of them is opened unless another is asked for. */
+  /** Which of them is opened when none is asked for. Default: the only one. */
   readonly default?: string
 }
 

@@ -10,7 +10,7 @@ import type { AdapterFactory } from './spi.ts'
 import { invalid } from './validate.ts'
 
 export type OpenOptions = LocksOptions & {
-  /** Which of several `stores`; that of `default` unless told. */
+  /** Which of several `stores`. Default: the config's `default`, or its only store. */
   readonly store?: string
 }
 
@@ -93,10 +93,11 @@ function pick(config: Plain, asked: string | undefined): readonly [path: string,
   if (!isPlain(stores) || Object.keys(stores).length === 0)
     throw invalid('config.stores must be an object of at least one store by name')
   const names = Object.keys(stores).join(', ')
+  const [only, ...more] = Object.keys(stores)
   if (usual !== undefined && (typeof usual !== 'string' || !Object.hasOwn(stores, usual)))
     throw invalid(`config.default must be the name of a store: ${names}`)
-  const name = asked ?? usual
-  if (typeof name !== 'string') throw invalid(`config has no default; ask for one of its stores: ${names}`)
+  const name = asked ?? usual ?? (more.length === 0 ? only : undefined)
+  if (name === undefined) throw invalid(`config has no default; ask for one of its stores: ${names}`)
   if (!Object.hasOwn(stores, name))
     throw invalid(`config has no store ${JSON.stringify(name)}; its stores: ${names}`)
   return [`config.stores.${name}`, stores[name]]

@@ -133,6 +133,12 @@ describe('several stores', () => {
     expect(await refusalOf(config, 'crmMs')).toContain('scheme unheard-of:')
   })
 
+  test('the only one needs no default', async () => {
+    expect(await openedFrom({ stores: { main: { adapter, url: 'x:main' } } })).toMatchObject({
+      options: { url: 'x:main' },
+    })
+  })
+
   test('openLocks takes the name among its options', async () => {
     const config: LocksConfig = { stores: { main: 'unheard-of:', other: { adapter: `file://${plain}` } } }
     const locks = await openLocks(config, { store: 'other', ttlMs: 5_000 })

@@ -16,7 +16,13 @@ const NO_VERSION = '0'
  * No command here carries a ttl.
  */
 export function tairStore(options: RedisStoreOptions): StoreFactory {
-  return () => openTairStore(new RedisLink(options), options.prefix ?? DEFAULT_PREFIX)
+  const { prefix = DEFAULT_PREFIX } = options
+  return () => openTairStore(new RedisLink(withClientUrl(options)), prefix)
+}
+
+/** The scheme says which store it is; the client library knows only its own. */
+function withClientUrl(options: RedisStoreOptions): RedisStoreOptions {
+  return options.url === undefined ? options : { ...options, url: options.url.replace(/^tair:/, 'redis:') }
 }
 
 function openTairStore(link: RedisLink, prefix: string): VersionedStore {
