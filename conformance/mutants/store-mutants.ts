@@ -19,8 +19,8 @@ export const storeMutants: readonly Mutant[] = [
     rule: 'OWN-1',
     edits: [
       adapter(
-        "return 'released';\n            if (entry.held?.attemptId === attemptId)",
-        "return 'released';\n            if (true)",
+        'const held = blockerOf(entry)?.attemptId === attemptId;',
+        'const held = blockerOf(entry) !== undefined;',
       ),
     ],
   },
@@ -30,8 +30,28 @@ export const storeMutants: readonly Mutant[] = [
     edits: [
       adapter('async release({ name, attemptId }) {', 'async release({ name, attemptId, fence }) {'),
       adapter(
-        "return 'released';\n            if (entry.held?.attemptId === attemptId)",
-        "return 'released';\n            if (entry.held?.attemptId === attemptId || fence < entry.held?.fence)",
+        'const held = blockerOf(entry)?.attemptId === attemptId;',
+        'const held = blockerOf(entry)?.attemptId === attemptId || fence < entry.held?.fence;',
+      ),
+    ],
+  },
+  {
+    bug: 'a release of a free name counts as released',
+    rule: 'OWN-7',
+    edits: [
+      adapter(
+        "if (entry === undefined)\n                return 'not-held';\n            const held",
+        "if (entry === undefined)\n                return 'released';\n            const held",
+      ),
+    ],
+  },
+  {
+    bug: 'a broken holder that finds the name free again is told that it released it',
+    rule: 'OWN-11',
+    edits: [
+      adapter(
+        "if (entry === undefined)\n                return 'not-held';\n            const held",
+        "if (entry === undefined)\n                return 'released';\n            const held",
       ),
     ],
   },

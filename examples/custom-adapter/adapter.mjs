@@ -64,8 +64,8 @@ export function keyValue(address) {
         ),
 
       async release({ name: key, attemptId: writer }) {
-        const { done, entry } = await change({ op: 'delete', key, writer })
-        return done || entry === null ? 'released' : 'not-held'
+        const { done } = await change({ op: 'delete', key, writer })
+        return done ? 'released' : 'not-held'
       },
 
       async inspect(name) {

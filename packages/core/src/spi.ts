@@ -60,10 +60,11 @@ export interface Adapter<C extends Capabilities = Capabilities> {
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
 
   /**
-   * Frees the name if and only if `grant.attemptId` still holds it. Answers `not-held` when the name
-   * has gone to somebody else. When nobody holds it, `released` is right: so a release that is
-   * repeated after a lost reply succeeds. `not-held` MUST be certain: where the client library may
-   * have sent the call twice by itself, and a successor came in between, reject; core asks again.
+   * Frees the name if and only if `grant.attemptId` still holds it. `released` means that this call ended the
+   * hold. `not-held` means that the attempt does not hold the name, whether another does or nobody: core then
+   * reports the lease as lost, unless an earlier try of the same release had an unknown outcome. `not-held` MUST
+   * be certain: where the client library may have sent the call twice by itself, reject; core asks again.
+   * While only the lock-delay of an expired hold blocks the name, a release MAY end the delay, with either answer.
    */
   release(grant: Grant): Promise<'released' | 'not-held'>
 

@@ -59,6 +59,27 @@ describe('release', () => {
     expect(store.holder('a')).toBe('stranger:a')
   })
 
+  test('that finds the name free, because its hold was broken meanwhile, is LOCK_LOST', async () => {
+    const { store, locks } = harness()
+    const lease = await locks.lock('a').acquire()
+    const { signal } = lease
+    store.free('a')
+    expect(codeOf(await reasonOf(lease.release()))).toBe('LOCK_LOST')
+    expect(lease.state).toBe('lost')
+    expect(signal.aborted).toBe(true)
+    const inside = locks.lock('b').with(() => store.free('b'))
+    expect(codeOf(await reasonOf(inside))).toBe('LOCK_LOST')
+  })
+
+  test('by close, of a hold that was broken meanwhile, does not keep the client from closing', async () => {
+    const { store, locks } = harness()
+    const lease = await locks.lock('a').acquire()
+    store.free('a')
+    await locks.close()
+    expect(lease.signal.aborted).toBe(true)
+    expect(store.log.at(-1)).toBe('close')
+  })
+
   test('whose reply was lost succeeds by itself', async () => {
     const { clock, store, locks } = harness()
     const lease = await locks.lock('a').acquire()

@@ -184,11 +184,11 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
 
     async release({ name, attemptId }) {
       const entry = entries.get(name)
-      if (entry === undefined) return 'released'
-      if (entry.held?.attemptId === attemptId) entry.held = undefined
-      const taken = blockerOf(entry) !== undefined
+      if (entry === undefined) return 'not-held'
+      const held = blockerOf(entry)?.attemptId === attemptId
+      if (held) entry.held = undefined
       passOn(name, entry)
-      return taken ? 'not-held' : 'released'
+      return held ? 'released' : 'not-held'
     },
 
     async adopt(from: Handover, request) {

@@ -194,7 +194,7 @@ export class ScriptedStore {
 
   #drop({ name, attemptId }: { readonly name: string; readonly attemptId: string }): 'released' | 'not-held' {
     const held = this.#current(name)
-    if (held !== undefined && held.request.attemptId !== attemptId) return 'not-held'
+    if (held?.request.attemptId !== attemptId) return 'not-held'
     this.#held.delete(name)
     return 'released'
   }

@@ -108,13 +108,19 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-7',
-    title: 'a repeated release at the adapter succeeds as long as the name is free',
+    title: 'the adapter calls one release of a hold released; to release a free name is not-held',
     kind: 'required',
     async run(h) {
       const { adapter, request, take } = h.adapter()
-      const grant = await take(request(h.name()))
+      const lock = h.name()
+      const grant = await take(request(lock))
       assert.equal(await adapter.release(grant), 'released')
-      assert.equal(await adapter.release(grant), 'released')
+      assert.equal(await adapter.release(grant), 'not-held')
+      const withdrawn = request(lock)
+      const taken = await take(withdrawn)
+      await adapter.withdraw(withdrawn)
+      assert.equal(await adapter.release(taken), 'not-held')
+      await h.free(lock)
     },
   },
   {
@@ -170,6 +176,29 @@ export const ownership: readonly Rule[] = [
       await h.eventually('the late withdrawal', h.ms(5_000), () => faults.calls.withdraw >= 2)
       await assertHolder(h, lease)
       await lease.release()
+    },
+  },
+  {
+    id: 'OWN-11',
+    title: 'a hold that was broken, taken and released by another ends as lost, not as released',
+    kind: 'optional',
+    needs: ['break'],
+    async run(h) {
+      const [holder, operator] = [await h.client(), await h.client()]
+      const broken = async (lock: string): Promise<void> => {
+        assert.ok(await operator.locks.lock(lock).break(), 'nothing to break')
+        await operator.locks.lock(lock).with(() => undefined)
+      }
+      const lease = await holder.locks.lock(h.name()).acquire()
+      await broken(lease.name)
+      await h.rejects(lease.release(), 'LOCK_LOST')
+      assert.equal(lease.state, 'lost')
+      const lock = h.name()
+      await h.rejects(
+        holder.locks.lock(lock).with(() => broken(lock)),
+        'LOCK_LOST',
+      )
+      await h.free(lock)
     },
   },
 ]
