@@ -111,7 +111,12 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'owner id reused across acquires',
     rule: 'OWN-10',
-    edits: [core('client')('++this.#attempts', '1')],
+    edits: [core('client')('newAttemptId(this.clientId)', '`${this.clientId}:1`')],
+  },
+  {
+    bug: 'the owner that everybody sees is the id of the attempt',
+    rule: 'HAND-7',
+    edits: [core('client')('defaultOwner(attemptId)', 'attemptId')],
   },
   {
     bug: 'outage reported as busy',

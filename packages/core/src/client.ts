@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { AbortListeners } from './abort-listeners.ts'
 import { Alarms } from './alarms.ts'
+import { defaultOwner, newAttemptId } from './attempt-id.ts'
 import type { Clock } from './clock.ts'
 import { LockError } from './errors.ts'
 import { Events } from './events.ts'
@@ -31,7 +32,6 @@ export class Client {
   readonly holds: Map<string, Hold> = new Map()
   readonly #slots = new Map<string, Slot>()
   readonly #background = new Set<Promise<unknown>>()
-  #attempts = 0
   #closing: Promise<void> | undefined
   #adapterClosed = false
 
@@ -47,12 +47,12 @@ export class Client {
   }
 
   request(name: string, settings: Settings): AcquireRequest {
-    const attemptId = `${this.clientId}:${++this.#attempts}`
+    const attemptId = newAttemptId(this.clientId)
     const { label } = settings
     return {
       name,
       attemptId,
-      owner: settings.owner ?? attemptId,
+      owner: settings.owner ?? defaultOwner(attemptId),
       mode: settings.mode,
       ttlMs: settings.ttlMs,
       lockDelayMs: settings.lockDelayMs,

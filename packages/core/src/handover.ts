@@ -1,3 +1,5 @@
+import { isAttemptId } from './attempt-id.ts'
+import { MAX_FENCE } from './fence.ts'
 import type { Handover } from './spi.ts'
 import { invalid } from './validate.ts'
 
@@ -8,29 +10,42 @@ export interface HandoverText extends Handover {
   readonly lockDelayMs: number
 }
 
+/** Longer than any text that `writeHandover` makes of a valid lease. */
+const MAX_TEXT = 16_384
+
+/** The attempt id is the secret of the text: a reader of the store's public facts cannot make one. */
 export function writeHandover(lease: HandoverText): string {
   const { name, attemptId, owner, fence, ttlMs, lockDelayMs } = lease
   const fields = { v: 1, name, attemptId, owner, fence: String(fence), ttlMs, lockDelayMs }
   return Buffer.from(JSON.stringify(fields)).toString('base64url')
 }
 
+/**
+ * Accepts what `writeHandover` makes and nothing else: the same fields, in the same encoding. The ranges of name,
+ * owner, `ttlMs` and `lockDelayMs` are checked as options are, by `resumeLease`.
+ */
 export function readHandover(text: unknown): HandoverText {
-  const fields = typeof text === 'string' ? parse(Buffer.from(text, 'base64url').toString()) : undefined
+  const lease = typeof text === 'string' && text.length <= MAX_TEXT ? parse(text) : undefined
+  if (lease === undefined || writeHandover(lease) !== text)
+    throw invalid('not the text of a serialised lease')
+  return lease
+}
+
+function parse(text: string): HandoverText | undefined {
+  const fields = json(Buffer.from(text, 'base64url').toString())
   if (
     typeof fields === 'object' &&
     fields !== null &&
-    'v' in fields &&
-    fields.v === 1 &&
     'name' in fields &&
     typeof fields.name === 'string' &&
     'attemptId' in fields &&
-    typeof fields.attemptId === 'string' &&
-    /^[^]{1,256}$/.test(fields.attemptId) &&
+    isAttemptId(fields.attemptId) &&
     'owner' in fields &&
     typeof fields.owner === 'string' &&
     'fence' in fields &&
     typeof fields.fence === 'string' &&
-    /^\d{1,40}$/.test(fields.fence) &&
+    /^[1-9]\d{0,18}$/.test(fields.fence) &&
+    BigInt(fields.fence) <= MAX_FENCE &&
     'ttlMs' in fields &&
     typeof fields.ttlMs === 'number' &&
     'lockDelayMs' in fields &&
@@ -39,12 +54,12 @@ export function readHandover(text: unknown): HandoverText {
     const { name, attemptId, owner, fence, ttlMs, lockDelayMs } = fields
     return { name, attemptId, owner, fence: BigInt(fence), ttlMs, lockDelayMs }
   }
-  throw invalid('not the text of a serialised lease')
+  return undefined
 }
 
-function parse(json: string): unknown {
+function json(text: string): unknown {
   try {
-    return JSON.parse(json)
+    return JSON.parse(text)
   } catch {
     return undefined
   }

@@ -1,3 +1,4 @@
+export { defaultOwner, isAttemptId } from './attempt-id.ts'
 export type { Capabilities, Mode } from './capabilities.ts'
 export { systemClock } from './clock.ts'
 export type { Clock, Timer } from './clock.ts'

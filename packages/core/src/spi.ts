@@ -110,7 +110,7 @@ export type AdapterFactory<C extends Capabilities = Capabilities> = (host: Adapt
 
 /** What core offers the adapter of one client. */
 export interface AdapterHost {
-  /** A UUID, also the first part of every attempt id of this client. */
+  /** A UUID in lower case, also the first part of every attempt id of this client. */
   readonly clientId: string
   /** The clock to date pushed grants by and to take timers from. */
   readonly clock: Clock
@@ -124,9 +124,16 @@ export interface AdapterHost {
 
 export interface AcquireRequest {
   readonly name: string
-  /** Identity of this attempt at the store: `<client uuid>:<number>`. Every resend reuses it. */
+  /**
+   * Identity of this attempt at the store: `<client uuid>:<number>`, a random number below 2^63. Every resend
+   * reuses it. It is a secret, since it can release and hand over the hold: `inspect`, `list`, a busy answer and
+   * errors MUST NOT show it. One that comes from outside (a message, a record) MUST be checked by `isAttemptId`.
+   */
   readonly attemptId: string
-  /** Who asks, for people to read. Not an identity: two attempts of one owner exclude each other. */
+  /**
+   * Who asks, for people to read. Not an identity: two attempts of one owner exclude each other. Without an
+   * explicit owner it is `defaultOwner(attemptId)`, which a store may leave out and compute when it reads.
+   */
   readonly owner: string
   readonly mode: Mode
   readonly ttlMs: number

@@ -174,13 +174,15 @@ test.each([{ signal: new AbortController().signal }, { waitMs: 5 }, { ttlMs: 100
 )
 
 describe('the text of a lease', () => {
-  const fields = { name: 'a', attemptId: 'c:1', owner: 'o', fence: 7n, ttlMs: 900, lockDelayMs: 0 }
+  const uuid = '0123abcd-0000-4000-8000-0123456789ab'
+  const attemptId = `${uuid}:17`
+  const fields = { name: 'a', attemptId, owner: 'o', fence: 7n, ttlMs: 900, lockDelayMs: 0 }
 
   test('reads back what was written, any name and fence', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', minLength: 1 }),
-        fc.bigInt({ min: 0n, max: 2n ** 100n }),
+        fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }),
         (name, fence) => {
           const lease = { ...fields, name, fence }
           expect(readHandover(writeHandover(lease))).toEqual(lease)
@@ -206,14 +208,21 @@ describe('the text of a lease', () => {
       ...[{ fence: 7 }, { fence: '-1' }, { fence: '1e3' }, { ttlMs: 0 }, { ttlMs: '9' }, { ttlMs: 1.5 }].map(
         text,
       ),
-      ...[{ lockDelayMs: -1 }, { attemptId: 5 }, { attemptId: '' }, { attemptId: 'x'.repeat(10_000) }].map(
-        text,
+      ...[{ fence: '0' }, { fence: '07' }, { fence: String(2n ** 63n) }, { extra: 1 }].map(text),
+      ...[-1, 0.5, '0', 3_600_001].map((lockDelayMs) => text({ lockDelayMs })),
+      ...[5, '', 'hold', 'x'.repeat(10_000), uuid, `${uuid}:`, `${uuid}:x`, `${uuid}:01`, `${uuid}:-1`].map(
+        (id) => text({ attemptId: id }),
       ),
+      ...[`${attemptId} `, `${attemptId}\n`, `${uuid}:${2n ** 63n}`, uuid.toUpperCase() + ':1', 'c:1'].map(
+        (id) => text({ attemptId: id }),
+      ),
+      ...[`${text({})}=`, ` ${text({})}`, `${text({})}%`, text({ name: 'x'.repeat(1_000_000) })],
     ]
     for (const value of bad)
       expect(codeOf(await reasonOf(callUntyped(locks, 'resume', value))), String(value)).toBe(
         'LOCK_INVALID_ARGUMENT',
       )
     expect(store.totalCalls).toBe(0)
+    expect(codeOf(await reasonOf(locks.resume(text({}))))).toBe('LOCK_LOST')
   })
 })

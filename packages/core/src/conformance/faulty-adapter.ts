@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Adapter, AdapterFactory } from '../spi.ts'
+import type { Adapter, AdapterFactory, Grant } from '../spi.ts'
 
 export type AdapterMethod =
   | 'attempt'
@@ -30,6 +30,8 @@ export type Fault =
 export interface Faults {
   /** How often each method was called. */
   readonly calls: Readonly<Record<AdapterMethod, number>>
+  /** The last grant of that name, with the attempt id that a lease does not show. */
+  grantOf(name: string): Grant | undefined
   /** The next `times` calls of `method` suffer `fault`; all until healed, unless told. */
   inject(method: AdapterMethod, fault: Fault, times?: number): void
   /** Ends all faults; calls that hang reject now. */
@@ -56,6 +58,7 @@ export function faulty(factory: AdapterFactory): {
   }
   const injected = new Map<AdapterMethod, { fault: Fault; times: number }>()
   const hanging = new Set<() => void>()
+  const grants = new Map<string, Grant>()
   let heals = 0
 
   /** Until healed, which may have happened while the call itself was on its way. */
@@ -83,6 +86,7 @@ export function faulty(factory: AdapterFactory): {
     if (fault === 'fail') throw new Error(`injected: ${method} failed`)
     if (typeof fault === 'object' && 'lateMs' in fault) await sleep(fault.lateMs)
     const result = await call()
+    if (isGrant(result)) grants.set(result.name, result)
     if (fault === 'swallow-reply') return hang(method, since)
     if (fault === 'lose-reply') throw new Error(`injected: the reply to ${method} was lost`)
     if (typeof fault === 'object' && 'delayMs' in fault) await sleep(fault.delayMs)
@@ -115,6 +119,7 @@ export function faulty(factory: AdapterFactory): {
     factory: (host) => wrap(factory(host)),
     faults: {
       calls,
+      grantOf: (name) => grants.get(name),
       inject: (method, fault, times = Infinity) => void injected.set(method, { fault, times }),
       heal() {
         heals += 1
@@ -124,4 +129,8 @@ export function faulty(factory: AdapterFactory): {
       },
     },
   }
+}
+
+function isGrant(result: unknown): result is Grant {
+  return typeof result === 'object' && result !== null && 'attemptId' in result && 'fence' in result
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pass } from 'node:timers/promises'
+import { defaultOwner, newAttemptId } from '../attempt-id.ts'
 import { systemClock } from '../clock.ts'
 import { isLockError } from '../errors.ts'
 import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Grant } from '../spi.ts'
@@ -21,13 +22,13 @@ const PATIENCE_MS = 10_000
 export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHost> = {}): TestAdapter {
   const { clientId = randomUUID(), clock = systemClock, report = () => undefined } = host
   const adapter = factory({ clientId, clock, report })
-  let attempts = 0
   return {
     adapter,
     request(lock, options) {
-      const attemptId = `${clientId}:${++attempts}`
+      const attemptId = newAttemptId(clientId)
       const metadata = { host: 'conformance', pid: process.pid }
-      const usual = { owner: attemptId, mode: 'exclusive', ttlMs: 30_000, lockDelayMs: 0 } as const
+      const owner = defaultOwner(attemptId)
+      const usual = { owner, mode: 'exclusive', ttlMs: 30_000, lockDelayMs: 0 } as const
       return { name: lock, attemptId, ...usual, willWait: false, metadata, ...options }
     },
     async take(wanted) {

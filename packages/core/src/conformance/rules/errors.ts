@@ -183,8 +183,8 @@ export const errors: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
-      const work = holder.locks.with(lock, async (lease) => {
-        await breakHold(h, lease)
+      const work = holder.locks.with(lock, async () => {
+        await breakHold(h, holder, lock)
         return other.locks.lock(lock).acquire()
       })
       await h.rejects(work, 'LOCK_LOST')

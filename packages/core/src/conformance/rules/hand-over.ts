@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { setTimeout as pass } from 'node:timers/promises'
+import { newAttemptId } from '../../attempt-id.ts'
+import { isLockError } from '../../errors.ts'
 import { writeHandover } from '../../handover.ts'
 import type { Rule } from '../rule.ts'
+import { textsIn } from './observe.ts'
 import { assertSoleHolder, takeOverMs } from './steps.ts'
 
 export const handOver: readonly Rule[] = [
@@ -113,9 +117,37 @@ export const handOver: readonly Rule[] = [
       const lease = await holder.locks.lock(h.name()).acquire()
       assert.throws(() => lease.serialize(), { code: 'LOCK_UNSUPPORTED' })
       await assertSoleHolder(h, lease)
-      const { name, owner, fence } = lease
-      const text = writeHandover({ name, owner, fence, attemptId: owner, ttlMs: h.ttlMs, lockDelayMs: 0 })
+      const { name, owner } = lease
+      const attemptId = newAttemptId(randomUUID())
+      const text = writeHandover({ name, owner, fence: 1n, attemptId, ttlMs: h.ttlMs, lockDelayMs: 0 })
       await h.rejects(other.locks.resume(text), 'LOCK_UNSUPPORTED')
+      await assertSoleHolder(h, lease)
+    },
+  },
+  {
+    id: 'HAND-7',
+    title: 'what inspect, errors and events show of a holder does not make a text that resumes its lease',
+    kind: 'optional',
+    needs: ['handover'],
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const shown: unknown[] = []
+      for (const event of ['acquire', 'contended', 'release', 'lost', 'jeopardy'] as const)
+        for (const { locks } of [holder, other]) locks.on(event, (payload) => void shown.push(payload))
+      const lease = await holder.locks.lock(lock).acquire()
+      const busy = other.locks.lock(lock).acquire({ waitMs: 1 })
+      shown.push(await busy.catch((error: unknown) => error), await other.locks.inspect(lock))
+      if (h.capabilities.list) shown.push(await other.locks.list())
+      const { owner, fence, sequencer } = lease
+      const texts = new Set(textsIn([shown, lock, owner, sequencer, lease.signal]))
+      assert.ok(texts.has(owner), 'the owner is shown nowhere')
+      for (const attemptId of texts) {
+        const text = writeHandover({ name: lock, owner, fence, attemptId, ttlMs: h.ttlMs, lockDelayMs: 0 })
+        const outcome: unknown = await other.locks.resume(text).catch((error: unknown) => error)
+        const refused = isLockError(outcome, 'LOCK_INVALID_ARGUMENT') || isLockError(outcome, 'LOCK_LOST')
+        assert.ok(refused, `the lease was resumed by ${attemptId}, which everybody can see`)
+      }
       await assertSoleHolder(h, lease)
     },
   },

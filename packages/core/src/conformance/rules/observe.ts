@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { defaultOwner } from '../../attempt-id.ts'
 import { isLockError } from '../../errors.ts'
 import type { LockError, LockErrorCode } from '../../errors.ts'
 import type { LockEventName, LockEvents } from '../../events.ts'
@@ -70,7 +71,7 @@ export function eventOf<K extends LockEventName>(
   })
 }
 
-/** A lease; or a grant, whose owner is the id of its attempt unless told. */
+/** A lease; or a grant, with its owner if that is not the default one. */
 interface Held {
   readonly name: string
   readonly fence: bigint
@@ -80,7 +81,7 @@ interface Held {
 
 /** Fails the rule unless the store says that this one, and nobody else, holds its name. */
 export async function assertHolder(h: Harness, held: Held): Promise<void> {
-  const { name, fence, attemptId, owner = attemptId } = held
+  const { name, fence, attemptId, owner = attemptId && defaultOwner(attemptId) } = held
   const { adapter } = h.adapter()
   const state = await adapter.inspect(name)
   assert.ok(state.held, `${name} should be held, but it is free`)
@@ -95,13 +96,11 @@ export async function soonFree(h: Harness, lock: string, withinMs: number = h.ms
   await h.free(lock)
 }
 
-/**
- * Ends a hold behind its holder's back, as an operator with another client might. Only for a lease
- * taken without an `owner`: its own is then the id of its attempt.
- */
-export async function breakHold(h: Harness, { name, owner, fence }: Lease): Promise<void> {
-  const { adapter } = h.adapter()
-  assert.equal(await adapter.release({ name, attemptId: owner, fence, ttlMs: h.ttlMs }), 'released')
+/** Ends the hold that `holder` has of `lock`, as an operator with another client might, on stores without `break` too. */
+export async function breakHold(h: Harness, holder: TestClient, lock: string): Promise<void> {
+  const grant = holder.faults.grantOf(lock)
+  assert.ok(grant, `${lock} was never granted`)
+  assert.equal(await h.adapter().adapter.release(grant), 'released')
 }
 
 /** Acquires as soon as the store can be reached. Fails the rule for anything but an outage meanwhile. */
@@ -127,4 +126,15 @@ export async function wired(
   const lease = await acquireWhenReachable(h, client, h.name('warm-up'))
   await lease.release()
   return client
+}
+
+/** Every text in what a program can see of a value: its keys and properties, those of errors too, and their parts. */
+export function textsIn(value: unknown, seen: Set<unknown> = new Set()): string[] {
+  if (typeof value === 'string') return [value, ...value.split(/[\s"'`,;()[\]{}]+/)]
+  if (typeof value !== 'object' || value === null || seen.has(value)) return []
+  seen.add(value)
+  return Reflect.ownKeys(value).flatMap((key) => [
+    ...textsIn(key, seen),
+    ...textsIn(Reflect.get(value, key), seen),
+  ])
 }

@@ -105,10 +105,10 @@ export const deadlines: readonly Rule[] = [
     kind: 'required',
     needs: ['lease'],
     async run(h) {
-      const { locks } = await h.client()
+      const holder = await h.client()
       const lock = h.name()
-      const lease = await locks.lock(lock).acquire({ renew: false, ttlMs: h.ttlMs * 5 })
-      await breakHold(h, lease)
+      const lease = await holder.locks.lock(lock).acquire({ renew: false, ttlMs: h.ttlMs * 5 })
+      await breakHold(h, holder, lock)
       await h.rejects(lease.extend(), 'LOCK_LOST')
       assert.equal(lease.signal.aborted, true)
       await h.free(lock)

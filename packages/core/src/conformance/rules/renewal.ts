@@ -84,7 +84,7 @@ export const renewal: readonly Rule[] = [
       const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs * 3 })
       const deadline = performance.now() + lease.remainingMs
       const event = eventOf(holder, 'lost', lock)
-      await breakHold(h, lease)
+      await breakHold(h, holder, lock)
       const successor = await other.locks.lock(lock).tryAcquire()
       assert.ok(successor)
       const { at, reason } = await inTime('the abort', h.ttlMs * 4, lossOf(lease))
