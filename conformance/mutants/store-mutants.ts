@@ -104,6 +104,17 @@ export const storeMutants: readonly Mutant[] = [
     ],
   },
   {
+    bug: 'a longer ttl is kept by all later renewals',
+    rule: 'RENEW-19',
+    edits: [
+      adapter(
+        'const expiresAt = Math.max(now + ttlMs, held?.expiresAt ?? 0);',
+        'const longestMs = Math.max(ttlMs, held?.longestMs ?? 0);\nconst expiresAt = now + longestMs;',
+      ),
+      adapter('grantedAt: now,', 'grantedAt: now, longestMs,'),
+    ],
+  },
+  {
     bug: 'last come, first served',
     rule: 'WAIT-11',
     edits: [

@@ -41,6 +41,8 @@ function capabilitiesOf(store: VersionedStore): CasCapabilities {
   }
 }
 
+type Lengths = Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>
+
 /** Since when a record stands, for all that this adapter cares: its holder may be dead only after that. */
 const blockedMs = ({ ttlMs, lockDelayMs }: Held): number => ttlMs + lockDelayMs
 
@@ -78,6 +80,16 @@ export function casAdapter(
     }
   }
 
+  /**
+   * What is asked for now, but no less than what remains of what was promised before: nothing brings the end
+   * of a hold forward. A record was written before it was seen, so it promises nothing beyond its length from then.
+   */
+  function lengthsOf(at: Observation, held: Held, asked: Lengths): Lengths {
+    const ttlMs = Math.max(asked.ttlMs, Math.ceil(seen.remainingMs(at, held.ttlMs)))
+    const blocked = Math.max(ttlMs + asked.lockDelayMs, Math.ceil(seen.remainingMs(at, blockedMs(held))))
+    return { ttlMs, lockDelayMs: blocked - ttlMs }
+  }
+
   function isHolder(at: Observation, held: Held, attemptId: string): boolean {
     return held.attemptId === attemptId && !seen.stoodStill(at, held.ttlMs)
   }
@@ -85,7 +97,12 @@ export function casAdapter(
   function decide(request: AcquireRequest, at: Observation): Decision<Grant | Busy> {
     const { held } = at
     if (held !== undefined && isHolder(at, held, request.attemptId)) {
-      const prolonged = { ...held, ...longer(held, request), fence: fenceOf(at, held), write: ++writes }
+      const prolonged = {
+        ...held,
+        ...lengthsOf(at, held, request),
+        fence: fenceOf(at, held),
+        write: ++writes,
+      }
       // The put that minted its fence went unanswered, and may not have been made durable.
       return { ...grant(request, prolonged, (given) => given), durable: true }
     }
@@ -139,7 +156,7 @@ export function casAdapter(
     return change(name, (at): Decision<RenewOutcome> => {
       const { held } = at
       if (held === undefined || !isHolder(at, held, attemptId)) return { answer: 'lost' }
-      const lengths = longer(held, { ttlMs, lockDelayMs })
+      const lengths = lengthsOf(at, held, { ttlMs, lockDelayMs })
       const renewed = { ...held, ...lengths, fence: fenceOf(at, held), write: ++writes }
       return grant({ name, attemptId, ttlMs }, renewed, () => 'renewed')
     })
@@ -221,7 +238,7 @@ export function casAdapter(
         const { since } = held
         const fence = fenceOf(at, held)
         if (fence !== from.fence) return { answer: 'lost' }
-        const adopted = { ...newHold(request, ++writes), ...longer(held, request), since, fence }
+        const adopted = { ...newHold(request, ++writes), ...lengthsOf(at, held, request), since, fence }
         return grant(request, adopted, (given) => given)
       })
     },
@@ -246,16 +263,6 @@ export function casAdapter(
       waits.close()
       await store.close()
     },
-  }
-}
-
-type Lengths = Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>
-
-/** Nothing brings the end of a hold forward: what is written now may have been asked for long ago. */
-function longer(held: Lengths, asked: Lengths): Lengths {
-  return {
-    ttlMs: Math.max(held.ttlMs, asked.ttlMs),
-    lockDelayMs: Math.max(held.lockDelayMs, asked.lockDelayMs),
   }
 }
 

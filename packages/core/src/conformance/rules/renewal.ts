@@ -4,6 +4,7 @@ import type { Lease } from '../../lease.ts'
 import type { Rule } from '../rule.ts'
 import { acquireAfter, assertHolder, breakHold, eventOf, inTime, lockError, lossOf, pass } from './observe.ts'
 import { deadlines } from './renewal-deadlines.ts'
+import { lengths } from './renewal-lengths.ts'
 
 export const renewal: readonly Rule[] = [
   {
@@ -182,4 +183,5 @@ export const renewal: readonly Rule[] = [
     },
   },
   ...deadlines,
+  ...lengths,
 ]

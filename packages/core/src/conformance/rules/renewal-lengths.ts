@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import type { Rule } from '../rule.ts'
+import { pass } from './observe.ts'
+import { takeWhenOver } from './steps.ts'
+
+/** How long the store keeps a hold whose renewals ask for other lengths than before. */
+export const lengths: readonly Rule[] = [
+  {
+    id: 'RENEW-19',
+    title: 'once a longer promise is over, the store keeps the hold only as long as the last renewal asked',
+    kind: 'required',
+    needs: ['lease'],
+    async run(h) {
+      const [holder, other] = [h.adapter(), h.adapter()]
+      const lock = h.name()
+      const { ttlMs } = h
+      const renew = (length: number): Promise<readonly string[]> =>
+        holder.adapter.renew([{ grant, ttlMs: length, lockDelayMs: 0 }])
+      const grant = await holder.take(holder.request(lock, { ttlMs }))
+      const longAt = performance.now()
+      assert.deepEqual(await renew(ttlMs * 4), ['renewed'])
+      await pass(ttlMs * 3)
+      assert.deepEqual(await renew(ttlMs), ['renewed'])
+      // From here the longer promise ends before the shorter one, which was made later.
+      assert.ok(performance.now() - longAt >= ttlMs * 3)
+      const { held, remainingMs } = await other.adapter.inspect(lock)
+      assert.ok(held, 'expired before its ttl')
+      // A store may round up.
+      if (remainingMs !== undefined)
+        assert.ok(remainingMs <= ttlMs + 10, `${remainingMs} ms remain after a renewal of ${ttlMs} ms`)
+      else await takeWhenOver(h, other, lock, ttlMs * 2.5)
+    },
+  },
+]
