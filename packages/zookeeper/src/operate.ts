@@ -2,7 +2,7 @@ import type { Holder, LockState } from '@locks/core'
 import { removeIfThere } from './chores.ts'
 import { code, isRequestError, unavailable } from './errors.ts'
 import { readHolder } from './holder.ts'
-import { directoryOf, inOrder, nameOf, sequenceOf } from './paths.ts'
+import { directoryOf, inOrder, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
 import { catchUp, childrenOf } from './place.ts'
 import type { Wire } from './wire.ts'
@@ -59,16 +59,10 @@ async function look(wire: Wire, directory: string, name: string): Promise<LockSt
   throw unavailable('the lock changes hands faster than it can be looked at')
 }
 
-/** Undefined for what is no lock, or is closed to us. */
+/** Undefined for what is closed to us. */
 async function lookIfAllowed(wire: Wire, layout: Layout, name: string): Promise<LockState | undefined> {
-  const directory = directoryOf(name, layout)
   try {
-    if (
-      layout.rawPath &&
-      !(await childrenOf(wire, directory)).some((child) => sequenceOf(child) !== undefined)
-    )
-      return undefined
-    return await look(wire, directory, name)
+    return await look(wire, directoryOf(name, layout), name)
   } catch (error) {
     if (isRequestError(error, code.noAuth)) return undefined
     throw error

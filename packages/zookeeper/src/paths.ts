@@ -22,9 +22,12 @@ export function prefixOf(attemptId: string): string {
   return `_c_${groups.join('-')}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}-${MARKER}`
 }
 
-/** Children in the order they hold the lock. All of them count, as in Curator, and by text as there. */
+/**
+ * The nodes of a lock in the order they hold it: by text, as in Curator. Other children do not count, unlike there: with
+ * `rawPath` they are the directories of locks whose names are longer.
+ */
 export function inOrder(children: readonly string[]): readonly string[] {
-  const keyed = children.map((child) => ({ child, key: orderOf(child) }))
+  const keyed = children.filter(isMember).map((child) => ({ child, key: orderOf(child) }))
   keyed.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
   return keyed.map(({ child }) => child)
 }
@@ -42,6 +45,11 @@ export function sequenceOf(child: string): number | undefined {
 
 export function sequenceText(sequence: number): string {
   return String(sequence).padStart(10, '0')
+}
+
+/** Whether a child is a node of somebody who wants the lock. A sequence that overflowed is negative. */
+function isMember(child: string): boolean {
+  return /(?:^|-)lock-(?:\d{10}|-\d{9,10})$/.test(child)
 }
 
 function orderOf(child: string): string {
@@ -73,13 +81,15 @@ export interface Layout {
 
 export function directoryOf(name: string, { basePath, rawPath }: Layout): string {
   if (!rawPath) return `${basePath}/${encodeName(name)}`
-  if (!isPath(name)) throw invalid(`with rawPath a lock name must be an absolute ZooKeeper path`)
+  if (!isPath(name)) throw invalid('with rawPath a lock name must be an absolute ZooKeeper path')
+  if (isMember(name.slice(name.lastIndexOf('/') + 1)))
+    throw invalid('with rawPath a lock name must not end like the node of a holder: lock-<10 digits>')
   return name
 }
 
 /** The name of the lock at this segment of the base path; undefined when it is not of our making. */
 export function nameOf(segment: string, { basePath, rawPath }: Layout): string | undefined {
-  if (rawPath) return `${basePath}/${segment}`
+  if (rawPath) return isMember(segment) ? undefined : `${basePath}/${segment}`
   try {
     const name = decodeURIComponent(segment)
     return encodeName(name) === segment ? name : undefined

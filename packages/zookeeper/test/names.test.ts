@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { encodeName, inOrder, isInOrder, isPath, prefixOf } from '../src/paths.ts'
 import { lockName, testBed } from './bed.ts'
-import { ms } from './support.ts'
+import { ms, until } from './support.ts'
 
 const bed = testBed()
 
@@ -38,7 +38,7 @@ test('trap 11: the server takes names of every kind, the longest included', asyn
 
 test('trap 11: a path the server would refuse, or hang up on, is refused here and at once', async () => {
   const locks = bed.open({ rawPath: true })
-  for (const name of ['relative', '/a//b', '/a/../b', '/a/', '/a\u0001', '/\u{1f512}'])
+  for (const name of ['relative', '/a//b', '/a/../b', '/a/', '/a\u0001', '/\u{1f512}', '/a/lock-0000000001'])
     await expect(locks.lock(name).acquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
   for (const basePath of ['locks', '/', `/${'a'.repeat(1_100_000)}`])
     expect(() => bed.open({ basePath })).toThrow('basePath')
@@ -54,9 +54,53 @@ test('rawPath uses the very path of a Curator lock, and leaves its directory alo
   expect(await raw.children(path)).toEqual([])
 })
 
+test('rawPath: a name below another one is not its holder, whichever way it sorts', async () => {
+  const [locks, other, raw] = [bed.open({ rawPath: true }), bed.open({ rawPath: true }), await bed.raw()]
+  const jobs = `/jobs-${encodeName(lockName())}`
+  for (const below of ['eu', '0', '_c_x', 'lock-eu', 'clock-0000000000'])
+    await locks.with(`${jobs}/${below}`, () => undefined)
+  expect(await other.inspect(jobs)).toMatchObject({ held: false, waiters: 0 })
+  const lease = await locks.lock(jobs).tryAcquire()
+  expect(lease?.fence).toBeGreaterThan(0n)
+  expect((await other.inspect(jobs)).waiters).toBe(0)
+  expect(await other.lock(jobs).tryAcquire()).toBeNull()
+  await other.with(`${jobs}/eu`, () => undefined)
+  expect((await other.lock(jobs).break())?.fence).toBe(lease?.fence)
+  await expect(lease?.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  await other.with(jobs, async () => {
+    expect((await raw.children(jobs))?.length).toBe(6)
+  })
+})
+
+test.each(['lock-', '_c_0b7b5d67-21ce-4de7-8e63-5a7de1e4bf9e-lock-', 'x-lock-'])(
+  'rawPath: a node %s of another program holds the lock until it is gone',
+  async (prefix) => {
+    const [locks, raw] = [bed.open({ rawPath: true }), await bed.raw()]
+    const path = `/shared-${encodeName(lockName())}`
+    await raw.createDirectory(path)
+    const node = await raw.createMember(`${path}/${prefix}`)
+    expect(await locks.lock(path).tryAcquire()).toBeNull()
+    const waiting = locks.lock(path).acquire({ waitMs: ms(20_000) })
+    await until('it waits', 10_000, async () => (await locks.inspect(path)).waiters === 1)
+    await raw.remove(node)
+    await (await waiting).release()
+  },
+)
+
 test("the order is Curator's: by the text after the last lock-, whoever made the node", () => {
-  const children = ['_c_b-lock-0000000002', 'x-lock-0000000001', '_c_a-lock-0000000010', 'lock-0000000000']
+  const children = [
+    '_c_b-lock-0000000002',
+    'x-lock-0000000001',
+    'eu',
+    'lock-eu',
+    '_c_a-lock-0000000010',
+    '_c_d-lock--000000001',
+    'lock-0000000000',
+    '_c_c-lock--2147483648',
+  ]
   expect(inOrder(children)).toEqual([
+    '_c_d-lock--000000001',
+    '_c_c-lock--2147483648',
     'lock-0000000000',
     'x-lock-0000000001',
     '_c_b-lock-0000000002',

@@ -39,6 +39,8 @@ test('list is empty where no lock was ever had; with rawPath it looks right belo
   await raw.createDirectory('/curator/no-lock/child')
   await locks.with('/curator/held', async () => {
     expect((await locks.list()).map(({ name }) => name)).toEqual(['/curator/held'])
+    // The base path may be a lock too, whose nodes are not the directories of others.
+    await locks.with('/curator', async () => expect(await locks.list()).toHaveLength(1))
   })
 })
 
