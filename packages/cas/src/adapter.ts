@@ -8,8 +8,9 @@ import type {
   LockState,
   RenewOutcome,
 } from '@locks/core'
+import { isAttemptId } from './attempt-id.ts'
 import { changeOf } from './change.ts'
-import type { Change, Decision, Trace } from './change.ts'
+import type { Change, Decision, Trace, Write } from './change.ts'
 import { unavailable } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
 import { encodeFree, encodeHeld, holderOf, nameOfHeld, newHold } from './record.ts'
@@ -54,7 +55,7 @@ const blockedMs = ({ ttlMs, lockDelayMs }: Held): number => ttlMs + lockDelayMs
  */
 export function casAdapter(
   store: VersionedStore,
-  { clock }: AdapterHost,
+  { clock, clientId }: AdapterHost,
   seen: Observations,
 ): Adapter<CasCapabilities> {
   const capabilities = capabilitiesOf(store)
@@ -90,8 +91,12 @@ export function casAdapter(
     return { ttlMs, lockDelayMs: blocked - ttlMs }
   }
 
+  function free<T>(name: string, answer: () => T): Write<T> {
+    return { write: encodeFree(name, clientId, ++writes), durable: false, done: answer }
+  }
+
   function isHolder(at: Observation, held: Held, attemptId: string): boolean {
-    return held.attemptId === attemptId && !seen.stoodStill(at, held.ttlMs)
+    return isOf(held, attemptId) && !seen.stoodStill(at, held.ttlMs)
   }
 
   function decide(request: AcquireRequest, at: Observation): Decision<Grant | Busy> {
@@ -203,9 +208,9 @@ export function casAdapter(
       if (state !== undefined) state.withdrawn = true
       // The last answer was "busy", and nothing was sent since: there is nothing to undo.
       if (waits.end(attemptId) && !unanswered.has(attemptId)) return
-      const freed: Decision<void> = { write: encodeFree(name), durable: false, done: () => undefined }
+      const freed = free(name, () => undefined)
       await change(name, (at): Decision<void> => {
-        if (at.held?.attemptId === attemptId) return freed
+        if (at.held !== undefined && isOf(at.held, attemptId)) return freed
         // A put that may still arrive is shut out by moving the version it is for.
         const mayArrive = unanswered.has(attemptId) && unanswered.get(attemptId) === at.version
         return mayArrive ? freed : { answer: undefined }
@@ -223,9 +228,8 @@ export function casAdapter(
 
     async release({ name, attemptId }) {
       return change(name, ({ held }): Decision<'released' | 'not-held'> => {
-        if (held === undefined) return { answer: 'released' }
-        if (held.attemptId !== attemptId) return { answer: 'not-held' }
-        return { write: encodeFree(name), durable: false, done: () => 'released' }
+        if (held === undefined || !isOf(held, attemptId)) return { answer: 'not-held' }
+        return free(name, () => 'released')
       })
     },
 
@@ -253,7 +257,7 @@ export function casAdapter(
       return change(name, (at): Decision<'broken' | 'not-held'> => {
         const { held } = at
         if (held === undefined || fenceOf(at, held) !== fence) return { answer: 'not-held' }
-        return { write: encodeFree(name), durable: false, careful: true, done: () => 'broken' }
+        return { ...free(name, () => 'broken'), careful: true }
       })
     },
 
@@ -264,6 +268,10 @@ export function casAdapter(
       await store.close()
     },
   }
+}
+
+function isOf(held: Held, attemptId: string): boolean {
+  return isAttemptId(attemptId) && held.attemptId === attemptId
 }
 
 function fenceOf({ version }: Observation, { fence }: Held): bigint {

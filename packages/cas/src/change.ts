@@ -3,15 +3,16 @@ import type { Observation, Observations } from './observations.ts'
 import type { VersionedStore } from './versioned-store.ts'
 
 /** What to do about a record: answer the caller, or replace it and answer then. */
-export type Decision<T> =
-  | { readonly answer: T }
-  | {
-      readonly write: string
-      readonly durable: boolean
-      /** Only over what was seen during this very call: somebody else's record is about to be replaced. */
-      readonly careful?: boolean
-      readonly done: (version: bigint) => T
-    }
+export type Decision<T> = { readonly answer: T } | Write<T>
+
+export interface Write<T> {
+  /** Unlike every other write, so that one whose answer was lost is recognised. */
+  readonly write: string
+  readonly durable: boolean
+  /** Only over what was seen during this very call: somebody else's record is about to be replaced. */
+  readonly careful?: boolean
+  readonly done: (version: bigint) => T
+}
 
 /** For a caller who has to know which of his puts were never answered. */
 export interface Trace {

@@ -1,4 +1,5 @@
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
+import { defaultOwner, isAttemptId } from './attempt-id.ts'
 
 /**
  * What stands in the store for a held name. No time among it but lengths, and `since`, which is for
@@ -21,6 +22,7 @@ export interface Held {
 const UNREADABLE_MS = 60_000
 
 const unreadable: Held = {
+  // No attempt has this id, so that nobody renews, releases or adopts it.
   attemptId: '',
   owner: '(unreadable record)',
   metadata: { host: '(unknown)', pid: 0 },
@@ -40,8 +42,9 @@ export function encodeHeld(name: string, { fence, ...rest }: Held): string {
   return JSON.stringify({ name, ...rest, ...(fence !== undefined && { fence: String(fence) }) })
 }
 
-export function encodeFree(name: string): string {
-  return JSON.stringify({ name })
+/** Which client freed it by which write, so that each can tell its own release from that of another. */
+export function encodeFree(name: string, client: string, write: number): string {
+  return JSON.stringify({ name, freed: { client, write } })
 }
 
 /** Undefined means free. What cannot be understood counts as held: a torn file, or a later format. */
@@ -50,7 +53,7 @@ export function decode(value: string): Held | undefined {
   if (parsed === undefined) return unreadable
   const { attemptId, owner, metadata, fence, ttlMs, lockDelayMs, since, write } = parsed
   if (attemptId === undefined) return undefined
-  if (typeof attemptId !== 'string' || typeof owner !== 'string' || !isMetadata(metadata)) return unreadable
+  if (!isAttemptId(attemptId) || typeof owner !== 'string' || !isMetadata(metadata)) return unreadable
   if (!isLength(ttlMs) || !isLength(lockDelayMs) || !isLength(since) || !isLength(write)) return unreadable
   const held = { attemptId, owner, metadata, ttlMs, lockDelayMs, since, write }
   if (fence === undefined) return held
@@ -74,8 +77,9 @@ function parse(value: string): (Readonly<Record<string, unknown>> & { readonly n
   }
 }
 
-export function holderOf({ owner, metadata, since }: Held, fence: bigint): Holder {
-  return { owner, fence, metadata, since }
+/** For people: never with the attempt id, which is what proves to the store who holds the name. */
+export function holderOf({ attemptId, owner, metadata, since }: Held, fence: bigint): Holder {
+  return { owner: owner === attemptId ? defaultOwner(attemptId) : owner, fence, metadata, since }
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -44,7 +44,7 @@ describe('an own write whose answer was lost (trap 5)', () => {
   })
 
   test.each(['after', 'before', 'twice'] as const)(
-    '%s: a renewal and a release succeed at last',
+    '%s: a renewal succeeds at last, and a release is asked for until the name is free',
     async (lost) => {
       const { open, trouble } = troubled(memoryStore())
       const client = bare(open)
@@ -55,7 +55,8 @@ describe('an own write whose answer was lost (trap 5)', () => {
       expect(await client.adapter.renew([renewal])).toEqual(['renewed'])
       trouble.push(lost)
       if (lost !== 'twice') await expect(client.adapter.release(grant)).rejects.toThrow('lost')
-      expect(await client.adapter.release(grant)).toBe('released')
+      // Only the call that frees the name answers `released`; core counts the other one as such after a lost answer.
+      expect(await client.adapter.release(grant)).toBe(lost === 'after' ? 'not-held' : 'released')
       expect((await client.adapter.inspect('order')).held).toBe(false)
     },
   )
