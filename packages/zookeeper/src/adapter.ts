@@ -1,7 +1,6 @@
 import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, RenewOutcome } from '@locks/core'
 import { capabilities } from './capabilities.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
-import { removeIfThere } from './chores.ts'
 import { diagnose } from './diagnose.ts'
 import { unavailable } from './errors.ts'
 import { readHolder } from './holder.ts'
@@ -9,7 +8,7 @@ import { Janitor } from './janitor.ts'
 import { Keeper } from './keeper.ts'
 import { breakHold, inspect, list } from './operate.ts'
 import { directoryOf, prefixOf } from './paths.ts'
-import { catchUp, childrenOf, Place, sweep } from './place.ts'
+import { Place, sweep } from './place.ts'
 import { allPresent } from './renewal.ts'
 import type { Session } from './session.ts'
 import type { Settings } from './settings.ts'
@@ -108,11 +107,11 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     return had
   }
 
-  /** Leaves, if not now then as soon as the session can. Answers whether there was a node. */
-  function surelyLeave(attemptId: string): Promise<boolean> {
+  /** Leaves, if not now then as soon as the session can. Returns whether there was a node, if that is known here. */
+  function surelyLeave(attemptId: string): Promise<boolean | undefined> {
     return turns.take(attemptId, async () => {
       const place = places.get(attemptId)
-      if (place === undefined) return false
+      if (place === undefined) return undefined
       place.leaving = true
       place.granted = false
       try {
@@ -177,15 +176,15 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     },
 
     async release({ name, attemptId }) {
-      const known = places.has(attemptId)
-      if (await surelyLeave(attemptId)) return 'released'
+      // Removals are sent once, so a node that is gone was removed by another, or by a release that failed before.
+      const removed = await surelyLeave(attemptId)
+      if (removed !== undefined) return removed ? 'released' : 'not-held'
       const { wire } = await connected()
-      const directory = directoryOf(name, settings)
-      if (!known) await catchUp(wire)
-      const children = await childrenOf(wire, directory)
-      const mine = children.filter((child) => child.startsWith(prefixOf(attemptId)))
-      for (const child of mine) await removeIfThere(wire, `${directory}/${child}`)
-      return mine.length > 0 || children.length === 0 ? 'released' : 'not-held'
+      const removals = await sweep(wire, {
+        directory: directoryOf(name, settings),
+        prefix: prefixOf(attemptId),
+      })
+      return removals > 0 ? 'released' : 'not-held'
     },
 
     inspect: async (name) => inspect((await connected()).wire, settings, name),

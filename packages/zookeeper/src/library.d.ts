@@ -61,6 +61,8 @@ declare module 'node-zookeeper-client' {
     /** Of its own kind, not a `State`. */
     readonly state: number
     pendingBuffer: Buffer | null
+    /** The number of the next request. */
+    xid: number
     findNextServer(callback: (server: ServerAddress) => void): void
     onSocketConnected(): void
     onSocketData(bytes: Buffer): void

@@ -226,17 +226,19 @@ export async function childrenOf(wire: Wire, directory: string): Promise<readonl
   }
 }
 
-/** Removes what a try left in a directory, but for the node it has. */
+/** Removes what a try left in a directory, but for the node it has. Returns how many nodes that were. */
 export async function sweep(
   wire: Wire,
   { directory, prefix }: Pick<Place, 'directory' | 'prefix'>,
-  kept: string | undefined,
-): Promise<void> {
+  kept?: string,
+): Promise<number> {
+  let removals = 0
   await catchUp(wire)
   for (const child of await childrenOf(wire, directory)) {
     const path = `${directory}/${child}`
-    if (child.startsWith(prefix) && path !== kept) await removeIfThere(wire, path)
+    if (child.startsWith(prefix) && path !== kept && (await removeIfThere(wire, path))) removals += 1
   }
+  return removals
 }
 
 /** From below, since who may use a directory need not be allowed to make its parent. */

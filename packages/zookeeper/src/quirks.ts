@@ -11,6 +11,9 @@ const DISCONNECTED = 0
 const CLOSING = -1
 const CLOSED = -2
 
+/** Leaves room for what other users of a given client queue at once. */
+const LAST_XID = 2 ** 31 - 100_000
+
 /** Why the last connection failed, of clients made here. The library keeps it to itself. */
 const failures = new WeakMap<Client, Error>()
 
@@ -122,6 +125,14 @@ export function dropConnection({ connectionManager: manager }: Client): void {
   // The library forgets it, and it would then end the next connection.
   if (manager.connectTimeoutHandler) clearTimeout(manager.connectTimeoutHandler)
   manager.socket?.destroy()
+}
+
+/**
+ * The library numbers its requests by a signed number of 32 bits, and can send nothing any more beyond the last.
+ * Replies are compared with the oldest request that is not answered, so numbers may start again.
+ */
+export function limitRequestNumbers({ connectionManager }: Client): void {
+  if (connectionManager.xid > LAST_XID) connectionManager.xid = 1
 }
 
 /** Takes a watcher back, here and not at the server. */

@@ -2,7 +2,7 @@ import type { Clock } from '@locks/core'
 import { CreateMode } from 'node-zookeeper-client'
 import type { ACL, Client, Exception, Stat } from 'node-zookeeper-client'
 import { code, isVerdict, RequestError } from './errors.ts'
-import { unwatch, withoutRetries } from './quirks.ts'
+import { limitRequestNumbers, unwatch, withoutRetries } from './quirks.ts'
 
 export interface NodeData {
   readonly data: Buffer
@@ -161,6 +161,7 @@ export class Wire {
         else resolve(value)
       }
       try {
+        limitRequestNumbers(this.#client)
         send(settle)
         this.#listener.sent()
       } catch (error) {
