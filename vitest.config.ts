@@ -36,11 +36,15 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     reporters: ['default', new ConformanceReporter()],
-    retry: 0,
-    testTimeout: 30_000,
+    // Of a void run, which `conformance/void-runs.ts` tells from a failure. No failure is tried again.
+    retry: { count: 2, condition: /^void: / },
+    // For what hangs. Promises about time are judged by the tests.
+    testTimeout: 120_000,
     hookTimeout: 120_000,
     // A narrowed run leaves some files without a test; one without any fails all the same, by `npm test`.
     passWithNoTests: true,
+    // What is built is loaded by Node as it is: to transform it again in every worker takes longer than most tests.
+    server: { deps: { external: [/\/packages\/\w+\/dist\//] } },
     globalSetup: [join(root, 'conformance/services/global-setup.ts')],
     sequence: { sequencer: LongestFirst },
     projects: [

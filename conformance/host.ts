@@ -17,11 +17,13 @@ export async function hostConformance(subject: Subject, otherwise?: Subject): Pr
   if (cases.length === 0) throw new Error('the suite has no cases')
   describe(`conformance: ${subject.name}`, () => {
     for (const { id, area, title, timeoutMs, untested, run } of cases)
-      test(title, { timeout: timeoutMs }, async ({ task, skip, signal }) => {
+      test(title, { timeout: timeoutMs, retry: 0 }, async ({ task, skip, signal }) => {
         const rule = { backend: subject.name, area, rule: id }
         task.meta.locks = untested === undefined ? rule : { ...rule, untested }
         if (untested !== undefined) skip(untested)
-        await run({ signal })
+        const onVoid = ({ message }: Error): void =>
+          void (task.meta.voids = [...(task.meta.voids ?? []), message])
+        await run({ signal, onVoid })
       })
   })
 }

@@ -10,6 +10,8 @@ export interface RuleMeta {
 declare module 'vitest' {
   interface TaskMeta {
     locks?: RuleMeta
+    /** Runs that were void before the last one, or with it: why. */
+    voids?: readonly string[]
   }
 }
 
@@ -21,6 +23,8 @@ export interface Outcome {
   readonly rule?: RuleMeta
   /** Why it is untested, or what it failed with. */
   readonly reason?: string
+  /** Its void runs. */
+  readonly voids?: readonly string[]
 }
 
 export interface Counts {

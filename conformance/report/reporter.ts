@@ -44,13 +44,14 @@ function outcomesOf(module: TestModule, filtered: boolean): Outcome[] {
 
 function outcomeOf(test: TestCase, filtered: boolean): Outcome[] {
   const rule = test.meta().locks
-  const base = { name: test.fullName, ...(rule ? { rule } : {}) }
+  const { voids } = test.meta()
+  const base = { name: test.fullName, ...(rule && { rule }), ...(voids && { voids }) }
   const result = test.result()
   switch (result.state) {
     case 'passed':
       return [{ ...base, state: 'passed' }]
     case 'failed':
-      return [{ ...base, state: 'failed', reason: result.errors[0]?.message ?? 'it does not say why' }]
+      return [{ ...base, state: 'failed', reason: reasonOf(result.errors, voids) }]
     case 'pending':
       return [{ ...base, state: 'failed', reason: 'did not finish' }]
     case 'skipped': {
@@ -59,6 +60,12 @@ function outcomeOf(test: TestCase, filtered: boolean): Outcome[] {
       return filtered ? [] : [{ ...base, state: 'failed', reason: 'skipped without a reason' }]
     }
   }
+}
+
+/** Of a test that was void each time, the last error says so; otherwise the first is what went wrong. */
+function reasonOf(errors: readonly { readonly message: string }[], voids: readonly string[] = []): string {
+  const error = voids.length > 0 ? errors.at(-1) : errors[0]
+  return error?.message ?? 'it does not say why'
 }
 
 function failure(name: string, error: SerializedError): Outcome {

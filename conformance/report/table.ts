@@ -12,6 +12,7 @@ export function renderReport(outcomes: readonly Outcome[]): string {
     ...(ofRules.length > 0 ? [renderGrid(ofRules)] : []),
     ...(others.length > 0 ? [`Tests of the packages themselves: ${renderCell(others)}`] : []),
     ...renderFailures(outcomes),
+    ...renderVoids(outcomes),
     ...renderUntested(outcomes),
   ]
   return sections.join('\n\n')
@@ -58,6 +59,16 @@ function renderFailures(outcomes: readonly Outcome[]): string[] {
       return `  ✗ ${place}${name}${why ? ` (${why})` : ''}`
     })
   return lines.length > 0 ? [['Failed', ...lines].join('\n')] : []
+}
+
+/** What was tried again because the machine stood still, whatever came of it in the end. */
+function renderVoids(outcomes: readonly Outcome[]): string[] {
+  const lines = outcomes.flatMap(({ name, rule, voids = [] }) =>
+    voids.map((why) =>
+      wrap(`  ${rule ? `${rule.backend} ${rule.rule}` : name}: ${why.replace(/^void: /, '')}`),
+    ),
+  )
+  return lines.length > 0 ? [[`Void runs, tried again: ${lines.length}`, ...lines].join('\n')] : []
 }
 
 function renderUntested(outcomes: readonly Outcome[]): string[] {

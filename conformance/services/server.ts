@@ -1,3 +1,4 @@
+import { stallMeter } from '@locks/core/conformance'
 import type { ServerPlan } from './programs/program.ts'
 import type { Server } from './service.ts'
 import { eventually, within } from './timing.ts'
@@ -28,6 +29,8 @@ export async function logOf(handles: readonly Handle[]): Promise<string> {
 export function controlledServer(plan: ServerPlan, handle: Handle): Server {
   const address = { host: '127.0.0.1', port: plan.port }
   let paused = false
+  let meant: (() => void) | undefined
+  stallMeter.watch(() => (handle.pid === undefined ? [] : [handle.pid]))
 
   async function failure(what: string, cause?: unknown): Promise<Error> {
     return new Error(`${plan.name} ${what}; its log ends with:\n${await handle.log()}`, { cause })
@@ -75,12 +78,15 @@ export function controlledServer(plan: ServerPlan, handle: Handle): Server {
     },
     async pause() {
       if (!(await handle.running())) throw new Error(`${plan.name} is not running and cannot be paused`)
+      meant ??= stallMeter.intend('server')
       if (!paused) await handle.pause()
       paused = true
     },
     async resume() {
       if (paused && (await handle.running())) await handle.resume()
       paused = false
+      meant?.()
+      meant = undefined
     },
     async restart({ wipe = false, hard = false } = {}) {
       await (hard ? server.kill() : server.stop())

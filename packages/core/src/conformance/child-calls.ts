@@ -3,6 +3,7 @@ import type { LockErrorCode } from '../errors.ts'
 import type { LeaseState } from '../lease.ts'
 import type { LocksOptions } from '../options.ts'
 import type { ContendOptions, Contention } from './contend.ts'
+import type { Gap } from './time/heartbeat.ts'
 
 interface Call<Args, Result> {
   readonly args: Args
@@ -55,6 +56,11 @@ export interface ChildRequest {
   readonly id: number
   readonly name: keyof ChildCalls
   readonly args: never
+}
+
+/** What a child says by itself: when it stood still. */
+export interface ChildReport {
+  readonly gaps: readonly Gap[]
 }
 
 export type ChildReply =

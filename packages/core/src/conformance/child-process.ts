@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { LockError } from '../errors.ts'
 import type { LockErrorCode } from '../errors.ts'
-import type { ChildCalls, ChildReply } from './child-calls.ts'
+import type { ChildCalls, ChildReply, ChildReport } from './child-calls.ts'
+import { stallMeter } from './time/stall-meter.ts'
 
 /** A real process that runs a lock client and does as it is told. */
 export interface Child {
@@ -31,6 +32,7 @@ export async function startChild(): Promise<Child> {
   const pending = new Map<number, { resolve: (value: never) => void; reject: (error: unknown) => void }>()
   let calls = 0
   let ended: Error | undefined
+  let intended: (() => void) | undefined
   const exited = new Promise<number | null>((resolve) => {
     child.once('exit', (code, signal) => {
       const how = signal === null ? `with ${code}` : `by ${signal}`
@@ -40,7 +42,8 @@ export async function startChild(): Promise<Child> {
       resolve(code)
     })
   })
-  child.on('message', (reply: ChildReply) => {
+  child.on('message', (reply: ChildReply | ChildReport) => {
+    if ('gaps' in reply) return stallMeter.reported(child.pid ?? 0, reply.gaps)
     const waiting = pending.get(reply.id)
     pending.delete(reply.id)
     if ('error' in reply) waiting?.reject(toError(reply.error))
@@ -66,8 +69,15 @@ export async function startChild(): Promise<Child> {
       child.kill('SIGKILL')
       await exited
     },
-    pause: () => void child.kill('SIGSTOP'),
-    resume: () => void child.kill('SIGCONT'),
+    pause() {
+      intended ??= stallMeter.intend(pid)
+      child.kill('SIGSTOP')
+    },
+    resume() {
+      child.kill('SIGCONT')
+      intended?.()
+      intended = undefined
+    },
   }
 }
 

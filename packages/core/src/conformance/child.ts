@@ -5,9 +5,11 @@ import { isLockError } from '../errors.ts'
 import type { Lease } from '../lease.ts'
 import { createLocks } from '../locks.ts'
 import type { Locks } from '../locks.ts'
-import type { ChildCalls, ChildLease, ChildRequest } from './child-calls.ts'
+import type { ChildCalls, ChildLease, ChildReport, ChildRequest } from './child-calls.ts'
 import { contend } from './contend.ts'
 import { createRecorder } from './history.ts'
+import { Heartbeat } from './time/heartbeat.ts'
+import { REPORT_MS } from './time/stall-meter.ts'
 
 let opened: Locks | undefined
 let orphaned = true
@@ -105,6 +107,13 @@ async function answer({ id, name, args }: ChildRequest): Promise<object> {
     return { id, error: isLockError(error) ? { code: error.code, message } : { message } }
   }
 }
+
+const heartbeat = new Heartbeat()
+heartbeat.start()
+setInterval(() => {
+  const report: ChildReport = { gaps: heartbeat.take() }
+  if (report.gaps.length > 0 && process.connected) process.send?.(report)
+}, REPORT_MS).unref()
 
 process.on('message', (request: ChildRequest) => {
   void answer(request).then((reply) => process.send?.(reply))

@@ -9,6 +9,7 @@ import { whyUntested } from './rule.ts'
 import { rules } from './rules/index.ts'
 import { lastingConfig } from './subject.ts'
 import type { Subject } from './subject.ts'
+import { untilValid } from './time/void-runs.ts'
 
 /** A rule applied to a subject, ready for any test runner. */
 export interface ConformanceCase {
@@ -19,6 +20,7 @@ export interface ConformanceCase {
   readonly kind: RuleKind
   /** Why this rule cannot be tried here. Show it; do not count it as passed. */
   readonly untested?: string
+  /** Longer than all its runs can take: for a host that ends a process which is stuck. The case knows its bounds. */
   readonly timeoutMs: number
   /** Rejects with an assertion error when the promise is broken. */
   readonly run: (host?: CaseHost) => Promise<void>
@@ -34,15 +36,20 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
     for (const rule of areaRules) {
       const { id, kind } = rule
       const reason = whyUntested(rule, subject, capabilities)
+      const ruleMs = (rule.timeoutMs ?? 30_000) * slowFactor()
+      const runOnce = (host?: CaseHost): Promise<void> =>
+        new Harness(subject, factory, capabilities, lasting).run((harness) => rule.run(harness), host, {
+          ms: ruleMs,
+          from: `the time-out of ${id}`,
+        })
       cases.push({
         id,
         area,
         kind,
         title: `${id} ${rule.title} [${reason === undefined ? kind : 'untested'}]`,
-        timeoutMs: (rule.timeoutMs ?? 30_000) * slowFactor(),
+        timeoutMs: ruleMs * 12,
         ...(reason !== undefined && { untested: reason }),
-        run: (host) =>
-          new Harness(subject, factory, capabilities, lasting).run((harness) => rule.run(harness), host),
+        run: (host) => untilValid(() => runOnce(host), host?.onVoid),
       })
     }
   return cases

@@ -23,6 +23,10 @@ import { lastingConfig } from './subject.ts'
 import type { Subject } from './subject.ts'
 import { openTestAdapter } from './test-adapter.ts'
 import type { TestAdapter } from './test-adapter.ts'
+import { eventually, inTime, isVoidRun, judgeFailure } from './time/bounds.ts'
+import type { Bound, VoidRunError } from './time/bounds.ts'
+import { stallMeter } from './time/stall-meter.ts'
+import { meant } from './time/intended.ts'
 
 /** Every time in the suite is multiplied by this, for slow or busy machines. */
 export function slowFactor(): number {
@@ -30,12 +34,14 @@ export function slowFactor(): number {
   return Number.isFinite(factor) && factor >= 1 ? factor : 1
 }
 
-/** What whoever runs a case may want of it. The context of vitest's and node:test's tests fits. */
+/** What the program that runs a case may want of it. The context of vitest's and node:test's tests fits. */
 export interface CaseHost {
   /** Ends the case early: it then rejects with the signal's reason, once everything it made is closed. */
   readonly signal?: AbortSignal
   /** Gets what the processes of a contended case recorded, before it is judged. */
   readonly onHistory?: (events: readonly HistoryEvent[]) => void
+  /** Called when a run of the case is void, with what stood still. The case runs again, three times in all. */
+  readonly onVoid?: (why: VoidRunError) => void
 }
 
 /** A client of its own, as an independent program would have it, with its adapter under control. */
@@ -61,7 +67,7 @@ export class Harness {
     capabilities: Capabilities,
     lastingFactory: AdapterFactory = factory,
   ) {
-    this.subject = subject
+    this.subject = meant(subject)
     this.capabilities = capabilities
     this.#factory = factory
     this.#lastingFactory = lastingFactory
@@ -128,19 +134,13 @@ export class Harness {
     return path
   }
 
-  /** Asks until `probe` answers something other than undefined or false. Fails the rule after `withinMs`. */
-  async eventually<T>(
+  /** Asks until `probe` returns something other than undefined or false. Fails the rule unless that is in time. */
+  eventually<T>(
     what: string,
-    withinMs: number,
+    within: number | Bound,
     probe: () => Promise<T | undefined | null | false> | T | undefined | null | false,
   ): Promise<T> {
-    const giveUpAt = performance.now() + withinMs
-    for (;;) {
-      const found = await probe()
-      if (found !== undefined && found !== null && found !== false) return found
-      assert.ok(performance.now() < giveUpAt, `not within ${Math.round(withinMs)} ms: ${what}`)
-      await new Promise((resolve) => setTimeout(resolve, 5))
-    }
+    return eventually(what, within, probe)
   }
 
   /** Fails the rule unless `outcome` rejects with a `LockError` of that code. */
@@ -175,8 +175,14 @@ export class Harness {
   }
 
   /** Runs `body`, then ends everything it made. An unhandled rejection meanwhile fails the rule. */
-  async run(body: (harness: Harness) => Promise<void>, host: CaseHost = {}): Promise<void> {
+  async run(
+    body: (harness: Harness) => Promise<void>,
+    host: CaseHost = {},
+    limit: number | Bound = 600_000,
+  ): Promise<void> {
     this.#host = host
+    this.#measure()
+    const startedAt = performance.now()
     const onUnhandled = (reason: unknown): void => void this.#unhandled.push(reason)
     process.on('unhandledRejection', onUnhandled)
     const failures: unknown[] = []
@@ -187,14 +193,38 @@ export class Harness {
         failures.push(error)
       }
     }
-    await go(() => unlessAborted(body(this), host.signal))
+    const ended = async (): Promise<void> => {
+      try {
+        await inTime('the end of the rule', limit, body(this))
+      } catch (error) {
+        throw await judgeFailure(error, startedAt, this.ttlMs)
+      }
+    }
+    await go(() => unlessAborted(ended(), host.signal))
     this.#over = true
     for (const cleanup of this.#cleanups.reverse()) await go(cleanup)
     // A rejection counts as unhandled one turn of the loop after it happened.
     await new Promise((resolve) => setImmediate(resolve))
     process.off('unhandledRejection', onUnhandled)
-    if (failures.length > 0) throw failures[0]
+    // What is not about time counts, even beside a stall.
+    const failed = failures.findIndex((error) => !isVoidRun(error))
+    if (failed >= 0) throw failures[failed]
     assert.deepEqual(this.#unhandled, [], 'unhandled rejections')
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** How long this process, its children and the server stand still, until the rule ends. */
+  #measure(): void {
+    const stop = stallMeter.start()
+    this.onEnd(async () => stop())
+    if (this.subject.processes !== undefined) {
+      const unwatch = stallMeter.watch(() => this.subject.processes?.() ?? [])
+      this.onEnd(async () => unwatch())
+    } else if (!stallMeter.watchesServers && this.capabilities.scope !== 'process') {
+      const { adapter } = this.adapter()
+      const probed = this.name('probe')
+      this.onEnd(stallMeter.probe(() => adapter.inspect(probed)))
+    }
   }
 
   #factoryFor({ ttlMs }: { readonly ttlMs?: number }): AdapterFactory {

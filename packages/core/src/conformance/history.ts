@@ -1,5 +1,5 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
-import { hrtime } from 'node:process'
+import { hostNow } from './time/heartbeat.ts'
 
 interface Stamp {
   /**
@@ -70,7 +70,7 @@ export interface Recorder {
 /** Refuses a file that exists: a line torn by a kill must stay the last of its file. */
 export function createRecorder(file: string, process: string): Recorder {
   let fd: number | undefined = openSync(file, 'ax')
-  const now = (): number => Number(hrtime.bigint()) / 1e6
+  const now = hostNow
   return {
     process,
     now,

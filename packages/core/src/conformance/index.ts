@@ -19,3 +19,16 @@ export { rules } from './rules/index.ts'
 export type { ServerControl, Subject, Wire } from './subject.ts'
 export { openTestAdapter } from './test-adapter.ts'
 export type { TestAdapter } from './test-adapter.ts'
+export {
+  assertInTime,
+  eventually,
+  inTime,
+  isVoidRun,
+  judgeFailure,
+  LateError,
+  VoidRunError,
+} from './time/bounds.ts'
+export type { Bound } from './time/bounds.ts'
+export { stallMeter } from './time/stall-meter.ts'
+export type { Stall, StallMeter } from './time/stall-meter.ts'
+export { untilValid } from './time/void-runs.ts'

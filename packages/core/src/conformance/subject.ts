@@ -22,6 +22,11 @@ export interface Subject {
   readonly wire?: Wire
   /** The server behind the store, when the run may stop it. */
   readonly server?: ServerControl
+  /**
+   * Process ids of the servers, where they run on this machine: how long they stood still is then read from the system.
+   * Without it the suite asks the store every 100 ms how long an answer takes.
+   */
+  processes?(): readonly number[]
   /** Names what is left in the store for a lock name that is free, other than what is kept on purpose (a fence). */
   leftovers?(lock: string): Promise<readonly string[]>
   /** A password in `config` that must never show. */

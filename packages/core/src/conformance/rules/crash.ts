@@ -4,16 +4,12 @@ import { validMs } from '../../hold.ts'
 import type { Child } from '../child-process.ts'
 import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'
-import { assertRising, startWaiting, takeOverMs, takeWhenOver } from './steps.ts'
+import { assertInTime } from './observe.ts'
+import { assertRising, startWaiting, takeOver, takeOverMs, takeWhenOver } from './steps.ts'
 
 function assertNotBefore(sentAt: number, ttlMs: number, at: number): void {
   const tookMs = at - sentAt
   assert.ok(tookMs >= validMs(ttlMs), `granted again after ${tookMs} ms, before ${ttlMs} ms were over`)
-}
-
-function assertWithin(since: number, boundMs: number): void {
-  const tookMs = performance.now() - since
-  assert.ok(tookMs <= boundMs, `granted to the next after ${tookMs} ms; the bound is ${boundMs} ms`)
 }
 
 /** Kills `child` somewhere between the call of an acquire and a moment after its grant. */
@@ -42,7 +38,7 @@ export const crash: readonly Rule[] = [
       const killedAt = performance.now()
       await holder.kill()
       const lease = await granted
-      assertWithin(killedAt, takeOverMs(h))
+      await assertInTime('granted to the next', takeOver(h), performance.now() - killedAt)
       assertRising(h, [fence, lease.fence])
     },
   },
@@ -65,7 +61,7 @@ export const crash: readonly Rule[] = [
       await lease.release()
       const next = await granted
       const tookMs = performance.now() - releasedAt
-      assert.ok(tookMs <= takeOverMs(h), `granted ${tookMs} ms after the release, behind a dead waiter`)
+      await assertInTime('granted after the release, behind a dead waiter', takeOver(h), tookMs)
       assertRising(h, [lease.fence, next.fence])
     },
   },
@@ -84,7 +80,7 @@ export const crash: readonly Rule[] = [
           await killWhileAcquiring(h, child, lock)
           const killedAt = performance.now()
           const lease = await locks.lock(lock).acquire({ waitMs: takeOverMs(h) * 2 })
-          assertWithin(killedAt, takeOverMs(h))
+          await assertInTime('granted to the next', takeOver(h), performance.now() - killedAt)
           await lease.release()
         }),
       )
@@ -100,7 +96,11 @@ export const crash: readonly Rule[] = [
       const silent = h.adapter()
       const sentAt = performance.now()
       const { fence } = await silent.take(silent.request(lock, { ttlMs: h.ttlMs }))
-      const next = await takeWhenOver(h, h.adapter(), lock, h.ttlMs + h.ms(250))
+      const next = await takeWhenOver(h, h.adapter(), lock, {
+        ms: h.ttlMs + h.ms(250),
+        waitsMs: h.ttlMs,
+        from: 'ttlMs + 250 ms',
+      })
       assertNotBefore(sentAt, h.ttlMs, performance.now())
       assertRising(h, [fence, next.fence])
     },
@@ -123,8 +123,9 @@ export const crash: readonly Rule[] = [
       const grantedBy = performance.now()
       const { granted } = await startWaiting(next.locks, lost, takeOverMs(h) * 4)
       const { fence } = await granted
+      const tookMs = performance.now() - grantedBy
       assertNotBefore(sentAt, h.ttlMs + lockDelayMs, performance.now())
-      assertWithin(grantedBy, takeOverMs(h) + lockDelayMs)
+      await assertInTime('granted after lockDelayMs', takeOver(h, lockDelayMs), tookMs)
       assert.equal(lease.state, 'lost')
       assertRising(h, [lease.fence, fence])
     },

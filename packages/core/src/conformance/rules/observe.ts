@@ -7,24 +7,13 @@ import type { Lease } from '../../lease.ts'
 import type { FaultProxy } from '../fault-proxy.ts'
 import type { Harness, TestClient } from '../harness.ts'
 import type { LocksOptions } from '../../options.ts'
+import type { Bound } from '../time/bounds.ts'
+
+export { assertInTime, inTime } from '../time/bounds.ts'
 
 /** Lets a ttl or a period go by. Never to wait for somebody: that is what `eventually` is for. */
 export function pass(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
-}
-
-/** Fails the rule unless `work` settles within `withinMs`. */
-export async function inTime<T>(what: string, withinMs: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    const error = new assert.AssertionError({ message: `not within ${Math.round(withinMs)} ms: ${what}` })
-    timer = setTimeout(() => reject(error), withinMs)
-  })
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 /** The `LockError` that `outcome` rejects with. Fails the rule unless it is of that code. */
@@ -54,6 +43,13 @@ export async function acquireAfter({ locks }: TestClient, before: Lease, waitMs:
   const lease = await locks.lock(before.name).acquire({ waitMs })
   assert.equal(before.state, 'lost', 'two holders')
   return lease
+}
+
+/** Fails the rule if `other` gets what `lease` holds. A lease that is lost by now is `LOCK_LOST`. */
+export async function assertKept(lease: Lease, other: TestClient): Promise<void> {
+  const stolen = await other.locks.lock(lease.name).tryAcquire()
+  if (stolen !== null) assert.equal(lease.state, 'lost', 'two holders')
+  lease.assertHeld()
 }
 
 /** The next event of that kind about `lock`. */
@@ -90,9 +86,13 @@ export async function assertHolder(h: Harness, held: Held): Promise<void> {
 }
 
 /** As `free`, for a name that is being given back behind the scenes: soon, and never only by its ttl. */
-export async function soonFree(h: Harness, lock: string, withinMs: number = h.ms(3_000)): Promise<void> {
+export async function soonFree(
+  h: Harness,
+  lock: string,
+  within: number | Bound = h.ms(3_000),
+): Promise<void> {
   const { adapter } = h.adapter()
-  await h.eventually(`${lock} is free`, withinMs, async () => !(await adapter.inspect(lock)).held)
+  await h.eventually(`${lock} is free`, within, async () => !(await adapter.inspect(lock)).held)
   await h.free(lock)
 }
 

@@ -18,7 +18,8 @@ export const operation: readonly Rule[] = [
       assert.equal(broken?.owner, lease.owner)
       const next = await operator.locks.lock(lock).tryAcquire()
       assert.ok(next, 'a broken lock is not free')
-      await inTime('the broken holder learns of it', h.ttlMs + h.ms(250), lost)
+      const bound = { ms: h.ttlMs + h.ms(250), from: 'ttlMs + 250 ms' }
+      await inTime('the broken holder learns of it', bound, lost)
       await h.rejects(lease.release(), 'LOCK_LOST')
       await assertSoleHolder(h, next)
     },

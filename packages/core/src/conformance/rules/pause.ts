@@ -141,7 +141,8 @@ export const pause: readonly Rule[] = [
       const { signal } = lease
       h.onEnd(async () => server.resume())
       await server.pause()
-      await h.eventually('the signal aborts', h.ttlMs + h.ms(250), () => signal.aborted)
+      const bound = { ms: h.ttlMs + h.ms(250), waitsMs: h.ttlMs, from: 'ttlMs + 250 ms' }
+      await h.eventually('the signal aborts', bound, () => signal.aborted)
       assert.ok(isLockError(signal.reason, 'LOCK_LOST'))
       await pass(h.ttlMs / 2)
       await server.resume()

@@ -2,7 +2,18 @@ import assert from 'node:assert/strict'
 import { isLockError } from '../../errors.ts'
 import type { Lease } from '../../lease.ts'
 import type { Rule } from '../rule.ts'
-import { acquireAfter, assertHolder, breakHold, eventOf, inTime, lockError, lossOf, pass } from './observe.ts'
+import {
+  acquireAfter,
+  assertHolder,
+  assertInTime,
+  assertKept,
+  breakHold,
+  eventOf,
+  inTime,
+  lockError,
+  lossOf,
+  pass,
+} from './observe.ts'
 import { deadlines } from './renewal-deadlines.ts'
 import { lengths } from './renewal-lengths.ts'
 
@@ -18,8 +29,7 @@ export const renewal: readonly Rule[] = [
       const { fence } = lease
       const until = performance.now() + h.ttlMs * 3.5
       while (performance.now() < until) {
-        assert.equal(await other.locks.lock(lock).tryAcquire(), null)
-        lease.assertHeld()
+        await assertKept(lease, other)
         await pass(h.ttlMs / 5)
       }
       assert.equal(lease.signal.aborted, false)
@@ -83,13 +93,14 @@ export const renewal: readonly Rule[] = [
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs * 3 })
-      const deadline = performance.now() + lease.remainingMs
+      const since = performance.now()
+      const { remainingMs } = lease
       const event = eventOf(holder, 'lost', lock)
       await breakHold(h, holder, lock)
       const successor = await other.locks.lock(lock).tryAcquire()
       assert.ok(successor)
       const { at, reason } = await inTime('the abort', h.ttlMs * 4, lossOf(lease))
-      assert.ok(at < deadline, 'noticed only at the deadline')
+      await assertInTime('noticed before the deadline', remainingMs, at - since)
       assert.ok(isLockError(reason, 'LOCK_LOST'), String(reason))
       assert.equal((await event).fence, lease.fence)
       assert.throws(() => lease.assertHeld(), { code: 'LOCK_LOST' })
@@ -113,9 +124,8 @@ export const renewal: readonly Rule[] = [
       assert.match(String(cause), /renew failed/)
       await h.eventually('held again', ttlMs, () => lease.state === 'held')
       await pass(firstDeadline + h.ttlMs / 5 - performance.now())
-      lease.assertHeld()
+      await assertKept(lease, other)
       assert.equal(lease.signal.aborted, false)
-      assert.equal(await other.locks.lock(lock).tryAcquire(), null)
       await assertHolder(h, lease)
     },
   },
@@ -177,7 +187,8 @@ export const renewal: readonly Rule[] = [
       const periods = Math.ceil((performance.now() - start) / periodMs)
       for (const lease of leases) lease.assertHeld()
       const renew = faults.calls.renew - before
-      assert.ok(renew >= 2, `only ${renew} renewals in ${periods} periods`)
+      assert.ok(renew >= 1, `no renewal in ${periods} periods`)
+      if (renew < 2) await assertInTime('the second renewal', periodMs * 2.5, performance.now() - start)
       assert.ok(renew <= periods * 5, `${renew} calls to renew ${count} leases in ${periods} periods`)
       await Promise.all(leases.map((lease) => lease.release()))
     },

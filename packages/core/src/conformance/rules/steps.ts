@@ -10,6 +10,7 @@ import type { Harness } from '../harness.ts'
 import { createRecorder, readHistory } from '../history.ts'
 import type { HistoryEvent, Recorder } from '../history.ts'
 import type { TestAdapter } from '../test-adapter.ts'
+import type { Bound } from '../time/bounds.ts'
 import { assertHolder } from './observe.ts'
 
 /** By when a waiter has the name of a holder that vanished: ttl, one look where nobody tells it, 250 ms. */
@@ -19,15 +20,21 @@ export function takeOverMs(h: Harness): number {
   return h.ttlMs + h.ms(lookMs + 250)
 }
 
+/** `takeOverMs` as a bound that is measured. */
+export function takeOver(h: Harness, lockDelayMs = 0): Bound {
+  const waitsMs = h.ttlMs + lockDelayMs
+  return { ms: takeOverMs(h) + lockDelayMs, waitsMs, from: 'ttlMs + lockDelayMs + a look + 250 ms' }
+}
+
 /** Tries as often as it can until the hold of `lock` is over and `taker` has it. */
 export function takeWhenOver(
   h: Harness,
   taker: TestAdapter,
   lock: string,
-  withinMs: number = h.ttlMs * 3,
+  within: number | Bound = h.ttlMs * 3,
 ): Promise<Grant> {
   const wanted = taker.request(lock)
-  return h.eventually(`${lock} is granted again`, withinMs, async () => {
+  return h.eventually(`${lock} is granted again`, within, async () => {
     const answer = await taker.adapter.attempt(wanted)
     return 'fence' in answer && answer
   })

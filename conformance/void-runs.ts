@@ -1,0 +1,42 @@
+import { stallMeter, VoidRunError } from '@locks/core/conformance'
+import { afterEach, beforeEach } from 'vitest'
+import './report/outcome.ts'
+
+/**
+ * For every test: one that failed by a bound of time while the machine stood still is void, and runs again as often as
+ * `retry` in `vitest.config.ts` allows. Nothing else does: that one only knows the message of a void run.
+ */
+stallMeter.start()
+
+let startedAt = performance.now()
+
+beforeEach(() => {
+  startedAt = performance.now()
+})
+
+afterEach(async ({ task }) => {
+  const error = task.result?.state === 'fail' ? task.result.errors?.at(-1) : undefined
+  // A case of the suite judges its own runs.
+  if (error === undefined || task.meta.locks !== undefined) return
+  const voided =
+    error.name === 'VoidRunError' ? error.message : await whyVoid(error, performance.now() - startedAt)
+  if (voided === undefined) return
+  task.meta.voids = [...(task.meta.voids ?? []), voided]
+  // The last error of a test decides whether it runs again.
+  if (error.name !== 'VoidRunError') throw new Error(voided)
+})
+
+interface Failure {
+  readonly message: string
+  readonly code?: unknown
+}
+
+/** A time-out of the test, or of the library where it was not expected, while much of the time was lost. */
+async function whyVoid(error: Failure, tookMs: number): Promise<string | undefined> {
+  const timedOut = /^(Test|Hook) timed out in|did not succeed in time/.test(error.message)
+  const gaveUp = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE'].includes(String(error.code))
+  if (!timedOut && !gaveUp) return undefined
+  const stalls = await stallMeter.since(tookMs)
+  const lostMs = stalls.reduce((sum, { ms }) => sum + ms, 0)
+  return lostMs < Math.min(tookMs / 10, 1_000) ? undefined : new VoidRunError(error.message, stalls).message
+}

@@ -1,0 +1,149 @@
+import { AssertionError } from 'node:assert'
+import { isLockError } from '../../errors.ts'
+import type { LockErrorCode } from '../../errors.ts'
+import { hostNow } from './heartbeat.ts'
+import { stallMeter, totalMs } from './stall-meter.ts'
+import type { Stall } from './stall-meter.ts'
+
+/** A promise about time. */
+export interface Bound {
+  readonly ms: number
+  /** Which options it follows from, such as `ttlMs + 250 ms`. */
+  readonly from?: string
+  /** How much of it passes by design, such as the ttl of a holder that vanished. */
+  readonly waitsMs?: number
+}
+
+/** A bound was missed, and not because the machine stood still. */
+export class LateError extends AssertionError {
+  override readonly name = 'LateError'
+}
+
+/** A bound was missed because the machine stood still meanwhile: neither passed nor failed. */
+export class VoidRunError extends Error {
+  override readonly name = 'VoidRunError'
+  /** Which bound was missed. */
+  readonly missed: string
+  readonly stalls: readonly Stall[]
+
+  constructor(missed: string, stalls: readonly Stall[]) {
+    super(`void: ${missed}; meanwhile ${describe(stalls)}`)
+    this.missed = missed
+    this.stalls = stalls
+  }
+}
+
+/** Also those of another copy of this package. */
+export function isVoidRun(error: unknown): error is VoidRunError {
+  return error instanceof Error && error.name === 'VoidRunError'
+}
+
+/**
+ * Throws unless what began `tookMs` ago, on the clock of `performance.now()`, was within `bound`: a `LateError`, or a
+ * `VoidRunError` if it would have been in time without the stalls of this process, its children and the server.
+ */
+export async function assertInTime(what: string, limit: number | Bound, tookMs: number): Promise<void> {
+  const bound = boundOf(limit)
+  if (tookMs <= bound.ms) return
+  const stalls = await stallMeter.since(tookMs, bound.waitsMs)
+  const missed = `${what}: after ${round(tookMs)} ms; the bound is ${inWords(bound)}`
+  if (tookMs - totalMs(stalls) <= bound.ms) throw new VoidRunError(missed, stalls)
+  throw new LateError({ message: `${missed}; ${describe(stalls)} meanwhile` })
+}
+
+/** Fails unless `work` settles in time. */
+export async function inTime<T>(what: string, limit: number | Bound, work: Promise<T>): Promise<T> {
+  const bound = boundOf(limit)
+  const startedAt = performance.now()
+  let settled = false
+  const watched = work.finally(() => (settled = true))
+  const late = async (): Promise<never> => {
+    while (!settled && !isHopeless(bound, startedAt)) await pass(nextLookMs(bound, startedAt))
+    if (!settled) await assertInTime(`not yet: ${what}`, bound, performance.now() - startedAt)
+    // Settled in time, or about to be judged below.
+    return new Promise<never>(() => undefined)
+  }
+  const value = await Promise.race([watched, late()])
+  await assertInTime(what, bound, performance.now() - startedAt)
+  return value
+}
+
+/** Asks until `probe` returns something other than undefined, null or false. Fails unless that is in time. */
+export async function eventually<T>(
+  what: string,
+  limit: number | Bound,
+  probe: () => Promise<T | undefined | null | false> | T | undefined | null | false,
+): Promise<T> {
+  const bound = boundOf(limit)
+  const startedAt = performance.now()
+  for (;;) {
+    const askedAt = performance.now()
+    const found = await probe()
+    if (found !== undefined && found !== null && found !== false) {
+      // The answer was true when it was asked for, or later.
+      await assertInTime(what, bound, askedAt - startedAt)
+      return found
+    }
+    if (isHopeless(bound, startedAt))
+      await assertInTime(`not yet: ${what}`, bound, performance.now() - startedAt)
+    await pass(5)
+  }
+}
+
+const ABOUT_TIME: readonly LockErrorCode[] = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE']
+
+/**
+ * What a failure since `startedAt` comes to. A lease that was lost, or a wait or a call that timed out, although none
+ * of this was expected: the library keeps its own bounds of time. If the machine stood still for a third of `widthMs`
+ * within so long a time, the run is void. Any other failure stays what it is.
+ */
+export async function judgeFailure(error: unknown, startedAt: number, widthMs: number): Promise<unknown> {
+  if (!isLockError(error) || !ABOUT_TIME.includes(error.code)) return error
+  const tookMs = performance.now() - startedAt
+  await stallMeter.since(0)
+  const stalls = stallMeter.worst(hostNow() - tookMs, hostNow(), widthMs)
+  return totalMs(stalls) < widthMs / 3 ? error : new VoidRunError(error.message, stalls)
+}
+
+/** By this much the bound has to be missed, without the stalls, before there is nothing to wait for: some come late. */
+const SURE_MS = 250
+
+/** So late that no stall excuses it; or that it is no use to wait for more. */
+function isHopeless({ ms, waitsMs }: Bound, startedAt: number): boolean {
+  const tookMs = performance.now() - startedAt
+  if (tookMs <= ms + SURE_MS) return false
+  const now = hostNow()
+  return (
+    tookMs > ms * 4 + SURE_MS ||
+    tookMs - totalMs(stallMeter.during(now - tookMs, now, waitsMs)) > ms + SURE_MS
+  )
+}
+
+function nextLookMs({ ms }: Bound, startedAt: number): number {
+  return Math.min(Math.max(startedAt + ms + SURE_MS - performance.now(), 20), 250)
+}
+
+export function boundOf(limit: number | Bound): Bound {
+  return typeof limit === 'number' ? { ms: limit } : limit
+}
+
+export function describe(stalls: readonly Stall[]): string {
+  if (stalls.length === 0) return 'nothing stood still'
+  return stalls
+    .map(
+      ({ who, ms, longestMs }) => `${who} stood still for ${round(ms)} ms (${round(longestMs)} ms at once)`,
+    )
+    .join(', ')
+}
+
+function inWords({ ms, from }: Bound): string {
+  return from === undefined ? `${round(ms)} ms` : `${round(ms)} ms (${from})`
+}
+
+function round(ms: number): string {
+  return Math.round(ms).toLocaleString('en')
+}
+
+function pass(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

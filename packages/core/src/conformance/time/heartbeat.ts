@@ -1,0 +1,89 @@
+import { readFileSync } from 'node:fs'
+import { cpuUsage, hrtime } from 'node:process'
+
+/** Milliseconds of the host's monotonic clock, the same for every process of the host. */
+export function hostNow(): number {
+  return Number(hrtime.bigint()) / 1e6
+}
+
+/** Time that a process lost between `from` and `to`, on the clock of `hostNow`. */
+export interface Gap {
+  readonly from: number
+  readonly to: number
+  readonly lostMs: number
+}
+
+const BEAT_MS = 20
+/** Timers have a grain of one millisecond. */
+const NOISE_MS = 1
+const KEPT_MS = 10 * 60_000
+
+/**
+ * Beats at a fixed interval and keeps its own gaps: stopped, swapped out, waiting for a CPU, a laptop that slept.
+ * What the program itself computed meanwhile does not count: that is its own doing, and no stall of the machine.
+ */
+export class Heartbeat {
+  #gaps: Gap[] = []
+  #timer: NodeJS.Timeout | undefined
+  #users = 0
+
+  /** Beats until as many `stop` as `start`. Keeps no process alive. */
+  start(): void {
+    this.#users += 1
+    if (this.#timer !== undefined) return
+    let last = { at: hostNow(), ...threadTimes() }
+    this.#timer = setInterval(() => {
+      const now = { at: hostNow(), ...threadTimes() }
+      const ranMs = now.ranMs - last.ranMs
+      const lostMs = Math.max(now.at - last.at - BEAT_MS - ranMs, now.waitedMs - last.waitedMs)
+      if (lostMs > NOISE_MS) this.#gaps.push({ from: last.at, to: now.at, lostMs })
+      last = now
+      if ((this.#gaps[0]?.to ?? Infinity) < now.at - KEPT_MS) this.#gaps.shift()
+    }, BEAT_MS)
+    this.#timer.unref()
+  }
+
+  stop(): void {
+    this.#users -= 1
+    if (this.#users > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  gaps(): readonly Gap[] {
+    return this.#gaps
+  }
+
+  /** The gaps since the last call. */
+  take(): readonly Gap[] {
+    const gaps = this.#gaps
+    this.#gaps = []
+    return gaps
+  }
+}
+
+interface ThreadTimes {
+  /** For how long it ran on a CPU. */
+  readonly ranMs: number
+  /** For how long it could have run and waited for a CPU. Zero where the system does not count it. */
+  readonly waitedMs: number
+}
+
+let counted = process.platform === 'linux'
+
+function threadTimes(): ThreadTimes {
+  if (counted)
+    try {
+      return parseSchedstat(readFileSync('/proc/thread-self/schedstat', 'utf8'))
+    } catch {
+      // A kernel without scheduler statistics.
+      counted = false
+    }
+  const { user, system } = cpuUsage()
+  return { ranMs: (user + system) / 1e3, waitedMs: 0 }
+}
+
+export function parseSchedstat(text: string): ThreadTimes {
+  const [ran = 0, waited = 0] = text.split(' ').map(Number)
+  return { ranMs: ran / 1e6, waitedMs: waited / 1e6 }
+}

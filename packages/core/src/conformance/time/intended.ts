@@ -1,0 +1,34 @@
+import type { ServerControl, Subject } from '../subject.ts'
+import { stallMeter } from './stall-meter.ts'
+
+/** The subject, with its server's pauses known to the meter: one that a rule makes on purpose excuses nothing. */
+export function meant(subject: Subject): Subject {
+  const { server } = subject
+  return server === undefined ? subject : { ...subject, server: meantControl(server) }
+}
+
+function meantControl(server: ServerControl): ServerControl {
+  let paused: (() => void) | undefined
+  const restart = server.restart?.bind(server)
+  return {
+    async pause() {
+      paused ??= stallMeter.intend('server')
+      await server.pause()
+    },
+    async resume() {
+      await server.resume()
+      paused?.()
+      paused = undefined
+    },
+    ...(restart && {
+      async restart() {
+        const over = stallMeter.intend('server')
+        try {
+          await restart()
+        } finally {
+          over()
+        }
+      },
+    }),
+  }
+}
