@@ -1,5 +1,6 @@
 import { ACL, createClient, CreateMode, State } from 'node-zookeeper-client'
 import type { Client, Exception, Stat } from 'node-zookeeper-client'
+import { eventually } from '@locks/core/conformance'
 import { expect } from 'vitest'
 
 const noNode = -101
@@ -16,20 +17,7 @@ export function pass(duration: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms(duration)))
 }
 
-/** Asks until `probe` answers something other than undefined or false. */
-export async function until<T>(
-  what: string,
-  withinMs: number,
-  probe: () => Promise<T | undefined | false> | T | undefined | false,
-): Promise<T> {
-  const giveUpAt = performance.now() + ms(withinMs)
-  for (;;) {
-    const found = await probe()
-    if (found !== undefined && found !== false) return found
-    if (performance.now() > giveUpAt) throw new Error(`not within ${ms(withinMs)} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
+export { eventually as until } from '@locks/core/conformance'
 
 /** In doubt, maybe more than once if a connection came and went, and then lost for good. */
 export function expectLoss(states: readonly string[]): void {
@@ -59,7 +47,7 @@ export async function rawClient(
 ): Promise<RawClient> {
   const client = createClient(servers, { sessionTimeout: 10_000, spinDelay: 50, ...options })
   client.connect()
-  await until('a connection', 20_000, () => client.getState() === State.SYNC_CONNECTED)
+  await eventually('a connection', 20_000, () => client.getState() === State.SYNC_CONNECTED)
   const call = <T>(send: (done: (error: Exception | null, value: T) => void) => void): Promise<T> =>
     new Promise((resolve, reject) => send((error, value) => (error ? reject(error) : resolve(value))))
   const create = (path: string, mode: number): Promise<string> =>
@@ -80,7 +68,7 @@ export async function rawClient(
     async [Symbol.asyncDispose]() {
       if (client.getState() !== State.SYNC_CONNECTED) return
       client.close()
-      await until('closed', 5_000, () => client.getState() === State.DISCONNECTED)
+      await eventually('closed', 5_000, () => client.getState() === State.DISCONNECTED)
     },
   }
 }

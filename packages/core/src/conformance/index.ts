@@ -23,6 +23,7 @@ export {
   assertInTime,
   eventually,
   inTime,
+  isOverdue,
   isVoidRun,
   judgeFailure,
   LateError,

@@ -58,7 +58,7 @@ export async function inTime<T>(what: string, limit: number | Bound, work: Promi
   let settled = false
   const watched = work.finally(() => (settled = true))
   const late = async (): Promise<never> => {
-    while (!settled && !isHopeless(bound, startedAt)) await pass(nextLookMs(bound, startedAt))
+    while (!settled && !isOverdue(bound, startedAt)) await pass(nextLookMs(bound, startedAt))
     if (!settled) await assertInTime(`not yet: ${what}`, bound, performance.now() - startedAt)
     // Settled in time, or about to be judged below.
     return new Promise<never>(() => undefined)
@@ -84,7 +84,7 @@ export async function eventually<T>(
       await assertInTime(what, bound, askedAt - startedAt)
       return found
     }
-    if (isHopeless(bound, startedAt))
+    if (isOverdue(bound, startedAt))
       await assertInTime(`not yet: ${what}`, bound, performance.now() - startedAt)
     await pass(5)
   }
@@ -108,8 +108,9 @@ export async function judgeFailure(error: unknown, startedAt: number, widthMs: n
 /** By this much the bound has to be missed, without the stalls, before there is nothing to wait for: some come late. */
 const SURE_MS = 250
 
-/** So late that no stall excuses it; or that it is no use to wait for more. */
-function isHopeless({ ms, waitsMs }: Bound, startedAt: number): boolean {
+/** Whether what began at `startedAt` is so late that no stall excuses it, or that it is no use to wait for more. */
+export function isOverdue(limit: number | Bound, startedAt: number): boolean {
+  const { ms, waitsMs } = boundOf(limit)
   const tookMs = performance.now() - startedAt
   if (tookMs <= ms + SURE_MS) return false
   const now = hostNow()
@@ -123,11 +124,11 @@ function nextLookMs({ ms }: Bound, startedAt: number): number {
   return Math.min(Math.max(startedAt + ms + SURE_MS - performance.now(), 20), 250)
 }
 
-export function boundOf(limit: number | Bound): Bound {
+function boundOf(limit: number | Bound): Bound {
   return typeof limit === 'number' ? { ms: limit } : limit
 }
 
-export function describe(stalls: readonly Stall[]): string {
+function describe(stalls: readonly Stall[]): string {
   if (stalls.length === 0) return 'nothing stood still'
   return stalls
     .map(
