@@ -19,5 +19,5 @@ export {
 } from './topologies/redis-sentinel.ts'
 export { mariadbQuery } from './wire/mariadb.ts'
 export { postgresQuery } from './wire/postgres.ts'
-export { redisCommand, redisFields, type RedisReply } from './wire/redis.ts'
+export { redisCommand, redisConversation, redisFields, type RedisReply } from './wire/redis.ts'
 export { fourLetterWord, zookeeperCreate, zookeeperExists, zookeeperMode } from './wire/zookeeper.ts'

@@ -3,14 +3,26 @@ import { talk, type Parsed } from './talk.ts'
 
 export type RedisReply = string | number | null | readonly RedisReply[]
 
+type Words = readonly (string | number)[]
+
 /** Sends one command on a connection of its own; an error reply rejects. Works with sentinels too. */
-export function redisCommand(address: Address, ...words: readonly (string | number)[]): Promise<RedisReply> {
-  return talk(address, async (line) => {
-    line.send(encode(words))
-    const { reply } = await line.read((received) => decode(received, 0))
-    if (reply instanceof Error) throw reply
-    return reply
-  })
+export function redisCommand(address: Address, ...words: Words): Promise<RedisReply> {
+  return redisConversation(address, (ask) => ask(...words))
+}
+
+/** Several commands on one connection, which is closed at the end. */
+export function redisConversation<T>(
+  address: Address,
+  converse: (ask: (...words: Words) => Promise<RedisReply>) => Promise<T>,
+): Promise<T> {
+  return talk(address, (line) =>
+    converse(async (...words) => {
+      line.send(encode(words))
+      const { reply } = await line.read((received) => decode(received, 0))
+      if (reply instanceof Error) throw reply
+      return reply
+    }),
+  )
 }
 
 /** The text of `INFO section`, `CLUSTER INFO` and their like as pairs. */

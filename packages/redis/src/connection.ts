@@ -1,13 +1,12 @@
 import { shareListener } from '@locks/core'
 import type { LockError } from '@locks/core'
 import { Cluster, Command, Redis } from 'ioredis'
-import { batchOf } from './batch.ts'
-import type { Batch } from './batch.ts'
 import { isCluster } from './client.ts'
 import { codeOf, unavailable } from './errors.ts'
+import { gather } from './gather.ts'
 import type { RedisSettings } from './options.ts'
-import { asTexts, ScriptCall } from './script-call.ts'
-import type { Argument, Keys } from './script-call.ts'
+import { askChecked, callScript, keysOf, send } from './script-call.ts'
+import type { Argument, Keys, Means } from './script-call.ts'
 import type { Script } from './script.ts'
 import { SILENCE_MS, watchForSilence } from './silence.ts'
 
@@ -31,6 +30,7 @@ const BREAKS = ['close', '-node'] as const
 export interface Primary {
   readonly at: string
   readonly ask: (name: string, ...args: Argument[]) => Promise<unknown>
+  readonly run: (script: Script, args: readonly Argument[]) => Promise<unknown>
 }
 
 /** The commands of one client: how scripts get to the server that keeps a lock, and back. */
@@ -39,8 +39,7 @@ export class Connection {
   readonly prefix: string
   readonly #owned: boolean
   readonly #silenceMs: number
-  /** Of the one connection of an own client; a Cluster has many, and the user's may be written to by others. */
-  readonly #batch: Batch | undefined
+  readonly #means: Means
   #lastError: unknown
   #breaks = 0
   #watchdog: NodeJS.Timeout | undefined
@@ -52,7 +51,10 @@ export class Connection {
     this.#owned = client === undefined || own
     this.#silenceMs = SILENCE_MS + (own ? settings.waitForReplicasMs : 0)
     this.client = client === undefined ? open(settings) : own ? copyOf(client) : client
-    this.#batch = this.#owned && !isCluster(this.client) ? batchOf(this.client) : undefined
+    this.#means = {
+      by: (to, name, args) => this.#send(to, name, args),
+      failed: (error) => this.#failed(error),
+    }
     this.prefix = `${this.client.options.keyPrefix ?? ''}${settings.prefix}`
     if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
     if (this.#owned) loosen(this.client)
@@ -69,7 +71,6 @@ export class Connection {
     return this.client.isCluster
   }
 
-  /** Calls a script by its hash, or by its text where the server does not know it (any more). */
   run<T>(
     script: Script,
     keys: Keys,
@@ -94,7 +95,7 @@ export class Connection {
     const breaks = this.#breaks
     // One after the other: a NOSCRIPT would let WAIT overtake the script.
     const reply = await this.#runOn(node, script, keys, args, (value) => value)
-    const count = Number(await this.#ask(node, 'wait', [replicas, timeoutMs]))
+    const count = Number(await askChecked(node, 'wait', [replicas, timeoutMs], this.#means))
     return { reply, replicas: this.#breaks === breaks ? count : undefined }
   }
 
@@ -120,7 +121,8 @@ export class Connection {
     const nodes = isCluster(client) ? client.nodes('master') : [client]
     return nodes.map((node) => ({
       at: `${node.options.host}:${node.options.port}`,
-      ask: (name, ...args) => this.#ask(node, name, args),
+      ask: (name, ...args) => askChecked(node, name, args, this.#means),
+      run: (script, args) => this.#runOn(node, script, keysOf([]), args, (reply) => reply),
     }))
   }
 
@@ -138,7 +140,6 @@ export class Connection {
     if (this.#owned) this.client.disconnect()
   }
 
-  // One promise behind that of each command, and no async function: at thousands of commands a second they count.
   #runOn<T>(
     client: Redis | Cluster,
     script: Script,
@@ -146,15 +147,7 @@ export class Connection {
     args: readonly Argument[],
     read: (reply: unknown) => T | Promise<T>,
   ): Promise<T> {
-    const { names } = keys
-    const called =
-      this.#batch === undefined || isCluster(client)
-        ? this.#send(client, 'evalsha', [script.sha, names.length, ...names, ...args])
-        : this.#sendCall(client, new ScriptCall(script, keys, args))
-    return called.then(read, (error: unknown) => {
-      if (codeOf(error) !== 'NOSCRIPT') throw this.#failed(error)
-      return this.#ask(client, 'eval', [script.text, names.length, ...names, ...args]).then(read)
-    })
+    return callScript(client, script, keys, args, read, this.#means)
   }
 
   #ask(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
@@ -167,16 +160,10 @@ export class Connection {
     return unavailable(error, this.client, this.#lastError)
   }
 
-  /** Past the key prefix of a user's client, which is part of our own: it would also stand before a token's name. */
   #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
-    return this.#sendCall(client, new Command(name, args, asTexts))
-  }
-
-  #sendCall(client: Redis | Cluster, command: Command): Promise<unknown> {
     if (this.#owned && this.#watchdog === undefined) this.#watch()
-    if (this.#batch === undefined || isCluster(client)) client.sendCommand(command)
-    else client.sendCommand(command, this.#batch)
-    return command.promise
+    if (this.#owned) gather(client)
+    return send(client, name, args)
   }
 
   #watch(): void {

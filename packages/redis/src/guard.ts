@@ -1,7 +1,8 @@
 import { LockError } from '@locks/core'
 import { Command } from 'ioredis'
 import type { Cluster, Redis } from 'ioredis'
-import { codeOf, invalid, unavailable } from './errors.ts'
+import { invalid, unavailable } from './errors.ts'
+import { callScript, keysOf, send } from './script-call.ts'
 import { guarded } from './scripts.ts'
 
 /** Lets commands through to Redis under fences that only rise. */
@@ -22,24 +23,12 @@ export interface RedisGuard {
 export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
   const prefix = client.options.keyPrefix ?? ''
 
-  async function send(name: string, args: (string | number)[]): Promise<unknown> {
-    const command = new Command(name, args, { replyEncoding: 'utf8' })
-    client.sendCommand(command)
-    return command.promise
-  }
-
   async function run(fence: bigint, command: readonly string[], keys: readonly string[]): Promise<unknown> {
     if (typeof fence !== 'bigint' || fence < 0n) throw invalid('fence must be a bigint of 0 or more')
-    const rest = [keys.length + 1, prefix + key, ...keys, String(fence), ...command]
-    let reply: unknown
-    try {
-      reply = await send('evalsha', [guarded.sha, ...rest]).catch((error: unknown) => {
-        if (codeOf(error) !== 'NOSCRIPT') throw error
-        return send('eval', [guarded.text, ...rest])
-      })
-    } catch (error) {
-      throw unavailable(error, client)
-    }
+    const failed = (error: unknown): LockError => unavailable(error, client)
+    const all = keysOf([prefix + key, ...keys])
+    const args = [String(fence), ...command]
+    const reply = await callScript(client, guarded, all, args, (answer) => answer, { by: send, failed })
     if (!Array.isArray(reply))
       throw new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
     return reply[0]

@@ -50,7 +50,7 @@ return { redis.call('PTTL', KEYS[1]), redis.call('ZCARD', KEYS[2]), unpack(redis
  * fields, one of them a holder's. They are no KEYS, which would have to be in one slot and all within reach of the
  * user; what has moved, or may not be read, is none. Changes nothing.
  */
-export const locksAmong = `
+export const locksAmong: Script = script(`
 local locks = {}
 for _, key in ipairs(ARGV) do
   local size = redis.pcall('HLEN', key)
@@ -61,7 +61,7 @@ for _, key in ipairs(ARGV) do
   end
 end
 return locks
-`
+`)
 
 /**
  * KEYS lock, token. ARGV attempt, fence, what it was minted here. Where the attempt still holds the lock, that

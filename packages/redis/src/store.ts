@@ -146,14 +146,13 @@ export class Store {
   async names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
     const { prefix, cluster } = this.#connection
     const seen = new Set<string>()
-    for (const { ask } of await this.#connection.primaries()) {
+    for (const { ask, run } of await this.#connection.primaries()) {
       let cursor = '0'
       do {
         const [next, hashes] = listOf(await ask('scan', cursor, 'COUNT', SCAN_PAGE, 'TYPE', 'hash'))
         cursor = String(next)
         const own = listOf(hashes).filter((key) => nameOf(String(key), cluster)?.startsWith(prefix))
-        const locks =
-          own.length === 0 ? [] : listOf(await ask('eval', scripts.locksAmong, 0, ...own.map(String)))
+        const locks = own.length === 0 ? [] : listOf(await run(scripts.locksAmong, own.map(String)))
         const names = locks
           .map((key) => nameOf(String(key), cluster)?.slice(prefix.length) ?? '')
           .filter((name) => name !== '' && !seen.has(name))

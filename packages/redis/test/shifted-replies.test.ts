@@ -1,0 +1,144 @@
+import { isLockError } from '@locks/core'
+import { redisGuard } from '@locks/redis'
+import type { RedisOptions } from '@locks/redis'
+import { Redis } from 'ioredis'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { scriptsOf } from '../src/queue-scripts.ts'
+import { renew } from '../src/scripts.ts'
+import { at, bare, exists, uniqueName } from './support/bed.ts'
+import { startShiftingProxy } from './support/shifting-proxy.ts'
+import type { Shift, ShiftingProxy } from './support/shifting-proxy.ts'
+
+// Redis pairs replies with commands by order. Where one is lost or one too many, no command may take the reply of
+// another for its own: what it did is unknown, and never a grant, a refusal, a loss, a renewal or a release.
+
+const service = await startService('redis')
+afterAll(() => service.close())
+const server = service.server('redis')
+const { acquire, free } = scriptsOf(false)
+
+/** The ways to get one reply out of step; what is inserted looks like a grant, a list and a number. */
+const shifts: readonly (readonly [string, Shift])[] = [
+  ['lost', 'drop'],
+  ['doubled', 'duplicate'],
+  ['preceded by a text', { insert: '$16\r\n1700000000000000\r\n' }],
+  ['preceded by a list', { insert: '*2\r\n$1\r\n1\r\n:1\r\n' }],
+  ['preceded by a number', { insert: ':1\r\n' }],
+]
+
+const clients: readonly (readonly [string, (proxy: ShiftingProxy) => RedisOptions])[] = [
+  ['an own client', (proxy) => at(proxy)],
+  [
+    "the user's client",
+    ({ host, port }) => {
+      const client = new Redis({ host, port })
+      client.on('error', () => undefined)
+      onTestFinished(() => client.disconnect())
+      return { client }
+    },
+  ],
+]
+
+/** What became of it, where an outage is one of the answers. */
+async function outcome<T>(call: Promise<T>): Promise<T | 'unavailable'> {
+  try {
+    return await call
+  } catch (error) {
+    if (isLockError(error, 'LOCK_UNAVAILABLE')) return 'unavailable'
+    throw error
+  }
+}
+
+describe.each(clients)('%s', (_whose, optionsFor) => {
+  test.each(shifts)(
+    'a reply to an attempt is %s: neither a grant nor a refusal is made up',
+    async (_, shift) => {
+      const proxy = await startShiftingProxy(server)
+      const { adapter, request, take } = bare(optionsFor(proxy))
+      const holder = bare(at(server))
+      const [held, free1, free2] = [uniqueName('held'), uniqueName('free'), uniqueName('free')]
+      await holder.take(holder.request(held))
+      await take(request(uniqueName()))
+      const shifted = proxy.shift(shift, acquire.sha)
+      const tries = [free1, held, free2, held].map((name) => outcome(adapter.attempt(request(name))))
+      await shifted
+      const outcomes = await Promise.all(tries)
+      for (const index of [1, 3])
+        if (outcomes[index] !== 'unavailable') expect(outcomes[index]).toMatchObject({ busy: true })
+      for (const index of [0, 2])
+        if (outcomes[index] !== 'unavailable') expect(outcomes[index]).not.toHaveProperty('busy')
+      expect(outcomes).toContain('unavailable')
+      // The next connection is sound.
+      await take(request(uniqueName()))
+      expect(await adapter.attempt(request(held))).toMatchObject({ busy: true })
+    },
+  )
+
+  test.each(shifts)(
+    'a reply to a renewal or a release is %s: nobody loses a lock by it',
+    async (_, shift) => {
+      const proxy = await startShiftingProxy(server)
+      const { adapter, request, take } = bare(optionsFor(proxy))
+      const [lasting, ended, given] = [
+        await take(request(uniqueName())),
+        request(uniqueName()),
+        request(uniqueName()),
+      ]
+      const [gone, mine] = [await take(ended), await take(given)]
+      // The scripts are known to the server from here on.
+      await adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])
+      await adapter.release(await take(request(uniqueName())))
+      await redisCommand(server, 'DEL', gone.name)
+      const shifted = proxy.shift(shift, renew.sha)
+      const [alive, dead, released] = [
+        outcome(adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])),
+        outcome(adapter.renew([{ grant: gone, ttlMs: 20_000, lockDelayMs: 0 }])),
+        outcome(adapter.release(mine)),
+      ]
+      await shifted
+      expect([['renewed'], 'unavailable']).toContainEqual(await alive)
+      expect([['lost'], 'unavailable']).toContainEqual(await dead)
+      expect(['released', 'unavailable']).toContain(await released)
+      expect(await adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])).toEqual(['renewed'])
+    },
+  )
+
+  test.each(shifts)(
+    'a reply to a release is %s: a release is reported only for what was released',
+    async (_, shift) => {
+      const proxy = await startShiftingProxy(server)
+      const { adapter, request, take } = bare(optionsFor(proxy))
+      const [one, other] = [await take(request(uniqueName())), await take(request(uniqueName()))]
+      await adapter.release(await take(request(uniqueName())))
+      const shifted = proxy.shift(shift, free.sha)
+      const releases = [one, other].map(async (grant) => {
+        const said = await outcome(adapter.release(grant))
+        if (said === 'released') expect(await exists(server, grant.name)).toBe(false)
+        return said
+      })
+      await shifted
+      for (const said of await Promise.all(releases)) expect(['released', 'unavailable']).toContain(said)
+    },
+  )
+})
+
+test.each(shifts)('a guard whose reply is %s lets nothing through by mistake', async (_, shift) => {
+  const proxy = await startShiftingProxy(server)
+  const client = new Redis({ host: proxy.host, port: proxy.port })
+  client.on('error', () => undefined)
+  onTestFinished(() => client.disconnect())
+  const [strict, lax] = [redisGuard(client, uniqueName('guard')), redisGuard(client, uniqueName('guard'))]
+  await strict.register(9n)
+  await lax.register(1n)
+  const shifted = proxy.shift(shift, 'evalsha')
+  const [fresh, stale] = [lax.register(2n), strict.register(8n)].map((call) =>
+    call.then(
+      () => 'let through',
+      (error: unknown) => (isLockError(error) ? error.code : error),
+    ),
+  )
+  await shifted
+  expect(['let through', 'LOCK_UNAVAILABLE']).toContain(await fresh)
+  expect(['LOCK_LOST', 'LOCK_UNAVAILABLE']).toContain(await stale)
+})
