@@ -80,6 +80,9 @@ export async function startTairStub(): Promise<TairStub> {
         const keys = [...records.keys()].filter((name) => name.startsWith(rest[0]?.slice(0, -1) ?? ''))
         return `*2\r\n${bulk('0')}*${keys.length}\r\n${keys.map(bulk).join('')}`
       }
+      case 'EVAL':
+        // The script that follows a command to see that replies are in step.
+        return bulk(rest[1] ?? '')
       case 'INFO':
         return bulk('redis_version:7.0.15\r\nmaxmemory_policy:volatile-lru\r\naof_enabled:1\r\n')
       default:

@@ -7,8 +7,8 @@ import { redisCommand, startService } from '../../../conformance/services/index.
 import { scriptsOf } from '../src/queue-scripts.ts'
 import { renew } from '../src/scripts.ts'
 import { at, bare, exists, uniqueName } from './support/bed.ts'
-import { startShiftingProxy } from './support/shifting-proxy.ts'
-import type { Shift, ShiftingProxy } from './support/shifting-proxy.ts'
+import { shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
+import type { ShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
 
 // Redis pairs replies with commands by order. Where one is lost or one too many, no command may take the reply of
 // another for its own: what it did is unknown, and never a grant, a refusal, a loss, a renewal or a release.
@@ -17,15 +17,6 @@ const service = await startService('redis')
 afterAll(() => service.close())
 const server = service.server('redis')
 const { acquire, free } = scriptsOf(false)
-
-/** The ways to get one reply out of step; what is inserted looks like a grant, a list and a number. */
-const shifts: readonly (readonly [string, Shift])[] = [
-  ['lost', 'drop'],
-  ['doubled', 'duplicate'],
-  ['preceded by a text', { insert: '$16\r\n1700000000000000\r\n' }],
-  ['preceded by a list', { insert: '*2\r\n$1\r\n1\r\n:1\r\n' }],
-  ['preceded by a number', { insert: ':1\r\n' }],
-]
 
 const clients: readonly (readonly [string, (proxy: ShiftingProxy) => RedisOptions])[] = [
   ['an own client', (proxy) => at(proxy)],

@@ -1,5 +1,7 @@
 import { shareListener } from '@locks/core'
 import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
+import { ECHO, misdirected, nextCall } from './redis-reply.ts'
+import type { Script } from './redis-script.ts'
 
 /** The part of an ioredis client, single or cluster, that the stores need. */
 export type RedisClient = SingleClient | ClusterClient
@@ -19,7 +21,7 @@ interface SingleClient extends Commands {
 
 interface ClusterClient extends Commands {
   duplicate(startupNodes?: never[], override?: { keyPrefix: string }): Commands
-  nodes(role: 'master'): readonly Commands[]
+  nodes(role: 'master' | 'all'): readonly Commands[]
 }
 
 export interface RedisStoreOptions {
@@ -48,11 +50,6 @@ export const DEFAULT_PREFIX = 'locks:cas:'
 
 type Hint = (message: string) => void
 
-export interface Script {
-  readonly source: string
-  readonly sha1: string
-}
-
 /** One connection for commands, and one for hints once somebody waits; both made when first needed. */
 export class RedisLink {
   readonly #options: RedisStoreOptions
@@ -72,6 +69,7 @@ export class RedisLink {
     if (options.client === undefined) void loadClient().catch(() => undefined)
   }
 
+  /** For a command whose reply decides nothing about a lock: it is not checked. */
   async call(command: string, ...args: string[]): Promise<unknown> {
     const client = await this.#client()
     try {
@@ -81,15 +79,38 @@ export class RedisLink {
     }
   }
 
+  /**
+   * A command about `key` whose reply cannot name it. It is followed at once by one whose reply can, on the same
+   * connection: where a reply is missing or one too many, that one is not answered rightly either.
+   */
+  async callChecked(key: string, command: string, ...args: string[]): Promise<unknown> {
+    const client = await this.#client()
+    const name = nextCall()
+    const [reply, echo] = await Promise.allSettled([
+      client.call(command, ...args),
+      client.call('EVAL', ECHO, '1', key, name),
+    ])
+    if (echo.status === 'rejected') throw redisError(echo.reason)
+    if (echo.value !== name) throw misdirected(client)
+    if (reply.status === 'rejected') throw redisError(reply.reason)
+    return reply.value
+  }
+
   /** By its hash, and in full where the server does not know it (yet, or after a restart). */
   async run({ source, sha1 }: Script, ...args: string[]): Promise<unknown> {
     const client = await this.#client()
+    const name = nextCall()
+    let reply: unknown
     try {
-      return await client.call('EVALSHA', sha1, ...args)
+      reply = await client.call('EVALSHA', sha1, ...args, name).catch((error: unknown) => {
+        if (replyCode(error) !== 'NOSCRIPT') throw error
+        return client.call('EVAL', source, ...args, name)
+      })
     } catch (error) {
-      if (replyCode(error) !== 'NOSCRIPT') throw redisError(error)
-      return this.call('EVAL', source, ...args)
+      throw redisError(error)
     }
+    if (!Array.isArray(reply) || reply[0] !== name) throw misdirected(client)
+    return reply[1]
   }
 
   /**

@@ -1,5 +1,27 @@
 import { createHash } from 'node:crypto'
-import type { Script } from './redis-client.ts'
+
+export interface Script {
+  readonly source: string
+  readonly sha1: string
+}
+
+/**
+ * Redis pairs replies with commands by their order alone. So the last argument of every call names that call, and its
+ * reply is `{ name, what the body returns }`: a reply to another call is noticed. The body does not see that argument.
+ */
+function script(body: string): Script {
+  const source = `
+local name = table.remove(ARGV)
+local function answer()
+${body}
+end
+return { name, answer() }
+`
+  return { source, sha1: createHash('sha1').update(source).digest('hex') }
+}
+
+/** KEYS[1] the record. Answers { version, value }, or nothing of either. */
+export const getScript: Script = script(`return redis.call('HMGET', KEYS[1], 'version', 'value')`)
 
 /**
  * KEYS[1] the record, a hash of `version` and `value`; ARGV: the expected version or '', the new value,
@@ -8,7 +30,7 @@ import type { Script } from './redis-client.ts'
  * The version is at least the server's clock in microseconds, so that it also rises after the data was
  * lost or a failover took some of it back. Lua counts exactly up to 2^53, which that clock reaches in 2255.
  */
-const source = `
+export const putScript: Script = script(`
 local at = redis.call('HMGET', KEYS[1], 'version', 'value')
 if (at[1] or '') ~= ARGV[1] then return { at[1] or '', at[2] or '' } end
 local time = redis.call('TIME')
@@ -18,9 +40,4 @@ local next = string.format('%.0f', version)
 redis.call('HSET', KEYS[1], 'version', next, 'value', ARGV[2])
 redis.call('PUBLISH', ARGV[3], next .. ' ' .. ARGV[2])
 return { next }
-`
-
-export const putScript: Script = {
-  source,
-  sha1: createHash('sha1').update(source).digest('hex'),
-}
+`)

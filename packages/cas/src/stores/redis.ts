@@ -3,7 +3,7 @@ import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
-import { putScript } from './redis-script.ts'
+import { getScript, putScript } from './redis-script.ts'
 
 /** A versioned store on stock Redis: a hash per key, changed by one script. */
 export function redisStore(options: RedisStoreOptions): StoreFactory {
@@ -12,7 +12,7 @@ export function redisStore(options: RedisStoreOptions): StoreFactory {
 
 function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
   async function get(key: string): Promise<Versioned | undefined> {
-    const [version, value] = texts(await link.call('HMGET', prefix + key, 'version', 'value'))
+    const [version, value] = texts(await link.run(getScript, '1', prefix + key))
     return versioned(version, value)
   }
 

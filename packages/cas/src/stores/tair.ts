@@ -14,6 +14,9 @@ const NO_VERSION = '0'
  * with a version of our own, since the server's would start at 1 again after a deletion. From there EXCAS
  * counts by one: a key that a failover took back to an older version gets versions that were given out already.
  * No command here carries a ttl.
+ *
+ * Replies of these commands cannot name what they answer, so each is followed by one that can, in the same write. On a
+ * Cluster that checks the connection only as long as neither is sent on to another node.
  */
 export function tairStore(options: RedisStoreOptions): StoreFactory {
   const { prefix = DEFAULT_PREFIX } = options
@@ -27,7 +30,7 @@ function withClientUrl(options: RedisStoreOptions): RedisStoreOptions {
 
 function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   async function replace(key: string, value: string, expected: string): Promise<Put | 'missing'> {
-    const reply = await link.call('EXCAS', prefix + key, value, expected)
+    const reply = await link.callChecked(prefix + key, 'EXCAS', prefix + key, value, expected)
     if (reply === -1) return 'missing'
     const [status, there, version] = listOf(reply, 'EXCAS')
     if (status === 'OK') return { version: versionOf(version) }
@@ -35,16 +38,24 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   }
 
   async function create(key: string, value: string): Promise<Put> {
-    const version = await serverTime()
-    const reply = await link.call('EXSET', prefix + key, value, 'NX', 'ABS', String(version))
+    const version = await serverTime(key)
+    const reply = await link.callChecked(
+      prefix + key,
+      'EXSET',
+      prefix + key,
+      value,
+      'NX',
+      'ABS',
+      String(version),
+    )
     if (reply === 'OK') return { version }
     if (reply !== null) throw misunderstood('EXSET')
     return { conflict: true, current: await get(key) }
   }
 
   /** In microseconds: a key may be deleted and made again within a millisecond, and clients' clocks differ. */
-  async function serverTime(): Promise<bigint> {
-    const [seconds, micros] = listOf(await link.call('TIME'), 'TIME')
+  async function serverTime(key: string): Promise<bigint> {
+    const [seconds, micros] = listOf(await link.callChecked(prefix + key, 'TIME'), 'TIME')
     return versionOf(seconds) * 1_000_000n + versionOf(micros)
   }
 
@@ -53,7 +64,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   }
 
   async function get(key: string): Promise<Versioned | undefined> {
-    const reply = await link.call('EXGET', prefix + key)
+    const reply = await link.callChecked(prefix + key, 'EXGET', prefix + key)
     if (reply === null) return undefined
     const [value, version] = listOf(reply, 'EXGET')
     return versioned(value, version)

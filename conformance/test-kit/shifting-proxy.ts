@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { Address } from '../../../../conformance/services/index.ts'
+import type { Address } from '../services/index.ts'
 
 /** What happens to one reply. An inserted one comes before it. */
 export type Shift = 'drop' | 'duplicate' | { readonly insert: string }
@@ -11,6 +11,15 @@ export interface ShiftingProxy extends Address {
   /** Does that to the next reply to a request that contains `text`. Resolves once it was done. */
   shift(how: Shift, text: string): Promise<void>
 }
+
+/** Ways to get the replies of a connection out of step; what is inserted looks like a grant, a list and a number. */
+export const shifts: readonly (readonly [string, Shift])[] = [
+  ['lost', 'drop'],
+  ['doubled', 'duplicate'],
+  ['preceded by a text', { insert: '$16\r\n1700000000000000\r\n' }],
+  ['preceded by a list', { insert: '*2\r\n$1\r\n1\r\n:1\r\n' }],
+  ['preceded by a number', { insert: ':1\r\n' }],
+]
 
 interface Trap {
   readonly how: Shift
