@@ -3,6 +3,8 @@ import type { Clock, Timer } from '@locks/core'
 /** Time that moves when told. Timers run when their time has come and somebody moves it. */
 export class HandClock implements Clock {
   readonly timers = new Set<{ at: number; fire: () => void }>()
+  /** As on the system clock, if a test sets it. */
+  afterPoll?: (done: () => void) => void
   #now = 1_000
 
   now(): number {

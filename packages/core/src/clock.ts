@@ -9,6 +9,11 @@ export interface Clock {
   timer(delayMs: number, fire: () => void): Timer
   /** Uniform in [0, 1); only back-off jitter draws from it. */
   random(): number
+  /**
+   * Runs `done` once the event loop has read, and reported, everything that had arrived on its sockets by this call.
+   * Without it, a timer is taken to run only after that.
+   */
+  afterPoll?(done: () => void): void
 }
 
 export interface Timer {
@@ -31,4 +36,7 @@ export const systemClock: Clock = {
     }
   },
   random: Math.random,
+  // The first may come from the round of the loop that is under way, whose poll is over. The close events of a round
+  // come after its immediates.
+  afterPoll: (done) => void setImmediate(() => void setImmediate(done)),
 }

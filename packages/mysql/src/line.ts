@@ -67,6 +67,8 @@ export class Line implements AnyLine {
     this.#stream = stream instanceof Socket ? stream : undefined
     // An error of a connection is its end; statements under way are told by themselves.
     connection.on('error', () => this.#end())
+    // That nothing more will come is known before the socket is closed, by a round of the event loop.
+    this.#stream?.once('end', () => this.#end())
     this.#stream?.once('close', () => this.#end())
   }
 

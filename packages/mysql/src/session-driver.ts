@@ -11,6 +11,8 @@ import type { SessionStatements } from './sql.ts'
 
 /** The wait ended without a grant, but nothing is wrong: killed, timed out, chosen by the deadlock detector. */
 const worthAnotherTry = new Set([1317, 1205, 1213, 1969, 3024, 3058])
+/** By the server's word: killed, silent for longer than wait_timeout, shut down. It took no more statements. */
+const ends = new Set([1927, 4031, 1053])
 const NO_SUCH_THREAD = 1094
 
 /** What is known of a hold that lives. */
@@ -119,6 +121,7 @@ export function sessionDriver(
 
     async free(line) {
       for (const text of sql.free) await line.query(text)
+      return true
     },
 
     cancel: ({ thread }) => killed(`KILL QUERY ${thread}`),
@@ -142,6 +145,7 @@ export function sessionDriver(
       return (await orElsewhere(rows)).map(({ state }) => state)
     },
 
+    saysEnded: (error) => ends.has(errnoOf(error) ?? 0),
     isWorthAnotherTry: (error) => worthAnotherTry.has(errnoOf(error) ?? 0),
   }
 }

@@ -39,6 +39,19 @@ export function isRefusal(error: unknown): boolean {
   return error instanceof Error && 'severity' in error
 }
 
+/** By the server's word: it ended the connection, and took no more statements. */
+const ends: ReadonlySet<string> = new Set([
+  '57P01', // terminated by an administrator
+  '57P02', // another process crashed
+  '57P05', // idle_session_timeout
+  '25P03', // idle_in_transaction_session_timeout
+  '25P04', // transaction_timeout
+])
+
+export function isEnd(error: unknown): boolean {
+  return ends.has(codeOf(error) ?? '')
+}
+
 /** Whether an earlier statement had failed in a transaction that was still open. */
 export function isOfFailedTransaction(error: unknown): boolean {
   return codeOf(error) === '25P02'

@@ -1,7 +1,7 @@
 import { readHolder, writeHolder } from '@locks/sql'
 import type { SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
-import { codeOf } from './errors.ts'
+import { codeOf, isEnd } from './errors.ts'
 import type { Line, Row } from './line.ts'
 import { sameBackend } from './pooler.ts'
 import type { Runner } from './runner.ts'
@@ -76,6 +76,7 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
 
     async free(line) {
       await line.query(sql.rollback)
+      return true
     },
 
     async cancel({ pid }) {
@@ -92,6 +93,7 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
       await runner.run(sql.terminate, [Buffer.from(name), attemptId])
     },
 
+    saysEnded: (error) => isEnd(error),
     isWorthAnotherTry: (error) => worthAnotherTry.has(codeOf(error) ?? ''),
   }
 }

@@ -43,8 +43,11 @@ export interface SessionDriver<L extends Line> {
   /** Proves that the connection lives, and allows it `silenceMs` from now on. */
   probe(line: L, silenceMs: number): Promise<void>
 
-  /** Frees everything that the connection holds. */
-  free(line: L): Promise<void>
+  /**
+   * Frees everything that the connection holds. Resolves with whether that still was the hold, as the server has it:
+   * `false` when it had lost it before.
+   */
+  free(line: L, hold: HoldInfo): Promise<boolean>
 
   /** Ends the statement by which a connection waits, from another connection. It may have ended by itself. */
   cancel(line: L): Promise<void>
@@ -57,6 +60,9 @@ export interface SessionDriver<L extends Line> {
 
   /** Has the server end the connection by which that attempt holds the name, if it still does. */
   evict(name: string, attemptId: string): Promise<void>
+
+  /** Whether the server says that it ended the connection, so that it never came to the statement that failed. */
+  saysEnded(error: unknown): boolean
 
   /** Whether a wait ended for no reason of its own: cancelled, timed out, chosen by the deadlock detector. */
   isWorthAnotherTry(error: unknown): boolean

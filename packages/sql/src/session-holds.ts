@@ -75,16 +75,35 @@ export function sessionHolds<L extends Line>(
   async function release({ name, attemptId }: Grant): Promise<'released' | 'not-held'> {
     const session = sessions.get(attemptId)
     if (session?.grant !== undefined && !session.over) {
+      // The news that the server ended the connection may have arrived, and not be read yet.
+      await polled()
+      if (session.over) {
+        // Lost before the release was sent, whatever can be learnt from the server now.
+        tidy(name, attemptId)
+        return 'not-held'
+      }
       sessions.delete(attemptId)
-      await session.end()
-      return 'released'
+      return (await session.end()) ? 'released' : 'not-held'
     }
     // No connection of ours holds it any more, but the server may not have noticed yet.
-    const by = await driver.holderOf(name)
-    if (by === undefined) return 'released'
-    if (by.attemptId !== attemptId) return 'not-held'
+    if (await evicted(name, attemptId)) throw unavailable('the connection of this hold is being ended')
+    return 'not-held'
+  }
+
+  /** Ends what the server still has of an attempt. Whether there was anything. */
+  async function evicted(name: string, attemptId: string): Promise<boolean> {
+    if ((await driver.holderOf(name))?.attemptId !== attemptId) return false
     await driver.evict(name, attemptId)
-    throw unavailable('the connection of this hold is being ended')
+    return true
+  }
+
+  /** As far as the server can be reached; otherwise it finds out by itself. */
+  function tidy(name: string, attemptId: string): void {
+    evicted(name, attemptId).catch(() => undefined)
+  }
+
+  function polled(): Promise<void> {
+    return new Promise((resolve) => (clock.afterPoll === undefined ? resolve() : clock.afterPoll(resolve)))
   }
 
   async function withdraw({ attemptId }: AcquireRequest): Promise<void> {

@@ -32,7 +32,7 @@ export class Session<L extends Line> {
   readonly #deps: SessionDeps<L>
   #line: L | undefined
   #withdrawn = false
-  #ending: Promise<void> | undefined
+  #ending: Promise<boolean> | undefined
   /** Until when the server was last told to bear silence: later probes must not bring that forward. */
   #silentUntil = 0
   grant: Grant | undefined
@@ -68,8 +68,11 @@ export class Session<L extends Line> {
     return this.#line !== undefined && this.#deps.driver.isThere(this.#line)
   }
 
-  /** Ends the hold or wait, whatever it is at: the name is free when this resolves. */
-  end(): Promise<void> {
+  /**
+   * Ends the hold or wait, whatever it is at: the name is free when this resolves, with whether it was held by this
+   * until then.
+   */
+  end(): Promise<boolean> {
     this.#withdrawn = true
     return (this.#ending ??= this.#end())
   }
@@ -180,7 +183,7 @@ export class Session<L extends Line> {
     return (this.grant = { name, attemptId, fence, ttlMs: this.ttlMs })
   }
 
-  async #end(): Promise<void> {
+  async #end(): Promise<boolean> {
     await Promise.allSettled([this.trying])
     let cancelled: boolean
     try {
@@ -191,7 +194,7 @@ export class Session<L extends Line> {
     }
     const line = this.#line
     this.#line = undefined
-    if (line !== undefined) await this.#free(line, cancelled ? 'close' : 'keep')
+    return line !== undefined && this.#free(line, cancelled ? 'close' : 'keep')
   }
 
   /** Whether anything had to be cancelled. */
@@ -213,18 +216,21 @@ export class Session<L extends Line> {
     await this.#free(line, 'keep')
   }
 
-  async #free(line: L, then: 'keep' | 'close'): Promise<void> {
+  async #free(line: L, then: 'keep' | 'close'): Promise<boolean> {
     const { driver, lines, clock } = this.#deps
     line.onEnd(undefined)
     line.busySince = clock.now()
+    let held: boolean
     try {
-      await driver.free(line)
+      held = await driver.free(line, this)
     } catch (error) {
       lines.discard(line)
+      if (driver.saysEnded(error)) return false
       throw error
     }
     if (then === 'keep') lines.give(line)
     else lines.discard(line)
+    return held
   }
 
   #allow(silenceMs: number): number {

@@ -94,9 +94,11 @@ export class PlainStore implements SessionDriver<PlainLine> {
     this.silences.push(silenceMs)
   }
 
-  async free(line: PlainLine): Promise<void> {
+  async free(line: PlainLine, { request }: HoldInfo): Promise<boolean> {
     await this.#step('free', line)
+    const held = this.held.get(request.name)?.line === line
     this.forget(line)
+    return held
   }
 
   async cancel(line: PlainLine): Promise<void> {
@@ -118,6 +120,10 @@ export class PlainStore implements SessionDriver<PlainLine> {
 
   async evict(name: string): Promise<void> {
     this.held.get(name)?.line.breakDown()
+  }
+
+  saysEnded(error: unknown): boolean {
+    return error instanceof Error && error.message === 'ended'
   }
 
   isWorthAnotherTry(): boolean {

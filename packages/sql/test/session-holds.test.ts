@@ -151,7 +151,47 @@ test('a hold is over when its connection is, and said to be lost once', async ()
   opened.forEach((line) => store.forget(line))
   expect(lost).toEqual([wanted.attemptId])
   expect(await holds.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['lost'])
-  expect(await holds.release(grant)).toBe('released')
+  expect(await holds.release(grant)).toBe('not-held')
+})
+
+test('a release tells whether the server still had the hold, and fails when that is not known', async () => {
+  const { store, holds, request, take, lines } = bed()
+  const grants = await Promise.all(['a', 'b', 'c'].map((name) => take(request({ name }))))
+  const [a, b, c] = grants
+  if (a === undefined || b === undefined || c === undefined) throw new Error('three were taken')
+  store.held.delete('a')
+  expect(await holds.release(a)).toBe('not-held')
+  store.free = () => Promise.reject(new Error('ended'))
+  expect(await holds.release(b)).toBe('not-held')
+  store.free = () => Promise.reject(new Error('reset'))
+  await expect(holds.release(c)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  // The connection that failed is gone, and with it, soon, the hold.
+  expect(lines.size).toBe(1)
+  store.held.delete('c')
+  expect(await holds.release(c)).toBe('not-held')
+})
+
+test('what arrived on the connection is read before a release is sent on it', async () => {
+  let poll = (): void => undefined
+  const { store, holds, request, take, opened, lost, settle, clock } = bed()
+  clock.afterPoll = (done) => void (poll = done)
+  const grant = await take(request())
+  const freed: unknown[] = []
+  const free = store.free.bind(store)
+  store.free = (...call) => {
+    freed.push(call)
+    return free(...call)
+  }
+  const released = holds.release(grant)
+  await settle()
+  expect(freed).toEqual([])
+  // The store cannot be asked either: that the connection ended before the release is enough.
+  opened.forEach((line) => line.breakDown())
+  store.holderOf = () => Promise.reject(new Error('no connection'))
+  poll()
+  expect(await released).toBe('not-held')
+  expect(freed).toEqual([])
+  expect(lost).toEqual([grant.attemptId])
 })
 
 test('one probe that hangs leaves its outcome unknown and the others theirs; one that fails is a loss', async () => {
