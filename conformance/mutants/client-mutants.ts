@@ -4,6 +4,8 @@ import type { Mutant } from './mutant.ts'
 const acquisition = core('acquisition')
 const hold = core('hold')
 const lease = core('lease')
+/** The memory adapter has no connections; its holds may be treated as if they had. */
+const connection = adapter("kind: 'lease'", "kind: 'connection'")
 
 /** Bugs of what it means to hold a lock in a program, each with the rule that must notice it. */
 export const clientMutants: readonly Mutant[] = [
@@ -22,6 +24,18 @@ export const clientMutants: readonly Mutant[] = [
     bug: 'no validity check before a protected write',
     rule: 'PAUSE-2',
     edits: [hold('if (this.live && this.#client.clock.now() >= this.#deadline)', 'if (false)')],
+  },
+  {
+    bug: 'a hold that is a connection counts as held though nothing was read since a stall',
+    rule: 'PAUSE-7',
+    given: [connection],
+    edits: [hold('return unreadMs > STALL_MS ? unreadMs : 0;', 'return 0;')],
+  },
+  {
+    bug: 'an event loop that runs timers counts as one that reads its sockets',
+    rule: 'PAUSE-7',
+    given: [connection],
+    edits: [core('loop-meter')('if (this.#clock.afterPoll === undefined)', 'if (true)')],
   },
   {
     bug: 'renewal failure taken for success',

@@ -10,6 +10,8 @@ export interface Mutant {
   readonly bug: string
   /** The rule that catches it. */
   readonly rule: string
+  /** What the rule needs to run at all: the healthy library passes it with these. */
+  readonly given?: readonly Edit[]
   readonly edits: readonly Edit[]
 }
 

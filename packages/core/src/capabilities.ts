@@ -10,10 +10,13 @@ export interface Capabilities {
   readonly scope: 'process' | 'host' | 'cluster'
   /**
    * `lease`: the store forgets a holder after its ttl.
-   * `session`: the store forgets a holder when its connection or session ends; the ttl is the
+   * `session`: the store forgets a holder after its session timeout without a sign of life, not before. The ttl is the
    * session's, whatever the caller asked for.
+   * `connection`: the store forgets a holder as soon as the connection that holds ends, at any moment. The holder
+   * learns of it when its socket does, at the latest `ttlMs` after the last proof of life: for so long two may rely on
+   * the lock, and the fence identifies the stale one.
    */
-  readonly kind: 'lease' | 'session'
+  readonly kind: 'lease' | 'session' | 'connection'
   /**
    * `durable`: strictly increasing whatever crashes. `clock-assisted`: also after the counter was
    * lost, as long as the store's clock did not go back. `none`: switched off by the user.
@@ -28,7 +31,7 @@ export interface Capabilities {
   readonly fairness: 'fifo' | 'none'
   /** A lease can be serialised and resumed in another process. */
   readonly handover: boolean
-  /** The name can stay blocked for a while after an abnormal end. Not with a session, which ends as a whole. */
+  /** The name can stay blocked for a while after an abnormal end. Not with a session or connection, which ends as a whole. */
   readonly lockDelay: boolean
   /** The store can name the locks that are held. */
   readonly list: boolean

@@ -7,6 +7,7 @@ import type { Clock } from './clock.ts'
 import { LockError } from './errors.ts'
 import { Events } from './events.ts'
 import type { Hold } from './hold.ts'
+import { LoopMeter } from './loop-meter.ts'
 import type { Settings } from './options.ts'
 import { Renewer } from './renewer.ts'
 import { Slot } from './slot.ts'
@@ -28,6 +29,8 @@ export class Client {
   readonly events: Events = new Events()
   readonly aborts: AbortListeners = new AbortListeners()
   readonly adapter: Adapter
+  /** Present where a hold ends with its connection. */
+  readonly meter: LoopMeter | undefined
   /** Holds by attempt id. */
   readonly holds: Map<string, Hold> = new Map()
   readonly #slots = new Map<string, Slot>()
@@ -44,6 +47,8 @@ export class Client {
       clock,
       report: (state, attemptId) => this.#report(state, attemptId),
     })
+    if (this.adapter.capabilities.kind === 'connection')
+      this.meter = new LoopMeter(clock, () => this.#slots.size > 0)
   }
 
   request(name: string, settings: Settings): AcquireRequest {
@@ -63,6 +68,7 @@ export class Client {
 
   slot(name: string): Slot {
     let slot = this.#slots.get(name)
+    if (this.#slots.size === 0) this.meter?.start()
     if (slot === undefined) this.#slots.set(name, (slot = new Slot(this, name)))
     return slot
   }
@@ -126,6 +132,7 @@ export class Client {
     } finally {
       // A call of the user's that is still under way has to end as well.
       if (this.alarms.size === 0) this.alarms.stop()
+      this.meter?.stop()
     }
   }
 }

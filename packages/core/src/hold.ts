@@ -1,6 +1,7 @@
 import type { Alarm } from './alarms.ts'
 import type { Client } from './client.ts'
 import { LockError, quote } from './errors.ts'
+import { STALL_MS } from './loop-meter.ts'
 import type { Settings } from './options.ts'
 import { outsideScopes } from './scope.ts'
 import type { Slot } from './slot.ts'
@@ -99,9 +100,17 @@ export class Hold implements Alarm {
     return this.#state
   }
 
+  /** For how long nothing has been read that may tell of its end; 0 when that is too short to matter. */
+  unreadMs(): number {
+    const { meter, clock } = this.#client
+    if (meter === undefined) return 0
+    const unreadMs = clock.now() - Math.max(meter.readAt, this.#confirmedAt)
+    return unreadMs > STALL_MS ? unreadMs : 0
+  }
+
   remainingMs(): number {
     this.check()
-    return !this.live ? 0 : Math.max(0, this.#deadline - this.#client.clock.now())
+    return !this.live || this.unreadMs() > 0 ? 0 : Math.max(0, this.#deadline - this.#client.clock.now())
   }
 
   holder(): Holder {
@@ -120,7 +129,7 @@ export class Hold implements Alarm {
 
   /** What asking for `ttlMs` brings: a session lasts as long as it lasts, whatever is asked for. */
   ttlOf(ttlMs: number): number {
-    return this.#client.adapter.capabilities.kind === 'session' ? this.grant.ttlMs : ttlMs
+    return this.#client.adapter.capabilities.kind === 'lease' ? ttlMs : this.grant.ttlMs
   }
 
   /** The renewal to send now. */

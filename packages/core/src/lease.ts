@@ -23,13 +23,18 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
   readonly sequencer: string
   /** Aborts when the lease is lost or the client closes, with the `LockError` as reason; not on release. */
   readonly signal: AbortSignal
-  /** `jeopardy`: a renewal is overdue, the lease is still valid for `remainingMs`. */
+  /**
+   * `jeopardy`: a renewal is overdue, the lease is still valid for `remainingMs`. Where a hold ends with its connection
+   * (`capabilities.kind`), also while the event loop has been blocked and the connection has not been read since.
+   */
   readonly state: LeaseState
-  /** Until it is lost, by the local clock, unless renewed; 0 when it is over. */
+  /** Until it is lost, by the local clock, unless renewed; 0 when it is over or cannot be told. */
   readonly remainingMs: number
   /**
    * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now.
-   * Call it before a step that matters: code that does not yield runs ahead of `signal`.
+   * Call it before a step that matters: code that does not yield runs ahead of `signal`. Where a hold ends with its
+   * connection it throws `LOCK_UNAVAILABLE` after the event loop was blocked for more than 250 ms, until the connection
+   * has been read: `await lease.extend()` asks the store.
    */
   assertHeld(): void
   /**
@@ -113,8 +118,8 @@ export class LeaseHandle implements Lease {
   }
 
   get state(): LeaseState {
-    const state = this.#hold.check()
-    return this.#left && state !== 'lost' ? 'released' : state
+    const state = this.#checked()
+    return state === 'held' && this.#hold.unreadMs() > 0 ? 'jeopardy' : state
   }
 
   get remainingMs(): number {
@@ -122,14 +127,14 @@ export class LeaseHandle implements Lease {
   }
 
   assertHeld(): void {
-    const { state } = this
-    if (state === 'held' || state === 'jeopardy') return
-    throw this.#hold.ended ?? this.#notOwned()
+    this.#assertLive()
+    const unreadMs = this.#hold.unreadMs()
+    if (unreadMs > 0) throw this.#inDoubt(unreadMs)
   }
 
   async extend(ttlMs?: number): Promise<void> {
     if (ttlMs !== undefined) checkTtl(ttlMs, this.#client.adapter.capabilities)
-    this.assertHeld()
+    this.#assertLive()
     const hold = this.#hold
     const { adapter, clock } = this.#client
     const asked = ttlMs === undefined ? hold.ttlMs : hold.ttlOf(ttlMs)
@@ -174,7 +179,7 @@ export class LeaseHandle implements Lease {
   serialize(): string {
     const { capabilities } = this.#client.adapter
     if (!capabilities.handover) throw unsupported('serialize (hand-over)')
-    this.assertHeld()
+    this.#assertLive()
     if (this.#hold.leases > 1)
       throw new LockError(
         'LOCK_UNSUPPORTED',
@@ -198,6 +203,28 @@ export class LeaseHandle implements Lease {
     } finally {
       this.#releasing = undefined
     }
+  }
+
+  /** By the clock and by what was reported so far. */
+  #checked(): LeaseState {
+    const state = this.#hold.check()
+    return this.#left && state !== 'lost' ? 'released' : state
+  }
+
+  #assertLive(): void {
+    const state = this.#checked()
+    if (state === 'held' || state === 'jeopardy') return
+    throw this.#hold.ended ?? this.#notOwned()
+  }
+
+  #inDoubt(unreadMs: number): LockError {
+    const blocked = `the event loop was blocked for ${Math.round(unreadMs)} ms`
+    return new LockError(
+      'LOCK_UNAVAILABLE',
+      `cannot tell whether lock ${quote(this.name)} is still held: ${blocked}, and the connection that holds it ` +
+        'has not been read since; await lease.extend(), which asks the store, and go on only if it resolves',
+      { lock: this.name },
+    )
   }
 
   #notOwned(): LockError {

@@ -117,7 +117,7 @@ function checkLockDelay(value: unknown, capabilities: Capabilities): void {
 
 function checkRenew(value: unknown, capabilities: Capabilities): void {
   if (typeof value !== 'boolean') throw invalid(`renew must be true or false, got ${kindOf(value)}`)
-  if (!value && capabilities.kind === 'session') throw unsupported('renew: false (a fixed lease)')
+  if (!value && capabilities.kind !== 'lease') throw unsupported('renew: false (a fixed lease)')
 }
 
 function checkMode(value: unknown, capabilities: Capabilities): void {

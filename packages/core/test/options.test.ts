@@ -118,6 +118,7 @@ describe('what the adapter has not got', () => {
   test.each([
     ['lockDelayMs', { lockDelayMs: 1 }, { lockDelay: false }],
     ['a fixed lease of a session', { renew: false }, { kind: 'session' }],
+    ['a fixed lease of a connection', { renew: false }, { kind: 'connection' }],
     ['shared mode', { mode: 'shared' }, {}],
   ] as const)('%s is LOCK_UNSUPPORTED before the store is touched', async (_, options, capabilities) => {
     const { locks, store } = harness({ store: { capabilities } })

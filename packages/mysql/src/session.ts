@@ -13,7 +13,7 @@ const GONE_MS = 3_000
 const LOOK_MS = 10
 
 export interface SessionCapabilities extends Capabilities {
-  readonly kind: 'session'
+  readonly kind: 'connection'
   readonly fencing: 'durable'
   readonly wait: 'handoff'
   readonly handover: false
@@ -24,7 +24,7 @@ export interface SessionCapabilities extends Capabilities {
 
 const capabilities: SessionCapabilities = {
   scope: 'cluster',
-  kind: 'session',
+  kind: 'connection',
   fencing: 'durable',
   wait: 'handoff',
   // MySQL 8 prefers whoever keeps most others waiting.

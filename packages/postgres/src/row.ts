@@ -11,7 +11,7 @@ import { runnerFor } from './runner.ts'
 import { rowStatements } from './sql.ts'
 
 export interface RowCapabilities extends Capabilities {
-  readonly kind: 'session'
+  readonly kind: 'connection'
   readonly fencing: 'durable'
   readonly wait: 'handoff'
   readonly handover: false
@@ -20,7 +20,7 @@ export interface RowCapabilities extends Capabilities {
 
 const capabilities: RowCapabilities = {
   scope: 'cluster',
-  kind: 'session',
+  kind: 'connection',
   fencing: 'durable',
   wait: 'handoff',
   fairness: 'fifo',

@@ -4,6 +4,7 @@ import type { LeaseState } from '../lease.ts'
 import type { LocksOptions } from '../options.ts'
 import type { ContendOptions, Contention } from './contend.ts'
 import type { Gap } from './time/heartbeat.ts'
+import type { Stalled, StallOptions } from './stall.ts'
 
 interface Call<Args, Result> {
   readonly args: Args
@@ -45,6 +46,8 @@ export interface ChildCalls {
     Omit<ContendOptions, 'recorder' | 'counter'> & { process: string; file: string; counter: string },
     Contention
   >
+  /** Holds a lock while its event loop stands still. */
+  stall: Call<StallOptions, Stalled>
   /** How many timers keep the process alive. */
   timers: Call<Record<string, never>, number>
   close: Call<Record<string, never>, void>

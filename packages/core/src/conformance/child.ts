@@ -10,6 +10,7 @@ import { contend } from './contend.ts'
 import { createRecorder } from './history.ts'
 import { Heartbeat } from './time/heartbeat.ts'
 import { REPORT_MS } from './time/stall-meter.ts'
+import { stall } from './stall.ts'
 
 let opened: Locks | undefined
 let orphaned = true
@@ -90,6 +91,7 @@ const calls: Calls = {
       },
     })
   },
+  stall: (options) => stall(locks(), options),
   timers: async () => process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length,
   close: () => locks().close(),
   async disconnect() {

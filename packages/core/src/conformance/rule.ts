@@ -46,6 +46,7 @@ export type Need =
   | 'secret'
   | 'lease'
   | 'session'
+  | 'connection'
   | 'fencing'
   | 'push'
   | 'handoff'
@@ -70,8 +71,9 @@ const needs: Record<Need, Judge> = {
   server: ({ server }) => unless(server !== undefined, 'the server is not ours to stop'),
   restart: ({ server }) => unless(server?.restart !== undefined, 'the server is not ours to restart'),
   secret: ({ secret }) => unless(secret !== undefined, 'the config has no secret'),
-  lease: (_, { kind }) => unless(kind === 'lease', 'kind is session'),
-  session: (_, { kind }) => unless(kind === 'session', 'kind is lease'),
+  lease: (_, { kind }) => unless(kind === 'lease', `kind is ${kind}`),
+  session: (_, { kind }) => unless(kind !== 'lease', 'kind is lease'),
+  connection: (_, { kind }) => unless(kind === 'connection', `kind is ${kind}`),
   fencing: (_, { fencing }) => unless(fencing !== 'none', 'fencing is switched off'),
   push: (_, { wait }) => unless(wait !== 'poll', 'wait is poll'),
   handoff: (_, { wait }) => unless(wait === 'handoff', 'wait is not handoff'),

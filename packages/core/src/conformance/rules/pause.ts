@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { isLockError } from '../../errors.ts'
 import type { Rule } from '../rule.ts'
+import { block } from '../stall.ts'
+import { pausedLosses } from './pause-loss.ts'
 import {
   assertHistory,
   assertSoleHolder,
@@ -13,12 +15,6 @@ import {
   recorderIn,
   takeOverMs,
 } from './steps.ts'
-
-/** Keeps the event loop from turning. */
-function block(ms: number): void {
-  const until = performance.now() + ms
-  while (performance.now() < until);
-}
 
 export const pause: readonly Rule[] = [
   {
@@ -152,4 +148,5 @@ export const pause: readonly Rule[] = [
       await assertSoleHolder(h, next)
     },
   },
+  ...pausedLosses,
 ]

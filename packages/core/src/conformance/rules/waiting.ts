@@ -170,7 +170,7 @@ export const waiting: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client({ ttlMs: h.ttlMs }), await h.client({ ttlMs: h.ttlMs })]
       const lock = h.name()
-      const lease = await holder.locks.lock(lock).acquire({ renew: h.capabilities.kind === 'session' })
+      const lease = await holder.locks.lock(lock).acquire({ renew: h.capabilities.kind !== 'lease' })
       other.faults.inject('wait', 'swallow-reply', 1)
       const waits = eventOf(other, 'contended', lock)
       const turn = other.locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })

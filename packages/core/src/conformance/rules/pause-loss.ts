@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { access } from 'node:fs/promises'
+import { join } from 'node:path'
+import { memoryGuard } from '../../guard.ts'
+import type { Harness } from '../harness.ts'
+import type { Rule } from '../rule.ts'
+import { block } from '../stall.ts'
+import type { Stalled, StallOptions } from '../stall.ts'
+import { assertHolder, lossOf, wired } from './observe.ts'
+import { assertRising, assertSoleHolder } from './steps.ts'
+
+/** Ends whatever holds `lock`, as an operator would. */
+async function breakAny(h: Harness, lock: string): Promise<void> {
+  const { adapter } = h.adapter()
+  const { holder } = await adapter.inspect(lock)
+  assert.ok(holder, `${lock} should be held`)
+  assert.equal(await adapter.break?.(lock, holder), 'broken')
+}
+
+/** What a holder says whose hold was ended at the store, and given to another, while its event loop stood still. */
+async function lostInStall(h: Harness, by: StallOptions['by']): Promise<Stalled> {
+  const [lock, directory, { locks }] = [h.name(), await h.directory(), await h.client()]
+  const [blocked, goOn] = [join(directory, 'blocked'), join(directory, 'go-on')]
+  const holder = await h.child()
+  const stalled = holder.call('stall', { lock, by, blocked, goOn, forMs: h.ms(1_500) })
+  const isBlocked = (): Promise<boolean> =>
+    access(blocked).then(
+      () => true,
+      () => false,
+    )
+  await h.eventually('the holder blocks its event loop', h.ms(10_000), isBlocked)
+  await breakAny(h, lock)
+  const successor = await locks.lock(lock).acquire({ waitMs: h.ms(10_000) })
+  writeFileSync(goOn, '')
+  const said = await stalled
+  await holder.call('close', {})
+  await assertSoleHolder(h, successor)
+  return said
+}
+
+/** Losses that the holder could have read on its connection, had its process looked. */
+export const pausedLosses: readonly Rule[] = [
+  {
+    id: 'PAUSE-6',
+    title: 'the store ends a hold while the event loop of its holder is blocked: release and with reject',
+    kind: 'optional',
+    needs: ['processes', 'break'],
+    async run(h) {
+      for (const by of ['release', 'with'] as const) {
+        const { state, remainingMs, assertHeld, end } = await lostInStall(h, by)
+        assert.equal(end, 'LOCK_LOST', `${by}: ${end}`)
+        // A lease and a session are valid until a time that is known here. A connection has to be looked at.
+        if (h.capabilities.kind !== 'connection') continue
+        assert.notEqual(assertHeld, 'ok', 'assertHeld passed')
+        assert.notEqual(state, 'held')
+        assert.equal(remainingMs, 0)
+      }
+    },
+  },
+  {
+    id: 'PAUSE-7',
+    title: 'after a stall a hold that is a connection is in doubt until the event loop has read its sockets',
+    kind: 'optional',
+    needs: ['connection'],
+    async run(h) {
+      const { locks } = await h.client()
+      const lease = await locks.lock(h.name()).acquire()
+      lease.assertHeld()
+      // A timer that falls due during the stall runs before anything is read: at the end of a turn, timers come next.
+      await new Promise((resolve) => setImmediate(resolve))
+      const inTimer = new Promise((resolve) => setTimeout(() => resolve(lease.state), h.ms(100)))
+      block(h.ms(500))
+      assert.throws(() => lease.assertHeld(), { code: 'LOCK_UNAVAILABLE' })
+      assert.deepEqual([lease.state, lease.remainingMs], ['jeopardy', 0])
+      // Promises that are settled already turn no event loop.
+      for (let n = 0; n < 100; n += 1) await Promise.resolve()
+      assert.throws(() => lease.assertHeld(), { code: 'LOCK_UNAVAILABLE' })
+      assert.equal(await inTimer, 'jeopardy')
+      await h.eventually('the doubt ends by itself', h.ms(1_000), () => lease.state === 'held')
+      lease.assertHeld()
+      block(h.ms(500))
+      // The store itself is asked, and its answer ends the doubt.
+      await lease.extend()
+      lease.assertHeld()
+      await assertHolder(h, lease)
+      block(h.ms(500))
+      await lease.release()
+      await h.free(lease.name)
+    },
+  },
+  {
+    id: 'PAUSE-8',
+    title: 'a holder cut off as its connection is ended relies on it for at most its ttl; its fence is stale',
+    kind: 'optional',
+    needs: ['wire', 'break', 'connection'],
+    async run(h) {
+      const [cutOff, other] = [await wired(h, { ttlMs: h.ttlMs }), await h.client()]
+      const lock = h.name()
+      const lease = await cutOff.locks.lock(lock).acquire()
+      const lost = lossOf(lease)
+      cutOff.proxy.blackhole()
+      await breakAny(h, lock)
+      const successor = await other.locks.lock(lock).acquire({ waitMs: h.ms(10_000) })
+      const grantedAt = performance.now()
+      const guard = memoryGuard()
+      await guard.register(successor.fence)
+      await assert.rejects(guard.register(lease.fence), { code: 'LOCK_LOST' })
+      const { at } = await lost
+      const overlapMs = at - grantedAt
+      assert.ok(overlapMs <= h.ttlMs, `relied on for ${overlapMs} ms after its successor was granted`)
+      assertRising(h, [lease.fence, successor.fence])
+      await assertSoleHolder(h, successor)
+      await h.rejects(lease.release(), 'LOCK_LOST')
+    },
+  },
+]

@@ -1,0 +1,73 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { isLockError } from '../errors.ts'
+import type { LockErrorCode } from '../errors.ts'
+import type { Lease, LeaseState } from '../lease.ts'
+import type { Locks } from '../locks.ts'
+
+/** Nothing that another process does takes longer, however busy the machine is. */
+const MOST_MS = 60_000
+
+export interface StallOptions {
+  readonly lock: string
+  /** How the hold ends. */
+  readonly by: 'release' | 'with'
+  /** The process writes this file and then blocks its event loop, until there is a second one. */
+  readonly blocked: string
+  readonly goOn: string
+  /** At least this long. */
+  readonly forMs: number
+}
+
+/** What a call came to: the code of its `LockError`, or `ok`. */
+export type Outcome = LockErrorCode | 'ok'
+
+export interface Stalled {
+  /** Asked before the event loop turned again. */
+  readonly state: LeaseState
+  readonly remainingMs: number
+  readonly assertHeld: Outcome
+  /** Of `release` or `with`. */
+  readonly end: Outcome
+}
+
+/** Keeps the event loop from turning. */
+export function block(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until);
+}
+
+/** Holds a lock while the event loop stands still, and reports what the lease says afterwards. */
+export async function stall(locks: Locks, options: StallOptions): Promise<Stalled> {
+  const { lock, by } = options
+  let seen: Omit<Stalled, 'end'> | undefined
+  const body = async (lease: Lease): Promise<void> => {
+    stand(options)
+    const { state, remainingMs } = lease
+    seen = { state, remainingMs, assertHeld: await outcomeOf(async () => lease.assertHeld()) }
+  }
+  const end = await outcomeOf(async () => {
+    if (by === 'with') return locks.with(lock, body)
+    const lease = await locks.lock(lock).acquire()
+    await body(lease)
+    await lease.release()
+  })
+  if (seen === undefined) throw new Error(`nothing was held: ${end}`)
+  return { ...seen, end }
+}
+
+function stand({ blocked, goOn, forMs }: StallOptions): void {
+  writeFileSync(blocked, '')
+  const since = performance.now()
+  for (let ms = 0; ms < forMs || !existsSync(goOn); ms = performance.now() - since)
+    if (ms > MOST_MS) throw new Error(`blocked for ${MOST_MS} ms`)
+}
+
+async function outcomeOf(work: () => Promise<void>): Promise<Outcome> {
+  try {
+    await work()
+    return 'ok'
+  } catch (error) {
+    if (isLockError(error)) return error.code
+    throw error
+  }
+}
