@@ -65,11 +65,10 @@ export class Line implements AnyLine {
     this.#connection = connection
     const stream: unknown = 'stream' in connection ? connection.stream : undefined
     this.#stream = stream instanceof Socket ? stream : undefined
-    // An error of a connection is its end; statements under way are told by themselves.
+    // An error of a connection is its end; statements under way are told by themselves. The connection reports an error
+    // of its socket to those alone, and that nothing more will come only when the socket is closed, which is later.
     connection.on('error', () => this.#end())
-    // That nothing more will come is known before the socket is closed, by a round of the event loop.
-    this.#stream?.once('end', () => this.#end())
-    this.#stream?.once('close', () => this.#end())
+    for (const event of ['error', 'end', 'close']) this.#stream?.once(event, () => this.#end())
   }
 
   /** Gives up when `closing` is aborted. */
@@ -134,8 +133,10 @@ export class Line implements AnyLine {
   }
 
   keepAlive(yes: boolean): void {
-    if (yes) this.#stream?.ref()
-    else this.#stream?.unref()
+    // A socket without a handle would wait for one, with a listener for each call.
+    if (this.#stream === undefined || this.#stream.destroyed) return
+    if (yes) this.#stream.ref()
+    else this.#stream.unref()
   }
 
   async close(): Promise<void> {

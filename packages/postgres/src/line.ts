@@ -138,7 +138,8 @@ export class Line implements AnyLine {
 
   keepAlive(yes: boolean): void {
     const { stream } = this.#client.connection
-    if (stream instanceof Socket) void (yes ? stream.ref() : stream.unref())
+    // A socket without a handle would wait for one, with a listener for each call.
+    if (stream instanceof Socket && !stream.destroyed) void (yes ? stream.ref() : stream.unref())
   }
 
   async close(): Promise<void> {
