@@ -1,5 +1,6 @@
 // For adapters that keep locks on several servers, each in this package's layout. Not covered by semver.
 import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
+import { isCluster } from './client.ts'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
 import { repliedWith } from './errors.ts'
@@ -13,6 +14,14 @@ import type { Look, Refusal } from './store.ts'
 
 export type { Look, Refusal } from './store.ts'
 
+/** What tells a server from others, under whatever address. */
+export interface Identity {
+  /** Its run id. */
+  readonly server: string
+  /** Database and prefix of the locks on it. */
+  readonly keyspace: string
+}
+
 /** One server, with locks in the layout of this package but without its queue. */
 export class RedisNode {
   readonly #connection: Connection
@@ -21,6 +30,7 @@ export class RedisNode {
   readonly #watchers = new Map<string, Set<() => void>>()
   readonly #check: () => Promise<void>
   #checked: Promise<void> | undefined
+  #identified: { readonly breaks: number; readonly identity: Promise<Identity | undefined> } | undefined
 
   constructor(options: RedisOptions) {
     const settings = settle(options)
@@ -67,15 +77,16 @@ export class RedisNode {
     return diagnose(this.#connection, 0)
   }
 
-  /** What tells this server from others, under whatever address; undefined when it does not say. */
-  async identity(): Promise<string | undefined> {
-    const [primary] = await this.#connection.primaries()
-    try {
-      return fieldOf(String(await primary?.ask('info', 'server')), 'run_id')
-    } catch (error) {
-      if (repliedWith(error, 'NOPERM', 'ERR')) return undefined
-      throw error
-    }
+  /** Asked once per connection: a server that was restarted, or another at the same address, has another. */
+  identity(): Promise<Identity | undefined> {
+    const { breaks } = this.#connection
+    if (this.#identified?.breaks === breaks) return this.#identified.identity
+    const identity = this.#identify()
+    this.#identified = { breaks, identity }
+    identity.catch(() => {
+      if (this.#identified?.identity === identity) this.#identified = undefined
+    })
+    return identity
   }
 
   /** Calls `wake` when the name is released, as far as that is heard, until the returned function is called. */
@@ -98,6 +109,19 @@ export class RedisNode {
   close(): void {
     this.#listener.close()
     this.#connection.close()
+  }
+
+  async #identify(): Promise<Identity | undefined> {
+    const { client, prefix } = this.#connection
+    const [primary] = await this.#connection.primaries()
+    try {
+      const server = fieldOf(String(await primary?.ask('info', 'server')), 'run_id')
+      const db = isCluster(client) ? 0 : (client.options.db ?? 0)
+      return server === undefined ? undefined : { server, keyspace: `${db}:${prefix}` }
+    } catch (error) {
+      if (repliedWith(error, 'NOPERM', 'ERR')) return undefined
+      throw error
+    }
   }
 
   /** Looks at the settings of the server once; a failure lets the next attempt look again. */

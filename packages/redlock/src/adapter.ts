@@ -67,6 +67,7 @@ export function redlockAdapter(
 
   async function attempt(request: AcquireRequest): Promise<Grant | Busy> {
     const { name, attemptId, ttlMs, lockDelayMs } = request
+    await nodes.compared()
     const fence = fences.get(attemptId)
     if (fence !== undefined) {
       const grant = { name, attemptId, fence, ttlMs }

@@ -4,7 +4,7 @@ import type { Refusal } from '@locks/redis/node'
 import { holdsIn } from './hold.ts'
 import type { RedlockNode } from './node.ts'
 import type { Answers, Nodes } from './nodes.ts'
-import { count, saidOf, valuesOf } from './nodes.ts'
+import { count, misconfigured, saidOf, valuesOf } from './nodes.ts'
 
 /** As core counts: clocks may differ by 1 %, and 2 ms. */
 export function validMs(ttlMs: number): number {
@@ -65,7 +65,12 @@ export async function attemptAll(
     hurry: true,
   })
   const votes = answers.map(saidOf)
-  let failure: LockError | undefined
+  let failure = misconfigured(answers)
+  if (failure !== undefined) {
+    verdict = 'given up'
+    await undo(nodes, request, votes)
+    throw failure
+  }
   if (votes.filter(isGrant).length >= quorum) {
     const fence = votes.filter(isGrant).reduce((highest, vote) => (vote > highest ? vote : highest))
     // The fence is settled by now, if not yet that there is a grant.

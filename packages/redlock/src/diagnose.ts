@@ -35,7 +35,7 @@ export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
     }
   })
   const ofNodes = [...worst.values()].map(({ finding, nodes: numbers }) => told(finding, numbers, all.length))
-  const identities = answers.map((answer) => saidOf(answer)?.identity)
+  const identities = answers.map((answer) => saidOf(answer)?.identity?.server)
   return [
     countFinding(all.length, quorum),
     reachFinding(nodes, up, answers),

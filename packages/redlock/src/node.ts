@@ -1,5 +1,5 @@
 import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
-import type { Look, Refusal } from '@locks/redis/node'
+import type { Identity, Look, Refusal } from '@locks/redis/node'
 
 /** One of the independent servers. Each method is one atomic step there. */
 export interface RedlockNode {
@@ -12,8 +12,8 @@ export interface RedlockNode {
   /** Calls `found` with names that are held there under a fence, a page at a time, until it answers false. */
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void>
   diagnose(): Promise<readonly Finding[]>
-  /** What tells this server from others, under whatever address; undefined when it does not say. */
-  identity(): Promise<string | undefined>
+  /** Undefined when the server does not tell. */
+  identity(): Promise<Identity | undefined>
   watch(name: string, wake: () => void): () => void
   close(): void
 }

@@ -1,5 +1,6 @@
 import { isLockError, LockError } from '@locks/core'
 import type { Clock, Timer } from '@locks/core'
+import { Identities } from './identities.ts'
 import type { RedlockNode } from './node.ts'
 import { OrderedNode } from './ordered-node.ts'
 
@@ -32,6 +33,10 @@ export interface AskOptions<T> {
 export class Nodes {
   readonly all: readonly RedlockNode[]
   readonly quorum: number
+  /** As they were given. */
+  readonly #bare: readonly RedlockNode[]
+  readonly #identities: Identities
+  #compared: Promise<void> | undefined
   readonly #timeoutMs: number
   readonly #clock: Clock
   /** Which of them failed when they were last heard of. */
@@ -40,7 +45,9 @@ export class Nodes {
   readonly #stragglers = new Set<Promise<unknown>>()
 
   constructor(all: readonly RedlockNode[], quorum: number, timeoutMs: number, clock: Clock) {
-    this.all = all.map((node) => new OrderedNode(node))
+    this.#identities = new Identities(all)
+    this.#bare = all
+    this.all = all.map((node) => new OrderedNode(node, this.#identities))
     this.#failing = all.map(() => false)
     this.quorum = quorum
     this.#timeoutMs = timeoutMs
@@ -84,6 +91,28 @@ export class Nodes {
         this.track(this.#listenTo(call(node, index), index).then((answer) => heard(index, answer)))
       })
     })
+  }
+
+  /**
+   * Before the first vote: rejects with `LOCK_INVALID_ARGUMENT` when two nodes are the same server. A node that does
+   * not answer is compared before its own first vote.
+   */
+  compared(): Promise<void> {
+    this.#compared ??= this.#compare().catch((error: unknown) => {
+      this.#compared = undefined
+      throw error
+    })
+    return this.#compared
+  }
+
+  async #compare(): Promise<void> {
+    const compare = async (_: RedlockNode, index: number): Promise<void> => {
+      const node = this.#bare[index]
+      if (node !== undefined) await this.#identities.compare(node)
+    }
+    const answers = await this.ask(compare, { enough: () => false, hurry: true })
+    const refusal = misconfigured(answers)
+    if (refusal !== undefined) throw refusal
   }
 
   /** Asks one node alone, the same for all clients as long as it works. Undefined when it does not. */
@@ -150,6 +179,14 @@ export class Nodes {
       { cause: new AggregateError(errors, 'what became of each node') },
     )
   }
+}
+
+/** Why the nodes cannot be used as they are, if one of them says so. */
+export function misconfigured<T>(answers: Answers<T>): LockError | undefined {
+  for (const answer of answers)
+    if (answer !== undefined && 'failure' in answer && isLockError(answer.failure, 'LOCK_INVALID_ARGUMENT'))
+      return answer.failure
+  return undefined
 }
 
 /** What a node has answered, if it has. */

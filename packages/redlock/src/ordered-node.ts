@@ -1,22 +1,32 @@
 import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
-import type { Look, Refusal } from '@locks/redis/node'
+import type { Identity, Look, Refusal } from '@locks/redis/node'
+import type { Identities } from './identities.ts'
 import type { RedlockNode } from './node.ts'
 
 /**
  * Attempts and releases of one attempt id reach a node one after the other, however slow it is: a release
  * that overtook its attempt would leave the lock behind, an attempt that overtook the release of the one
- * before it would lose its vote afterwards. Whoever cannot wait for a slow node does not have to.
+ * before it would lose its vote afterwards. Whoever cannot wait for a slow node does not have to. A node votes only
+ * once it is known to be none of the others.
  */
 export class OrderedNode implements RedlockNode {
   readonly #node: RedlockNode
+  readonly #identities: Identities
   readonly #last = new Map<string, Promise<void>>()
 
-  constructor(node: RedlockNode) {
+  constructor(node: RedlockNode, identities: Identities) {
     this.#node = node
+    this.#identities = identities
   }
 
   attempt(request: AcquireRequest): Promise<bigint | Refusal> {
-    return this.#inOrder(request.attemptId, () => this.#node.attempt(request))
+    return this.#inOrder(request.attemptId, async () => {
+      await this.#identities.compare(this.#node)
+      const vote = await this.#node.attempt(request)
+      // The client may have reconnected, and sent it to another server than before.
+      await this.#identities.compare(this.#node)
+      return vote
+    })
   }
 
   free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
@@ -43,7 +53,7 @@ export class OrderedNode implements RedlockNode {
     return this.#node.diagnose()
   }
 
-  identity(): Promise<string | undefined> {
+  identity(): Promise<Identity | undefined> {
     return this.#node.identity()
   }
 
