@@ -21,6 +21,8 @@ const read = [
   'synchronous_commit',
   'synchronous_standby_names',
   'tcp_keepalives_idle',
+  'tcp_keepalives_interval',
+  'tcp_keepalives_count',
   'tcp_user_timeout',
   'transaction_timeout',
 ]

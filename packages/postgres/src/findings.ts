@@ -136,10 +136,19 @@ const checks: Readonly<Record<string, Check>> = {
     )
   },
 
-  keepalives({ settings }) {
+  keepalives({ settings }, { strategy, sessionTtlMs }) {
     const idle = number(settings, 'tcp_keepalives_idle')
     const timeout = number(settings, 'tcp_user_timeout')
     const told = `tcp_keepalives_idle is ${idle} s, tcp_user_timeout ${timeout} ms`
+    const probesS = number(settings, 'tcp_keepalives_interval') * number(settings, 'tcp_keepalives_count')
+    const limitsMs = [...(idle > 0 ? [(idle + probesS) * 1_000] : []), ...(timeout > 0 ? [timeout] : [])]
+    if (strategy === 'row' && Math.min(...limitsMs) < sessionTtlMs)
+      return danger(
+        `${told}: the server may end the connection of a holder that is cut off before its ttl is over, ` +
+          'and another client holds the lock while it still relies on it',
+        'set tcp_keepalives_idle = 60, tcp_keepalives_interval = 10, tcp_keepalives_count = 3 and ' +
+          'tcp_user_timeout = 0 for this role, or lower sessionTtlMs',
+      )
     if (idle > 0 && idle <= LONG_KEEPALIVE_S) return ok(told)
     return warning(
       `${told}: clients that vanish from the network stand in line for long`,

@@ -95,6 +95,21 @@ test.each(strategies)('%s: on a server that is set up well, only keepalives are 
   expect([...found.keys()]).not.toContain('clock')
 })
 
+test.each([
+  ['tcp_user_timeout', 5_000],
+  ['tcp_keepalives_idle', 1],
+])('row: a server that gives up a holder sooner than its ttl is found, by %s', async (name, value) => {
+  const set = `ALTER ROLE hasty_${name} SET`
+  const probes = [`${set} tcp_keepalives_interval = 1`, `${set} tcp_keepalives_count = 2`]
+  const url = await urlOf(`hasty_${name}`, [...probes, `${set} ${name} = ${value}`])
+  const levelOf = async (config: object): Promise<string | undefined> => {
+    return (await findings({ url, ...config })).get('keepalives')?.level
+  }
+  expect(await levelOf({ strategy: 'row' })).toBe('danger')
+  expect(await levelOf({ strategy: 'row', sessionTtlMs: 2_000 })).not.toBe('danger')
+  expect(await levelOf({ strategy: 'unique-key' })).not.toBe('danger')
+})
+
 test('what is wrong with a server, a role or its tables is found', async () => {
   const control = await connect(server)
   const url = await urlOf('limited', [
