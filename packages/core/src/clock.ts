@@ -25,6 +25,13 @@ export interface Timer {
 /** `setTimeout` fires at once above this, so no duration may exceed it. */
 export const MAX_TIMER_MS = 2_147_483_647
 
+/**
+ * Rounds of the event loop until a socket that the other side closed is known to be closed. The first immediate may come
+ * from the round that is under way, whose poll is over; a round's close events come after its immediates; a socket
+ * beneath TLS closes one round after that. One more is for good measure.
+ */
+const ROUNDS_TO_READ = 4
+
 export const systemClock: Clock = {
   now: () => performance.now(),
   timer(delayMs, fire) {
@@ -36,7 +43,9 @@ export const systemClock: Clock = {
     }
   },
   random: Math.random,
-  // The first may come from the round of the loop that is under way, whose poll is over. The close events of a round
-  // come after its immediates.
-  afterPoll: (done) => void setImmediate(() => void setImmediate(done)),
+  afterPoll(done) {
+    let rounds = ROUNDS_TO_READ
+    const round = (): void => void ((rounds -= 1) > 0 ? setImmediate(round) : done())
+    setImmediate(round)
+  },
 }
