@@ -38,6 +38,8 @@ export default defineConfig({
     reporters: ['default', new ConformanceReporter()],
     // Of a void run, which `conformance/void-runs.ts` tells from a failure. No failure is tried again.
     retry: { count: 2, condition: /^void: / },
+    // Cases of the suite that run beside each other in one process.
+    maxConcurrency: 4,
     // For what hangs. Promises about time are judged by the tests.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -4,7 +4,7 @@ import { loadAdapter } from '../config.ts'
 import type { AdapterFactory } from '../spi.ts'
 import { Harness, slowFactor } from './harness.ts'
 import type { CaseHost } from './harness.ts'
-import type { Area, RuleKind } from './rule.ts'
+import type { Area, Need, RuleKind } from './rule.ts'
 import { whyUntested } from './rule.ts'
 import { rules } from './rules/index.ts'
 import { lastingConfig } from './subject.ts'
@@ -20,11 +20,18 @@ export interface ConformanceCase {
   readonly kind: RuleKind
   /** Why this rule cannot be tried here. Show it; do not count it as passed. */
   readonly untested?: string
+  /** Cases without this may run beside each other in one process. */
+  readonly alone: boolean
   /** Longer than all its runs can take: for a host that ends a process which is stuck. The case knows its bounds. */
   readonly timeoutMs: number
   /** Rejects with an assertion error when the promise is broken. */
   readonly run: (host?: CaseHost) => Promise<void>
 }
+
+const USUAL_MS = 30_000
+
+/** Whether a rule that needs this disturbs others at the same store. */
+const disturbs = (need: Need): boolean => need === 'server' || need === 'restart'
 
 /** The whole suite for one adapter, as data. Cases are independent and may run in any order. */
 export async function conformance(subject: Subject): Promise<readonly ConformanceCase[]> {
@@ -36,7 +43,7 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
     for (const rule of areaRules) {
       const { id, kind } = rule
       const reason = whyUntested(rule, subject, capabilities)
-      const ruleMs = (rule.timeoutMs ?? 30_000) * slowFactor()
+      const ruleMs = (rule.timeoutMs ?? USUAL_MS) * slowFactor()
       const runOnce = (host?: CaseHost): Promise<void> =>
         new Harness(subject, factory, capabilities, lasting).run((harness) => rule.run(harness), host, {
           ms: ruleMs,
@@ -47,6 +54,7 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
         area,
         kind,
         title: `${id} ${rule.title} [${reason === undefined ? kind : 'untested'}]`,
+        alone: rule.alone ?? (rule.needs?.some(disturbs) === true || (rule.timeoutMs ?? 0) > USUAL_MS),
         timeoutMs: ruleMs * 12,
         ...(reason !== undefined && { untested: reason }),
         run: (host) => untilValid(() => runOnce(host), host?.onVoid),

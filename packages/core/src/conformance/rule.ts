@@ -34,6 +34,8 @@ export interface Rule {
   readonly needs?: readonly Need[]
   /** How long it may take, before scaling; 30 s unless told. */
   readonly timeoutMs?: number
+  /** It keeps the process busy, or counts what the whole process has: no other case may run beside it. */
+  readonly alone?: true
   run(harness: Harness): Promise<void>
 }
 

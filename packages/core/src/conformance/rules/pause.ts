@@ -51,6 +51,7 @@ export const pause: readonly Rule[] = [
     id: 'PAUSE-2',
     title: 'a callback that blocked the event loop beyond its lease learns of the loss before any timer runs',
     kind: 'required',
+    alone: true,
     async run(h) {
       const { locks } = await h.client({ ttlMs: h.ttlMs })
       let verdict: unknown = 'held'
