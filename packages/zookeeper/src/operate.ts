@@ -7,8 +7,8 @@ import type { Layout } from './paths.ts'
 import { catchUp, childrenOf } from './place.ts'
 import type { Wire } from './wire.ts'
 
-/** Who finds the holder's node gone this often is not told by the store what is going on. */
-const MAX_TRIES = 5
+/** Give up after the holder was gone this many times before it could be described: the lock changes hands very fast. */
+const MAX_TRIES = 30
 
 /** So many directories are looked at at a time. */
 const BATCH = 50

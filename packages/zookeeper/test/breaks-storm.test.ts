@@ -1,0 +1,52 @@
+import { isLockError } from '@locks/core'
+import type { Locks } from '@locks/core'
+import { expect, test } from 'vitest'
+import { lockName, testBed } from './bed.ts'
+import { ms } from './support.ts'
+
+const bed = testBed()
+
+const HOLDERS = 8
+const OPERATORS = 4
+/** The storm ends when so many holds were lost. */
+const LOSSES = 30
+
+test('operators break holds at random: what is lost was broken, and what was broken is lost', async () => {
+  const names = [lockName(), lockName()]
+  const [released, lost, broken] = [new Set<bigint>(), new Set<bigint>(), new Set<bigint>()]
+  const pick = (): string => names[Math.floor(Math.random() * names.length)] ?? ''
+
+  async function hold(locks: Locks): Promise<void> {
+    while (lost.size < LOSSES) {
+      const lock = locks.lock(pick())
+      const lease = Math.random() < 0.3 ? await lock.tryAcquire() : await lock.acquire({ waitMs: ms(30_000) })
+      if (lease === null) continue
+      if (Math.random() < 0.5) await new Promise((resolve) => setTimeout(resolve, Math.random() * 4))
+      try {
+        await lease.release()
+        released.add(lease.fence)
+      } catch (error) {
+        if (!isLockError(error, 'LOCK_LOST')) throw error
+        lost.add(lease.fence)
+      }
+    }
+  }
+
+  async function breakHolds(locks: Locks): Promise<void> {
+    while (lost.size < LOSSES) {
+      const holder = await locks.lock(pick()).break()
+      if (holder?.fence !== undefined) broken.add(holder.fence)
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 4))
+    }
+  }
+
+  // Each has a session and a connection of its own, as in processes of their own.
+  const holders = Array.from({ length: HOLDERS }, () => hold(bed.open()))
+  const operators = Array.from({ length: OPERATORS }, () => breakHolds(bed.open()))
+  await Promise.all([...holders, ...operators])
+
+  const unexplained = [...lost].filter((fence) => !broken.has(fence))
+  const survived = [...released].filter((fence) => broken.has(fence))
+  expect({ unexplained, survived }).toEqual({ unexplained: [], survived: [] })
+  expect(released.size).toBeGreaterThan(LOSSES)
+}, 120_000)
