@@ -18,6 +18,24 @@ export interface ReplayOptions extends SwallowOptions {
   readonly preamble?: Buffer
 }
 
+/**
+ * Splits what a server sends into replies. Called once per connection, before its first byte; the function it returns
+ * gets the bytes as they arrive and returns the replies that are complete by now, first to last. Everything a server
+ * says in answer to one request is one reply, its greeting too.
+ */
+export type Frames = () => (bytes: Buffer) => readonly Buffer[]
+
+export interface FaultProxyOptions {
+  /** Default: what arrives in one piece is one reply. */
+  readonly frames?: Frames
+}
+
+/**
+ * What puts the replies of a connection out of step with its requests. `drop`: one never arrives. `duplicate`: one
+ * arrives twice. `insert`: the one before it arrives again first.
+ */
+export type Shift = 'drop' | 'duplicate' | 'insert'
+
 export interface FaultProxyStats {
   /** Accepted so far, refused ones included. */
   readonly connections: number
@@ -38,7 +56,7 @@ export interface FaultProxy {
   readonly host: '127.0.0.1'
   readonly port: number
   readonly stats: FaultProxyStats
-  /** Heals: what was held back flows on; a trap (`swallowNextReply`, `replayNext`) not yet sprung rejects. */
+  /** Heals: what was held back flows on; a fault that was to come (`…Next…`) and did not yet rejects. */
   pass(): void
   /** Holds every chunk back for `ms`, both ways, in order. */
   delay(ms: number): void
@@ -62,6 +80,19 @@ export interface FaultProxy {
    * door (`NOAUTH`) proves nothing. Cannot get past a handshake by challenge (PostgreSQL, MySQL).
    */
   replayNext(options?: ReplayOptions): Promise<Buffer>
+  /**
+   * The reply to the next matching request is dropped, doubled or preceded by a copy of the one before; its connection
+   * goes on. Resolves once that happened. On a connection with several requests under way it is the next reply, of
+   * whichever of them.
+   */
+  shiftNextReply(shift: Shift, options?: SwallowOptions): Promise<void>
+  /** The next `count` connections are accepted and ended at once. Resolves when they all were. Not a mode. */
+  refuseNext(count: number, how?: 'reset' | 'close'): Promise<void>
+  /**
+   * The next `count` connections end once the server has sent `afterBytes`, which the client still gets: in the midst of
+   * a handshake. Resolves when they all did. Not a mode.
+   */
+  cutNext(count: number, afterBytes: number): Promise<void>
   /** Only new connections go to the new target. */
   retarget(target: Target): void
   /** Destroys every connection and resolves when no handle is left. */

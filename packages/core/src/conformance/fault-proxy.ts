@@ -1,10 +1,15 @@
 import { connect, createServer, type Socket } from 'node:net'
-import type { Direction, FaultProxy, ReplayOptions, SwallowOptions, Target } from './fault-proxy-contract.ts'
-
+import { Arrivals } from './fault-proxy-arrivals.ts'
+import type { Direction, FaultProxy, FaultProxyOptions } from './fault-proxy-contract.ts'
+import type { Shift, SwallowOptions, Target } from './fault-proxy-contract.ts'
+import { cutOf } from './fault-proxy-link.ts'
+import type { Fail, Link, Spring, Trap } from './fault-proxy-link.ts'
 import { makePipe, stopWaiting, throttle } from './fault-proxy-pipe.ts'
 import type { Pipe } from './fault-proxy-pipe.ts'
+import { replay } from './fault-proxy-replay.ts'
+import { Replies } from './fault-proxy-replies.ts'
 
-export type { FaultProxy, Target } from './fault-proxy-contract.ts'
+export type { FaultProxy, FaultProxyOptions, Frames, Shift, Target } from './fault-proxy-contract.ts'
 
 interface Mode {
   readonly delayMs: number
@@ -13,33 +18,19 @@ interface Mode {
   readonly vanishing: readonly Direction[]
 }
 
-type Fail = (reason: Error) => void
-type Spring = (link: Link, request: Buffer) => 'swallow' | 'forward'
-
-interface Trap {
-  readonly matching: (request: Buffer) => boolean
-  readonly spring: Spring
-  readonly fail: Fail
-}
-
-interface Link {
-  readonly client: Socket
-  readonly server: Socket
-  readonly pipes: readonly Pipe[]
-  request: Buffer
-  trap: Trap | undefined
-  dead: boolean
-}
-
 const PASS: Mode = { delayMs: 0, slicing: false, refusing: false, vanishing: [] }
 const NOTHING = Buffer.alloc(0)
 const REQUEST_LIMIT = 64 * 1024
 
-export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy> {
+export async function startFaultProxy(
+  initialTarget: Target,
+  { frames }: FaultProxyOptions = {},
+): Promise<FaultProxy> {
   let target = initialTarget
   let mode = PASS
   let closing: Promise<void> | undefined
   const traps: Trap[] = []
+  const arrivals = new Arrivals()
   const links = new Set<Link>()
   const sockets = new Set<Socket>()
   const replays = new Set<Fail>()
@@ -55,13 +46,19 @@ export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy
   function accept(accepted: Socket): void {
     const client = track(accepted)
     stats.connections += 1
-    if (mode.refusing) {
-      client.resetAndDestroy()
-      return
+    const arrival = mode.refusing
+      ? { fault: { refuse: 'reset' as const }, suffered: () => undefined }
+      : arrivals.next()
+    if (arrival !== undefined && 'refuse' in arrival.fault) {
+      if (arrival.fault.refuse === 'reset') client.resetAndDestroy()
+      else client.destroy()
+      return arrival.suffered()
     }
     const server = track(connect({ ...target, allowHalfOpen: true, noDelay: true }))
     const pipes = [makePipe('requests', client, server), makePipe('replies', server, client)]
-    const link: Link = { client, server, pipes, request: NOTHING, trap: undefined, dead: false }
+    const cut = cutOf(arrival)
+    const replies = new Replies(frames)
+    const link: Link = { client, server, pipes, replies, cut, request: NOTHING, trap: undefined, dead: false }
     links.add(link)
     stats.open += 1
     for (const pipe of pipes) attach(link, pipe)
@@ -84,10 +81,11 @@ export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy
     pipe.to.on('connect', flow).on('drain', flow)
   }
 
-  function take(link: Link, pipe: Pipe, what: Buffer | 'end' | 'reset'): void {
+  function take(link: Link, pipe: Pipe, arrived: Buffer | 'end' | 'reset'): void {
+    if (arrived === 'end' && pipe.direction === 'replies') rearm(link)
+    const what = pipe.direction === 'replies' ? reply(link, arrived) : arrived
     const size = typeof what === 'string' ? 0 : what.length
-    if (what === 'end' && pipe.direction === 'replies') rearm(link)
-    if (link.dead || (size > 0 && pipe.direction === 'replies' && springTrap(link) === 'swallow')) {
+    if (link.dead || what.length === 0) {
       stats.swallowed += size
       return
     }
@@ -96,6 +94,34 @@ export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy
     if (vanishes(pipe)) drop(pipe)
     else if (pipe.cancelWake) throttle(pipe)
     else pump(link, pipe)
+  }
+
+  /** What is passed on in place of what arrived from the server. */
+  function reply<T extends string>(link: Link, arrived: Buffer | T): Buffer | T {
+    if (typeof arrived === 'string' || link.dead || cutShort(link, arrived)) return arrived
+    const shift = link.trap?.shift
+    if (shift === undefined) {
+      springTrap(link)
+      return link.replies.pass(arrived)
+    }
+    const { out, shifted } = link.replies.shift(arrived, shift)
+    stats.swallowed += Math.max(0, arrived.length - out.length)
+    if (shifted) springTrap(link)
+    return out
+  }
+
+  /** Whether these bytes are where the connection was to be cut. */
+  function cutShort(link: Link, bytes: Buffer): boolean {
+    const { cut } = link
+    if (cut === undefined) return false
+    cut.afterBytes -= bytes.length
+    if (cut.afterBytes > 0) return false
+    abandon(link)
+    // Not reset: the client is to get what was sent until here.
+    link.client.end(bytes.subarray(0, bytes.length + cut.afterBytes))
+    link.server.resetAndDestroy()
+    cut.suffered()
+    return true
   }
 
   function vanishes(pipe: Pipe): boolean {
@@ -157,19 +183,20 @@ export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy
     if (index >= 0) link.trap = traps.splice(index, 1)[0]
   }
 
-  function springTrap(link: Link): 'swallow' | 'forward' {
+  function springTrap(link: Link): void {
     const { trap, request } = link
     link.trap = undefined
     link.request = NOTHING
-    return trap?.spring(link, request) ?? 'forward'
+    trap?.spring(link, request)
   }
 
   function arm<T>(
     options: SwallowOptions,
     onReply: (done: (value: T) => void, fail: Fail) => Spring,
+    shift?: Shift,
   ): Promise<T> {
     const sprung = new Promise<T>((done, fail) => {
-      traps.push({ matching: options.matching ?? (() => true), spring: onReply(done, fail), fail })
+      traps.push({ matching: options.matching ?? (() => true), spring: onReply(done, fail), fail, shift })
     })
     // Whoever awaits it sees the rejection; a trap that nobody awaits must not end the process at close.
     sprung.catch(() => undefined)
@@ -182,37 +209,16 @@ export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy
   }
 
   function disarm(reason: Error): void {
+    arrivals.clear(reason)
     for (const link of links) rearm(link)
     for (const trap of traps.splice(0)) trap.fail(reason)
   }
 
-  function swallow(link: Link): 'swallow' {
+  function swallow(link: Link): void {
     abandon(link)
     link.client.resetAndDestroy()
     // FIN, not RST: an RST could discard what the server has not read yet, and the request was to pass.
     link.server.end()
-    return 'swallow'
-  }
-
-  function replay(request: Buffer, options: ReplayOptions, done: (reply: Buffer) => void, fail: Fail): void {
-    const parts = options.preamble ? [options.preamble, request] : [request]
-    const cancel = (reason: Error): void => {
-      clearTimeout(timer)
-      fail(reason)
-    }
-    const timer = setTimeout(() => {
-      replays.delete(cancel)
-      const socket = track(connect({ ...target, noDelay: true }))
-      socket.write(parts.shift() ?? NOTHING)
-      socket.on('data', (reply: Buffer) => {
-        const next = parts.shift()
-        if (next) return void socket.write(next)
-        done(reply)
-        socket.destroy()
-      })
-      socket.on('close', () => fail(new Error('the replayed request got no answer')))
-    }, options.afterMs ?? 0)
-    replays.add(cancel)
   }
 
   function abandon(link: Link): void {
@@ -276,10 +282,12 @@ export async function startFaultProxy(initialTarget: Target): Promise<FaultProxy
     refuse: () => enter({ ...PASS, refusing: true }),
     swallowNextReply: (options = {}) => arm<void>(options, (done) => (link) => (done(), swallow(link))),
     replayNext: (options = {}) =>
-      arm<Buffer>(options, (done, fail) => (_link, request) => {
-        replay(request, options, done, fail)
-        return 'forward'
+      arm<Buffer>(options, (done, fail) => (_, request) => {
+        replays.add(replay(request, options, () => track(connect({ ...target, noDelay: true })), done, fail))
       }),
+    shiftNextReply: (shift, options = {}) => arm<void>(options, (done) => () => done(), shift),
+    refuseNext: (count, how = 'reset') => arrivals.expect(count, { refuse: how }),
+    cutNext: (count, afterBytes) => arrivals.expect(count, { cutAfter: afterBytes }),
     retarget: (next) => {
       target = next
     },

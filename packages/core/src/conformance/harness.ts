@@ -102,7 +102,8 @@ export class Harness {
   async wireClient(options: LocksOptions = {}): Promise<TestClient & { readonly proxy: FaultProxy }> {
     const { wire } = this.subject
     assert.ok(wire, 'this rule needs wire')
-    const proxy = await startFaultProxy(wire.target)
+    const { frames } = wire
+    const proxy = await startFaultProxy(wire.target, frames && { frames })
     this.onEnd(() => proxy.close())
     const factory = await loadAdapter(this.#configFor(options, wire.via(proxy)))
     return { ...this.#open(factory, options), proxy }

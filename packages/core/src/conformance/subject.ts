@@ -1,6 +1,6 @@
 import type { UncheckedConfig } from '../config-types.ts'
 import type { AdapterFactory } from '../spi.ts'
-import type { Target } from './fault-proxy.ts'
+import type { Frames, Target } from './fault-proxy.ts'
 
 /**
  * What the suite is run against. Only `name` and `config` are needed; the rest lets more rules run,
@@ -46,6 +46,11 @@ export interface Wire {
   readonly target: Target
   /** The config of a client that connects to `proxy` in place of the target. */
   via(proxy: Target): UncheckedConfig
+  /**
+   * Where one reply of the server ends and the next begins, for rules that drop, double or insert one. Without it, what
+   * arrives in one piece counts as one reply, which is right for clients with one request under way at a time.
+   */
+  readonly frames?: Frames
 }
 
 export interface ServerControl {
