@@ -58,6 +58,13 @@ export const commands: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     },
   ],
   [
+    'torture',
+    {
+      summary: 'look for two holders while everything fails',
+      load: async () => (await import('./commands/torture.ts')).torture,
+    },
+  ],
+  [
     'conformance',
     {
       summary: 'prove an adapter by the whole suite',

@@ -1,0 +1,17 @@
+import { isLockError } from '@locks/core'
+import type { Task } from './task.ts'
+
+const expected: readonly string[] = ['LOCK_TIMEOUT', 'LOCK_LOST', 'LOCK_UNAVAILABLE']
+
+/** The code of an error that a caller must expect here, or `undefined` for any other. */
+export function codeOf(error: unknown, signal?: AbortSignal): string | undefined {
+  if (signal?.aborted === true && error === signal.reason) return 'aborted'
+  return isLockError(error) && expected.includes(error.code) ? error.code : undefined
+}
+
+/** Reports what must never happen. */
+export function complain({ order, task, tell }: Task, what: string, error: unknown): void {
+  const code = isLockError(error) ? `${error.code} ` : ''
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  tell({ type: 'wrong', what: `${order.process}/${task}: ${what} ${code}${text}` })
+}

@@ -1,0 +1,39 @@
+import type { HistoryEvent } from '@locks/core/conformance'
+import type { FaultKind } from './faults.ts'
+import type { TortureOptions } from './options.ts'
+import type { Verdict, Violation } from './verdict.ts'
+
+/** Every task must be granted something after the last fault. */
+export function checkProgress(
+  events: readonly HistoryEvent[],
+  calmFrom: number,
+  alive: readonly string[],
+  tasks: number,
+): readonly Violation[] {
+  const moved = new Set<string>()
+  for (const event of events)
+    if (event.type === 'granted' && event.t > calmFrom) moved.add(`${event.process}/${event.task}`)
+  return alive
+    .flatMap((process) => Array.from({ length: tasks }, (_, n) => `${process}/t${n + 1}`))
+    .filter((task) => !moved.has(task))
+    .map((task) => ({ check: 'progress', message: `${task} got no lock after the last fault`, events: [] }))
+}
+
+/** A run with few grants, or without the faults that were asked for, shows nothing. */
+export function checkSubstance(
+  { grants, contendedWaits }: Verdict,
+  happened: Readonly<Record<string, number>>,
+  faults: readonly FaultKind[],
+  { forMs, processes, tasks, serverFaults = [] }: TortureOptions,
+): readonly Violation[] {
+  const floor = processes * tasks * Math.max(2, Math.floor(forMs / 10_000))
+  const found: string[] = []
+  if (grants < floor) found.push(`only ${grants} grants; fewer than ${floor} show nothing`)
+  if (contendedWaits === 0 && processes * tasks > 1) found.push('no acquire met another holder')
+  // In a minute each kind has its turn.
+  const missing = faults.filter((kind) => happened[kind] === undefined)
+  if (forMs >= 60_000 && missing.length > 0) found.push(`these faults never happened: ${missing.join(', ')}`)
+  if (Object.keys(happened).length === 0 && faults.length + serverFaults.length > 0)
+    found.push('no fault happened; run for longer')
+  return found.map((message) => ({ check: 'too little happened', message, events: [] }))
+}

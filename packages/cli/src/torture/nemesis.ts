@@ -1,0 +1,112 @@
+import { setTimeout as pass } from 'node:timers/promises'
+import type { Recorder } from '@locks/core/conformance'
+import { isWireFault, lastingMs, wireFault } from './faults.ts'
+import type { FaultKind, ServerFault } from './faults.ts'
+import type { Proxies } from './proxies.ts'
+import type { Random } from './random.ts'
+import type { Worker } from './worker-slot.ts'
+
+/** The place of one worker: a process, and the one that follows it when it was killed. */
+export interface Place {
+  readonly slot: number
+  worker: Worker
+  /** Starts the next one. */
+  replace(): Promise<void>
+}
+
+export interface Stage {
+  readonly ttlMs: number
+  readonly recorder: Recorder
+  readonly proxies: Proxies
+  /** Aborts when faults are to end. */
+  readonly calm: AbortSignal
+  readonly onFault: (kind: string) => void
+}
+
+/** Hurts one worker again and again, one fault at a time; the hands of other workers do so meanwhile. */
+export async function hurtWorker(
+  place: Place,
+  kinds: readonly [FaultKind, ...FaultKind[]],
+  random: Random,
+  stage: Stage,
+): Promise<void> {
+  await rest(random.between(200, 1_500), stage.calm)
+  while (!stage.calm.aborted) {
+    const kind = random.pick(kinds)
+    stage.onFault(kind)
+    if (kind === 'kill') await kill(place, stage)
+    else if (isWireFault(kind)) await breakWire(place, kind, random, stage)
+    else await stall(place, kind, random, stage)
+    if (place.worker.gone && !stage.calm.aborted) await place.replace()
+    // Sometimes the next one comes while the first has hardly ended.
+    await rest(random.chance(0.3) ? random.between(0, 30) : random.between(100, 1_500), stage.calm)
+  }
+}
+
+async function kill({ worker, replace }: Place, { recorder }: Stage): Promise<void> {
+  recorder.record({ type: 'crash', victim: worker.process })
+  await worker.kill()
+  await replace()
+}
+
+async function breakWire(
+  { slot }: Place,
+  kind: 'cut' | 'delay' | 'swallow' | 'refuse',
+  random: Random,
+  stage: Stage,
+): Promise<void> {
+  const { fault, ms } = wireFault(kind, random, stage.ttlMs)
+  await during(`${kind} w${slot + 1}`, stage, async () => {
+    stage.proxies.inject(slot, fault)
+    await rest(ms, stage.calm)
+    stage.proxies.heal(slot)
+  })
+}
+
+async function stall(
+  { slot, worker }: Place,
+  kind: 'pause' | 'block',
+  random: Random,
+  stage: Stage,
+): Promise<void> {
+  const ms = lastingMs(random, stage.ttlMs)
+  await during(`${kind} w${slot + 1}`, stage, async () => {
+    if (kind === 'block') {
+      worker.block(ms)
+      return rest(ms, stage.calm)
+    }
+    stage.proxies.note('stopped', worker.pid)
+    worker.signal('SIGSTOP')
+    await rest(ms, stage.calm)
+    worker.signal('SIGCONT')
+    stage.proxies.note('continued', worker.pid)
+  })
+}
+
+/** Hurts the servers, with longer rests between: they need time to come back. */
+export async function hurtServers(
+  faults: readonly [ServerFault, ...ServerFault[]],
+  random: Random,
+  stage: Stage,
+): Promise<void> {
+  await rest(random.between(500, 2_000), stage.calm)
+  while (!stage.calm.aborted) {
+    const fault = random.pick(faults)
+    stage.onFault(fault.name)
+    await during(`${fault.name} server`, stage, () => fault.run(random))
+    await rest(random.between(stage.ttlMs / 2, stage.ttlMs * 3), stage.calm)
+  }
+}
+
+async function during(label: string, { recorder }: Stage, fault: () => Promise<void>): Promise<void> {
+  recorder.record({ type: 'fault', label, class: 'E', phase: 'begin' })
+  try {
+    await fault()
+  } finally {
+    recorder.record({ type: 'fault', label, class: 'E', phase: 'end' })
+  }
+}
+
+async function rest(ms: number, calm: AbortSignal): Promise<void> {
+  await pass(ms, undefined, { signal: calm }).catch(() => undefined)
+}

@@ -1,0 +1,51 @@
+import type { HistoryEvent } from '@locks/core/conformance'
+import type { Backend } from '../backend.ts'
+import type { FaultKind, ServerFault } from './faults.ts'
+import type { Verdict } from './verdict.ts'
+
+export interface TortureOptions extends Backend {
+  readonly forMs: number
+  readonly processes: number
+  readonly names: number
+  readonly tasks: number
+  readonly faults: readonly FaultKind[]
+  readonly serverFaults?: readonly ServerFault[]
+  readonly seed: number
+  /** Keeps the recorded histories in a new directory below this one. */
+  readonly historyIn?: string
+  /** Length of a lease, where the store lets the client choose. */
+  readonly ttlMs: number
+  /** Ends the run early, with a report of what was seen so far. */
+  readonly signal?: AbortSignal
+  /** Called once, before the first worker starts. */
+  readonly onBegin?: (plan: Plan) => void
+  readonly onProgress?: (progress: Progress) => void
+}
+
+export interface Plan {
+  readonly runId: string
+  /** How long a lease lasts at this store. */
+  readonly ttlMs: number
+  /** How long the workers go on without faults at the end. */
+  readonly quietMs: number
+  /** Faults that were asked for and cannot be caused here. */
+  readonly leftOut?: { readonly faults: readonly FaultKind[]; readonly reason: string }
+}
+
+export interface Progress {
+  readonly phase: 'faults' | 'quiet' | 'stopping'
+  readonly elapsedMs: number
+  readonly grants: number
+  readonly faults: number
+}
+
+export interface TortureResult extends Verdict, Plan {
+  readonly seed: number
+  readonly interrupted: boolean
+  readonly elapsedMs: number
+  /** How many of each kind. */
+  readonly faults: Readonly<Record<string, number>>
+  /** Warnings of Node in a worker, such as one about too many listeners. */
+  readonly warnings: readonly string[]
+  readonly events: readonly HistoryEvent[]
+}

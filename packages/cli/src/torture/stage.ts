@@ -1,0 +1,142 @@
+import { join } from 'node:path'
+import { setTimeout as pass } from 'node:timers/promises'
+import { createRecorder } from '@locks/core/conformance'
+import type { Recorder } from '@locks/core/conformance'
+import { hurtServers, hurtWorker } from './nemesis.ts'
+import type { Place } from './nemesis.ts'
+import type { Plan, Progress, TortureOptions } from './options.ts'
+import type { Proxies } from './proxies.ts'
+import { seeded } from './random.ts'
+import { fencedResource } from './resource.ts'
+import type { Route } from './route.ts'
+import { startWorker } from './worker-slot.ts'
+import type { Worker } from './worker-slot.ts'
+
+export interface StageOptions extends TortureOptions, Plan {
+  readonly prefix: string
+  /** Of the histories. */
+  readonly folder: string
+  readonly proxies: Proxies
+  readonly route: Route
+  readonly nemesis: Recorder
+  readonly storeTimeoutMs: number
+}
+
+/** What the parent saw itself. */
+export interface Seen {
+  readonly names: readonly string[]
+  readonly wrong: readonly string[]
+  readonly warnings: readonly string[]
+  readonly faults: Readonly<Record<string, number>>
+  /** When the last fault was over, on the clock of the histories. */
+  readonly calmFrom: number
+  /** The processes that lived to the end. */
+  readonly alive: readonly string[]
+}
+
+/** Starts the workers, hurts them until it is time for quiet, and stops them. */
+export async function runStage(options: StageOptions): Promise<Seen> {
+  const { processes, tasks, prefix, nemesis, proxies, seed, ttlMs } = options
+  const began = performance.now()
+  const wrong: string[] = []
+  const warnings = new Set<string>()
+  const faults: Record<string, number> = {}
+  let grants = 0
+  let phase: Progress['phase'] = 'faults'
+  const resource = createRecorder(join(options.folder, 'resource.jsonl'), 'resource')
+  const write = fencedResource(resource)
+  const shared = [`${prefix}1`, ...Array.from({ length: options.names - 1 }, (_, n) => `${prefix}${n + 2}`)] as const
+  const first = shared[0] ?? ''
+
+  const start = (slot: number, generation: number): Promise<Worker> => {
+    const process = `w${slot + 1}.${generation}`
+    const order = {
+      config: options.route.through(proxies.addresses(slot)),
+      ...(options.store !== undefined && { store: options.store }),
+      process,
+      file: join(options.folder, `${process}.jsonl`),
+      names: [first, ...shared.slice(1)] as const,
+      prefix,
+      tasks,
+      seed: seed + slot * 7919 + generation * 104_729,
+      ttlMs: options.ttlMs,
+      storeTimeoutMs: options.storeTimeoutMs,
+    }
+    return startWorker(order, {
+      granted: () => (grants += 1),
+      write,
+      wrong: (what) => wrong.push(what),
+      warning: (text) => warnings.add(`${process}: ${text}`),
+    })
+  }
+  const places = await Promise.all(
+    Array.from({ length: processes }, async (_, slot): Promise<Place> => {
+      let generation = 1
+      const place: Place = {
+        slot,
+        worker: await start(slot, generation),
+        async replace() {
+          generation += 1
+          place.worker = await start(slot, generation)
+        },
+      }
+      return place
+    }),
+  )
+
+  const calm = new AbortController()
+  const tell = (): void =>
+    options.onProgress?.({ phase, elapsedMs: performance.now() - began, grants, faults: sum(faults) })
+  const ticker = setInterval(tell, 1_000)
+  const stage = {
+    ttlMs,
+    recorder: nemesis,
+    proxies,
+    calm: calm.signal,
+    onFault: (kind: string) => (faults[kind] = (faults[kind] ?? 0) + 1),
+  }
+  try {
+    const [kind, ...kinds] = options.faults
+    const [fault, ...others] = options.serverFaults ?? []
+    const hands = [
+      ...(kind === undefined
+        ? []
+        : places.map((place) => hurtWorker(place, [kind, ...kinds], seeded(seed, place.slot), stage))),
+      ...(fault === undefined ? [] : [hurtServers([fault, ...others], seeded(seed, 1_000), stage)]),
+    ]
+    const failed = Promise.all(hands).then(() => undefined)
+    await Promise.race([failed.then(() => rest(options.forMs, options.signal)), rest(options.forMs - options.quietMs, options.signal)])
+    calm.abort()
+    await failed
+    phase = 'quiet'
+    const calmFrom = nemesis.now()
+    await rest(options.quietMs, options.signal)
+    phase = 'stopping'
+    tell()
+    const alive = places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.process)
+    const boundMs = ttlMs + options.storeTimeoutMs * 2 + 10_000
+    await Promise.all(
+      places.map(async ({ worker }) => {
+        if (worker.gone || (await worker.stop(boundMs))) return
+        wrong.push(`worker ${worker.process} did not end within ${boundMs} ms after it was told to`)
+      }),
+    )
+    const own = places.flatMap(({ slot }) =>
+      Array.from({ length: tasks }, (_, n) => `${prefix}only-w${slot + 1}-t${n + 1}`),
+    )
+    return { names: [...shared, ...own], wrong, warnings: [...warnings], faults, calmFrom, alive }
+  } finally {
+    clearInterval(ticker)
+    calm.abort()
+    await Promise.all(places.map(({ worker }) => (worker.gone ? undefined : worker.kill())))
+    resource.close()
+  }
+}
+
+function sum(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((total, count) => total + count, 0)
+}
+
+async function rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await pass(Math.max(0, ms), undefined, signal && { signal }).catch(() => undefined)
+}

@@ -1,0 +1,138 @@
+import { setTimeout as pass } from 'node:timers/promises'
+import type { AcquireOptions, Lease, Locks } from '@locks/core'
+import type { Recorder } from '@locks/core/conformance'
+import { codeOf, complain } from './failure.ts'
+import type { WorkerMessage, WorkerOrder } from './protocol.ts'
+import type { Random } from './random.ts'
+import { useLease } from './use-lease.ts'
+import type { Used } from './use-lease.ts'
+
+export interface Task {
+  readonly locks: Locks
+  readonly recorder: Recorder
+  readonly order: WorkerOrder
+  readonly task: string
+  readonly random: Random
+  /** Aborts when the run is over. */
+  readonly stop: AbortSignal
+  write(name: string, fence: bigint): Promise<boolean>
+  tell(message: WorkerMessage): void
+}
+
+/** Acquires, uses and releases locks until it is told to stop, and records every step. */
+export async function runTask(task: Task): Promise<void> {
+  const { random, order, stop } = task
+  const slot = order.process.split('.')[0] ?? ''
+  const own = `${order.prefix}only-${slot}-${task.task}`
+  while (!stop.aborted) {
+    // On a name that nobody else uses an answer of "held" has few excuses.
+    const name = random.chance(0.15) ? own : random.pick(order.names)
+    const way = random.fraction()
+    if (way < 0.25) await acquire(task, name)
+    else if (way < 0.4) await tryAcquire(task, name)
+    else if (way < 0.6) await withLock(task, name)
+    else if (way < 0.7) await abortedAcquire(task, name)
+    else await severalAtOnce(task, name)
+    await pass(random.between(0, 60))
+  }
+}
+
+function acquire(task: Task, name: string, signal = task.stop): Promise<void> {
+  const options = optionsOf(task, signal)
+  return attempt(task, name, signal, () => task.locks.lock(name).acquire(options))
+}
+
+function abortedAcquire(task: Task, name: string): Promise<void> {
+  const early = AbortSignal.timeout(task.random.between(1, 300))
+  return acquire(task, name, AbortSignal.any([early, task.stop]))
+}
+
+function tryAcquire(task: Task, name: string): Promise<void> {
+  const { waitMs: _, ...options } = optionsOf(task, task.stop)
+  return attempt(task, name, task.stop, () => task.locks.lock(name).tryAcquire(options))
+}
+
+/** Their commands go out together, so that a reply given to the wrong one shows. */
+async function severalAtOnce(task: Task, name: string): Promise<void> {
+  const others = Array.from({ length: 3 }, () => task.random.pick(task.order.names))
+  const ways = [tryAcquire, acquireSoon] as const
+  await Promise.all([...new Set([name, ...others])].map((one) => task.random.pick(ways)(task, one)))
+}
+
+function acquireSoon(task: Task, name: string): Promise<void> {
+  const retry = { delayMs: 2, maxDelayMs: 20 }
+  const options = { ...optionsOf(task, task.stop), waitMs: task.random.between(0, 300), retry }
+  return attempt(task, name, task.stop, () => task.locks.lock(name).acquire(options))
+}
+
+function optionsOf({ random, order, task }: Task, signal: AbortSignal): AcquireOptions & { owner: string } {
+  // One owner for each task, so that it can enter again.
+  return { signal, waitMs: random.between(0, order.ttlMs * 2), owner: `${order.process}/${task}` }
+}
+
+async function attempt(
+  task: Task,
+  name: string,
+  signal: AbortSignal,
+  call: () => Promise<Lease | null>,
+): Promise<void> {
+  const act = { name, task: task.task }
+  task.recorder.record({ type: 'acquire-called', ...act })
+  let lease: Lease | null
+  try {
+    lease = await call()
+  } catch (error) {
+    recordFailure(task, name, signal, error)
+    return
+  }
+  if (lease === null) {
+    task.recorder.record({ type: 'acquire-failed', ...act, outcome: 'fail', code: 'busy' })
+    return
+  }
+  const used = await useLease(task, name, lease)
+  used.releasing()
+  try {
+    await lease.release()
+    used.ended(undefined)
+  } catch (error) {
+    used.ended(error)
+  }
+}
+
+/** The same through `with`, which releases by itself and reports a loss by rejecting. */
+async function withLock(task: Task, name: string): Promise<void> {
+  const { owner: _, ...options } = optionsOf(task, task.stop)
+  task.recorder.record({ type: 'acquire-called', name, task: task.task })
+  let used: Used | undefined
+  let owner: string | undefined
+  let unconfirmed: unknown
+  // A release that the store did not confirm does not make `with` reject.
+  const stopListening = task.locks.on('release', (event) => {
+    if (event.lock === name && event.owner === owner) unconfirmed = event.error
+  })
+  try {
+    await task.locks.lock(name).with(options, async (lease) => {
+      owner = lease.owner
+      used = await useLease(task, name, lease)
+      used.releasing()
+    })
+    used?.ended(unconfirmed)
+  } catch (error) {
+    if (used === undefined) recordFailure(task, name, task.stop, error)
+    else used.ended(error)
+  } finally {
+    stopListening()
+  }
+}
+
+function recordFailure(task: Task, name: string, signal: AbortSignal, error: unknown): void {
+  const code = codeOf(error, signal)
+  if (code === undefined) complain(task, `acquire of ${name} rejected with`, error)
+  task.recorder.record({
+    type: 'acquire-failed',
+    name,
+    task: task.task,
+    outcome: code === 'LOCK_TIMEOUT' ? 'fail' : 'info',
+    code: code ?? 'untyped',
+  })
+}

@@ -1,0 +1,100 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openLocks } from '@locks/core'
+import { createRecorder, readHistory } from '@locks/core/conformance'
+import { UsageError } from '../errors.ts'
+import { leaseMsOf, leftovers } from './leftovers.ts'
+import { checkProgress, checkSubstance } from './liveness.ts'
+import type { Plan, TortureOptions, TortureResult } from './options.ts'
+import { startProxies } from './proxies.ts'
+import { routeOf } from './route.ts'
+import { isWireFault } from './faults.ts'
+import { runStage } from './stage.ts'
+import { judge } from './verdict.ts'
+import type { Violation } from './verdict.ts'
+
+const STORE_TIMEOUT_MS = 3_000
+
+/** Runs workers on a backend, hurts them, and checks what they recorded. Uses the public interface alone. */
+export async function torture(options: TortureOptions): Promise<TortureResult> {
+  const { config, store, seed } = options
+  const began = performance.now()
+  const runId = randomBytes(4).toString('hex')
+  const prefix = `torture:${runId}:`
+  const route = routeOf(config)
+  const lasting = { ttlMs: options.ttlMs, storeTimeoutMs: STORE_TIMEOUT_MS }
+  // Not through a proxy: it looks at what the others leave behind.
+  const locks = await openLocks(config, { ...lasting, ...(store !== undefined && { store }) })
+  const folder = await mkdtemp(join(options.historyIn ?? tmpdir(), 'locks-torture-'))
+  const nemesis = createRecorder(join(folder, 'nemesis.jsonl'), 'nemesis')
+  let proxies: Awaited<ReturnType<typeof startProxies>> | undefined
+  try {
+    const { scope, kind, fencing } = locks.capabilities
+    if (scope === 'process')
+      throw new UsageError('locks of this backend end at the process; torture needs one that processes share')
+    const ttlMs = Math.max(options.ttlMs, await leaseMsOf(locks, `${prefix}lease`))
+    const leftOut = options.faults.filter((fault) => isWireFault(fault) && route.noWire !== undefined)
+    const plan: Plan = {
+      runId,
+      ttlMs,
+      quietMs: ttlMs * 2 + 3_000,
+      ...(route.noWire !== undefined && leftOut.length > 0 && { leftOut: { faults: leftOut, reason: route.noWire } }),
+    }
+    options.onBegin?.(plan)
+    proxies = await startProxies(options.processes, route.targets)
+    const faults = options.faults.filter((fault) => !leftOut.includes(fault))
+    const seen = await runStage({
+      ...options,
+      ...plan,
+      faults,
+      prefix,
+      folder,
+      proxies,
+      route,
+      nemesis,
+      storeTimeoutMs: STORE_TIMEOUT_MS,
+    })
+    const lingerMs = ttlMs * 3 + STORE_TIMEOUT_MS + 1_000
+    const left = await leftovers(locks, seen.names, lingerMs)
+    const files = (await readdir(folder)).map((file) => join(folder, file))
+    const events = readHistory(files)
+    const byConnection = isByConnection(kind, config)
+    const verdict = judge(events, { ttlMs, lingerMs, fenced: fencing !== 'none', byConnection })
+    const wrong: Violation[] = [...seen.wrong, ...left].map((message) => ({
+      check: 'worker',
+      message,
+      events: [],
+    }))
+    const interrupted = options.signal?.aborted ?? false
+    if (!interrupted)
+      wrong.push(
+        ...checkProgress(events, seen.calmFrom, seen.alive, options.tasks),
+        ...checkSubstance(verdict, seen.faults, faults, options),
+      )
+    return {
+      ...verdict,
+      ...plan,
+      violations: [...verdict.violations, ...wrong],
+      seed,
+      interrupted,
+      elapsedMs: performance.now() - began,
+      faults: seen.faults,
+      warnings: seen.warnings,
+      events,
+    }
+  } finally {
+    nemesis.close()
+    await proxies?.close()
+    await locks.close()
+    if (options.historyIn === undefined) await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Row locks and named locks of SQL end with their connection, whatever the client knows of it. */
+function isByConnection(kind: string, config: TortureOptions['config']): boolean {
+  if (kind === 'connection') return true
+  const text = JSON.stringify(config)
+  return kind === 'session' && /postgres|mysql|mariadb/.test(text)
+}

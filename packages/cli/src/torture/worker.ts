@@ -1,0 +1,76 @@
+import { openLocks } from '@locks/core'
+import { createRecorder } from '@locks/core/conformance'
+import { signals } from '../session.ts'
+import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
+import { seeded } from './random.ts'
+import { runTask } from './task.ts'
+
+// A worker: one client, a few tasks. It may be killed, stopped and blocked at any moment.
+
+const stop = new AbortController()
+const writes = new Map<number, (accepted: boolean) => void>()
+let nextWrite = 0
+
+// Ctrl-C reaches every process of a terminal; the parent ends this one in good order.
+for (const signal of signals) process.on(signal, () => undefined)
+process.on('disconnect', () => process.exit(0))
+process.on('warning', ({ name, message }) => tell({ type: 'warning', text: `${name}: ${message}` }))
+process.on('uncaughtException', (error) => {
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  const message: WorkerMessage = { type: 'wrong', what: `an uncaught error ended a worker: ${text}` }
+  if (process.connected) process.send?.(message, () => process.exit(1))
+  else process.exit(1)
+})
+
+process.on('message', (call: WorkerCall) => {
+  if (call.type === 'begin') void begin(call.order)
+  else if (call.type === 'block') block(call.ms)
+  else if (call.type === 'stop') stop.abort(new Error('the run is over'))
+  else {
+    writes.get(call.id)?.(call.accepted)
+    writes.delete(call.id)
+  }
+})
+
+function tell(message: WorkerMessage): void {
+  if (process.connected) process.send?.(message)
+}
+
+function block(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until);
+}
+
+function write(name: string, fence: bigint): Promise<boolean> {
+  const id = nextWrite++
+  tell({ type: 'write', id, name, fence })
+  return new Promise((resolve) => writes.set(id, resolve))
+}
+
+async function begin(order: WorkerOrder): Promise<void> {
+  const { config, store, ttlMs, storeTimeoutMs } = order
+  try {
+    // Adapters without a lease length of their own choosing ignore it.
+    const options = { ttlMs, storeTimeoutMs, ...(store !== undefined && { store }) }
+    const locks = await openLocks(config, options)
+    const recorder = createRecorder(order.file, order.process)
+    tell({ type: 'ready' })
+    const tasks = Array.from({ length: order.tasks }, (_, n) =>
+      runTask({
+        locks,
+        recorder,
+        order,
+        task: `t${n + 1}`,
+        random: seeded(order.seed, n),
+        stop: stop.signal,
+        write,
+        tell,
+      }),
+    )
+    await Promise.all(tasks)
+    await locks.close()
+    process.exit(0)
+  } catch (error) {
+    tell({ type: 'failed', message: error instanceof Error ? error.message : String(error) })
+  }
+}
