@@ -38,7 +38,10 @@ export function wireFault(
         ms: lastingMs(random, ttlMs),
       }
     case 'refuse':
-      return { fault: { kind: 'refuse' }, ms: random.chance(0.7) ? random.between(20, 200) : lastingMs(random, ttlMs) }
+      return {
+        fault: { kind: 'refuse', at: random.pick(['accept', 'first-bytes']) },
+        ms: random.chance(0.8) ? random.between(10, 150) : lastingMs(random, ttlMs),
+      }
     default:
       return kind satisfies never
   }

@@ -39,7 +39,7 @@ export async function hurtWorker(
     else await stall(place, kind, random, stage)
     if (place.worker.gone && !stage.calm.aborted) await place.replace()
     // Sometimes the next one comes while the first has hardly ended.
-    await rest(random.chance(0.3) ? random.between(0, 30) : random.between(100, 1_500), stage.calm)
+    await rest(random.chance(0.3) ? random.between(0, 30) : random.between(50, 800), stage.calm)
   }
 }
 

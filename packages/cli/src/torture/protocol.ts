@@ -34,7 +34,8 @@ export type WorkerMessage =
 
 /** What is done to the connections of one worker. `flap` cuts again and again, also in the middle of a handshake. */
 export type WireFault =
-  | { readonly kind: 'cut' | 'lose-reply' | 'refuse' }
+  | { readonly kind: 'cut' | 'lose-reply' }
+  | { readonly kind: 'refuse'; readonly at: 'accept' | 'first-bytes' }
   | { readonly kind: 'flap'; readonly everyMs: number }
   | { readonly kind: 'delay'; readonly ms: number }
   | { readonly kind: 'swallow'; readonly direction: 'requests' | 'replies' | 'both' }

@@ -66,8 +66,8 @@ export interface FaultProxy {
   blackhole(direction?: 'both' | Direction): void
   /** Sends RST on all current connections. New ones pass. */
   reset(): void
-  /** As `reset`, and new connections are reset as soon as they are accepted. */
-  refuse(): void
+  /** As `reset`, and new connections are reset as soon as they are accepted, or at their first bytes. */
+  refuse(at?: 'accept' | 'first-bytes'): void
   /**
    * The next matching request reaches the server; its reply is swallowed and the client's connection reset.
    * Resolves once that happened. A connection that ends without a reply leaves the trap armed for the next.

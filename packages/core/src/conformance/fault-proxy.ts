@@ -14,7 +14,7 @@ export type { FaultProxy, FaultProxyOptions, Frames, Shift, Target } from './fau
 interface Mode {
   readonly delayMs: number
   readonly slicing: boolean
-  readonly refusing: boolean
+  readonly refusing: false | 'accept' | 'first-bytes'
   readonly vanishing: readonly Direction[]
 }
 
@@ -46,9 +46,12 @@ export async function startFaultProxy(
   function accept(accepted: Socket): void {
     const client = track(accepted)
     stats.connections += 1
-    const arrival = mode.refusing
-      ? { fault: { refuse: 'reset' as const }, suffered: () => undefined }
-      : arrivals.next()
+    if (mode.refusing) {
+      if (mode.refusing === 'accept') client.resetAndDestroy()
+      else client.once('data', () => client.resetAndDestroy())
+      return
+    }
+    const arrival = arrivals.next()
     if (arrival !== undefined && 'refuse' in arrival.fault) {
       if (arrival.fault.refuse === 'reset') client.resetAndDestroy()
       else client.destroy()
@@ -240,7 +243,7 @@ export async function startFaultProxy(
     for (const link of links) {
       if (link.dead) continue
       for (const pipe of link.pipes) if (vanishes(pipe)) drop(pipe)
-      if (mode.refusing || link.pipes.some((pipe) => pipe.holed && !vanishes(pipe))) kill(link)
+      if (mode.refusing !== false || link.pipes.some((pipe) => pipe.holed && !vanishes(pipe))) kill(link)
       for (const pipe of link.pipes) if (!vanishes(pipe)) pump(link, pipe)
     }
   }
@@ -279,7 +282,7 @@ export async function startFaultProxy(
       for (const link of links) kill(link)
       enter(PASS)
     },
-    refuse: () => enter({ ...PASS, refusing: true }),
+    refuse: (at = 'accept') => enter({ ...PASS, refusing: at }),
     swallowNextReply: (options = {}) => arm<void>(options, (done) => (link) => (done(), swallow(link))),
     replayNext: (options = {}) =>
       arm<Buffer>(options, (done, fail) => (_, request) => {
