@@ -34,6 +34,8 @@ export async function startFaultProxy(
   const links = new Set<Link>()
   const sockets = new Set<Socket>()
   const replays = new Set<Fail>()
+  /** Accepted and not yet reset, as they have said nothing. */
+  const refused = new Set<Socket>()
   const stats = { connections: 0, open: 0, bytesToServer: 0, bytesToClient: 0, swallowed: 0 }
   const listener = createServer({ allowHalfOpen: true, noDelay: true }, accept)
 
@@ -48,7 +50,7 @@ export async function startFaultProxy(
     stats.connections += 1
     if (mode.refusing) {
       if (mode.refusing === 'accept') client.resetAndDestroy()
-      else client.once('data', () => client.resetAndDestroy())
+      else refused.add(client.once('data', () => client.resetAndDestroy()).once('close', () => refused.delete(client)))
       return
     }
     const arrival = arrivals.next()
@@ -240,6 +242,7 @@ export async function startFaultProxy(
 
   function enter(next: Mode): void {
     mode = next
+    for (const client of refused) client.resetAndDestroy()
     for (const link of links) {
       if (link.dead) continue
       for (const pipe of link.pipes) if (vanishes(pipe)) drop(pipe)
