@@ -30,19 +30,28 @@ export async function breed(edits: readonly Edit[]): Promise<{
   readonly cases: readonly kit.ConformanceCase[]
   readonly dispose: () => Promise<void>
 }> {
-  const root = await mkdtemp(join(tmpdir(), 'locks-mutant-'))
-  const home = join(root, 'node_modules', '@locks')
-  for (const name of ['core', 'memory'])
-    for (const part of ['package.json', 'dist'])
-      await cp(join(packages, name, part), join(home, name, part), { recursive: true })
-  for (const edit of edits) await apply(home, edit)
+  const { home, dispose } = await copyOf(['core', 'memory'], edits)
   const suite: unknown = await import(
     pathToFileURL(join(home, 'core', 'dist', 'conformance', 'index.js')).href
   )
   if (!isKit(suite)) throw new Error('the mutant has no suite')
   const adapter = join(home, 'memory', 'dist', 'index.js')
   const cases = await suite.conformance({ name: 'mutant', config: { adapter } })
-  return { cases, dispose: () => rm(root, { recursive: true, force: true }) }
+  return { cases, dispose }
+}
+
+/** Copies of built packages, with the edits applied, in a directory that programs can be run in. */
+export async function copyOf(
+  names: readonly string[],
+  edits: readonly Edit[],
+): Promise<{ readonly root: string; readonly home: string; readonly dispose: () => Promise<void> }> {
+  const root = await mkdtemp(join(tmpdir(), 'locks-mutant-'))
+  const home = join(root, 'node_modules', '@locks')
+  for (const name of names)
+    for (const part of ['package.json', 'dist'])
+      await cp(join(packages, name, part), join(home, name, part), { recursive: true })
+  for (const edit of edits) await apply(home, edit)
+  return { root, home, dispose: () => rm(root, { recursive: true, force: true }) }
 }
 
 async function apply(home: string, { file, find, replace }: Edit): Promise<void> {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess, SpawnOptions } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
 import { setTimeout as pass } from 'node:timers/promises'
 import { isatty } from 'node:tty'
 import { descendantsOf } from './descendants.ts'
@@ -20,15 +21,14 @@ export interface RunningChild {
 
 /**
  * Without a terminal the command leads a group of its own, so that it can be ended as a whole. On a terminal it
- * stays in ours, or it could not use the keyboard; there Ctrl-C and Ctrl-\ reach it by themselves.
+ * stays in ours, or it could use neither the keyboard nor /dev/tty; there Ctrl-C and Ctrl-\ reach it by themselves.
  */
 export function startChild(
   command: string,
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): RunningChild {
-  // Not by process.stdin, which would be opened here too.
-  const ownGroup = !isatty(0) && process.platform !== 'win32'
+  const ownGroup = !hasTerminal() && process.platform !== 'win32'
   const child = started(command, args, {
     stdio: 'inherit',
     env: { ...process.env, ...env },
@@ -65,6 +65,18 @@ export function startChild(
     },
     stop: () => void everybody().map((target) => send(target, 'SIGSTOP')),
     resume: () => void everybody().map((target) => send(target, 'SIGCONT')),
+  }
+}
+
+/** Also when stdin is a pipe or a file: a command asks for a password at /dev/tty. A session of its own has none. */
+export function hasTerminal(): boolean {
+  // Not by process.stdin, which would be opened here too.
+  if (isatty(0)) return true
+  try {
+    closeSync(openSync('/dev/tty', 'r+'))
+    return true
+  } catch {
+    return false
   }
 }
 

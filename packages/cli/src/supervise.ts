@@ -1,5 +1,5 @@
-import { isatty } from 'node:tty'
 import type { Lease } from '@locks/core'
+import { hasTerminal } from './child.ts'
 import type { RunningChild } from './child.ts'
 import type { Session } from './session.ts'
 
@@ -54,7 +54,7 @@ export async function supervise(
   session.forward((signal) => child.pass(signal))
   process.once('exit', onExit)
   lease.signal.addEventListener('abort', onLoss)
-  if (!isatty(0)) process.on('SIGTSTP', onSuspend).on('SIGCONT', onContinue)
+  if (!hasTerminal()) process.on('SIGTSTP', onSuspend).on('SIGCONT', onContinue)
   look()
   try {
     const code = await child.ended

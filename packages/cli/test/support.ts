@@ -45,7 +45,12 @@ interface CallOptions {
 export function locks(args: readonly string[], { input, cwd, env, via }: CallOptions = {}): Call {
   const { LOCKS_URL: _, NO_COLOR: __, ...inherited } = process.env
   const [command, ...rest] = via ?? [process.execPath, program, ...args]
-  const child = spawn(command, rest, { env: { ...inherited, ...env }, ...(cwd !== undefined && { cwd }) })
+  const child = spawn(command, rest, {
+    env: { ...inherited, ...env },
+    // Away from the terminal of the tests, if they have one: what has a terminal behaves differently.
+    detached: true,
+    ...(cwd !== undefined && { cwd }),
+  })
   onTestFinished(() => void child.kill('SIGKILL'))
   const output = { stdout: '', stderr: '' }
   const readers = new Set<() => void>()

@@ -21,12 +21,16 @@ function whyNoTerminal(): string | undefined {
 }
 
 /** Starts `locks` on a pseudo-terminal; `type` writes to its keyboard. */
-function onTerminal(args: readonly string[], env: Readonly<Record<string, string>> = {}): Call {
+function onTerminal(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  redirection = '',
+): Call {
   const quoted = [process.execPath, program, ...args]
     .map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`)
     .join(' ')
   // By exec: a shell that stays between answers Ctrl-C with an exit code of its own (dash does, bash does not).
-  const via = ['script', '-qec', `exec ${quoted}`, '/dev/null'] as const
+  const via = ['script', '-qec', `exec ${quoted} ${redirection}`, '/dev/null'] as const
   return locks([], { via, env: { TERM: 'xterm', ...shell, ...env } })
 }
 
@@ -106,6 +110,32 @@ describe('on a terminal', inTime, () => {
     call.type('hello\n')
     await call.said(/got hello/)
     expect((await call.ended).code).toBe(0)
+  })
+
+  test('the command of run reaches the terminal when its input comes from elsewhere', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const { url } = await store()
+    const source = `const { openSync, readSync, writeSync } = require("node:fs");
+      const terminal = openSync("/dev/tty", "r+"); writeSync(terminal, "password? ");
+      const typed = Buffer.alloc(100); const length = readSync(terminal, typed);
+      console.log("got " + typed.toString("utf8", 0, length))`
+    const call = onTerminal(['run', 'job', '--url', url, ...node(source)], {}, '< /dev/null')
+    await call.said(/password\? /)
+    call.type('secret\n')
+    await call.said(/got secret/)
+    expect((await call.ended).code).toBe(0)
+  })
+
+  test('Ctrl-C reaches the command of run once when its input comes from elsewhere', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const { url } = await store()
+    const source = `let n = 0; process.on("SIGINT", () => { n += 1; setTimeout(() => { console.log("interrupts: " + n); process.exit(5) }, 300) }); ${waitForEnd}`
+    const call = onTerminal(['run', 'job', '--url', url, ...node(source)], {}, '< /dev/null')
+    await call.said(/ready/)
+    call.type('\u0003')
+    const { code, stdout } = await call.ended
+    expect(stdout).toContain('interrupts: 1')
+    expect(code).toBe(5)
   })
 
   test('there is colour, and none with NO_COLOR nor into a pipe', async ({ skip }) => {

@@ -71,7 +71,7 @@ function pictures(outcomes: readonly Outcome[]): string {
 }
 
 /** Told apart by more than its colour. */
-const hatch = `<svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" class="hatch-ground"/><rect width="3" height="6" class="hatch-line"/></pattern></defs></svg>`
+export const hatch: string = `<svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" class="hatch-ground"/><rect width="3" height="6" class="hatch-line"/></pattern></defs></svg>`
 
 function leftOut(outcomes: readonly Outcome[]): string {
   const left = outcomes.filter(({ state }) => state === 'untested')

@@ -1,5 +1,94 @@
+import type { HistoryEvent } from '@locks/core/conformance'
+import { escapeHtml } from '../conformance/escape-html.ts'
+import { hatch } from '../conformance/html-report.ts'
+import { style } from '../conformance/report-style.ts'
+import { timeline } from '../conformance/timeline.ts'
+import { showDuration } from '../duration.ts'
+import { toJson } from '../output.ts'
 import type { TortureResult } from './options.ts'
+import { overview } from './overview.ts'
+import { countsOf } from './text-report.ts'
+import type { Violation } from './verdict.ts'
 
-export function htmlReport(backend: string, result: TortureResult): string {
-  return `${backend} ${result.seed}`
+const MOST_SHOWN = 20
+const AROUND_MS = 250
+
+const ownStyle = `
+.on-process { fill: var(--c2) } .on-wire { fill: var(--c3) } .on-server { fill: var(--c4) }
+.mark { text-anchor: middle; font-size: 13px } .mark.lost, .mark.killed { fill: var(--bad) } .mark.stale { fill: var(--text) }
+.key { display: inline-block; width: 1.2em; height: .7em; border-radius: 2px }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0 } dt { color: var(--soft) } dd { margin: 0 }
+`
+
+/** One page that needs nothing else: what was counted, the run by worker, and each violation from close by. */
+export function htmlReport(backend: string, result: TortureResult, when: Date = new Date()): string {
+  const { violations, withinBound, events, seed } = result
+  const title = `Torture of ${backend}`
+  const verdict =
+    violations.length > 0
+      ? `<strong class="failed">${violations.length} violations</strong>`
+      : `no violation${result.interrupted ? ' until it was interrupted' : ''}`
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escapeHtml(title)}</title>
+<style>${style}${ownStyle}</style>
+</head>
+<body>
+<header>
+<h1>${escapeHtml(title)}</h1>
+<p>${verdict} · seed ${seed} · <time datetime="${when.toISOString()}">${when.toISOString().slice(0, 16).replace('T', ' ')} UTC</time></p>
+</header>
+<main>
+${figures(result)}
+${violations.length === 0 ? '' : found('Violations', violations, events)}
+<section><h2>The run by worker</h2>
+<p><span class="key" style="background:var(--c0)"></span> holds a lock, below it what was done to it: <span class="key" style="background:var(--c2)"></span> stopped or blocked,
+<span class="key" style="background:var(--c3)"></span> its connections, <span class="key" style="background:var(--c4)"></span> the servers.
+✕ killed, ▾ lost a lease and noticed, ⊘ a stale write of it was refused. Point at a mark for more.</p>
+<figure><div class="scroll">${overview(events)}</div></figure></section>
+${withinBound.length === 0 ? '' : found('Overlaps within the bound that this backend states', withinBound, events)}
+${hatch}
+</main>
+</body>
+</html>
+`
+}
+
+function figures(result: TortureResult): string {
+  const { recoveryMs, leftOut } = result
+  const rows: readonly (readonly [string, string])[] = [
+    ['Grants', `${result.grants}, of them ${result.contendedWaits} after a wait for another holder`],
+    ['Not granted', `${result.busy} held by another, ${result.timeouts} after a wait`],
+    ['Faults', countsOf(result.faults)],
+    ...(leftOut === undefined ? [] : [['Not applied', `${leftOut.faults.join(', ')}: ${leftOut.reason}`] as const]),
+    ['Lost leases', `${result.losses} noticed by their holder, ${result.refusedWrites} stale writes refused`],
+    ['Recovery', `p50 ${showDuration(recoveryMs.p50)}, longest ${showDuration(recoveryMs.max)}`],
+    ['Lease', showDuration(result.ttlMs)],
+  ]
+  return `<section><h2>What happened</h2><dl>${rows
+    .map(([left, right]) => `<dt>${left}</dt><dd>${escapeHtml(right)}</dd>`)
+    .join('')}</dl></section>`
+}
+
+function found(title: string, violations: readonly Violation[], events: readonly HistoryEvent[]): string {
+  const items = violations.slice(0, MOST_SHOWN).map((one) => {
+    const lines = one.events.map((event) => toJson(event)).join('\n')
+    return `<article><h3><span class="failed">✗ ${escapeHtml(one.check)}</span> ${escapeHtml(one.message)}</h3>
+<pre>${escapeHtml(lines)}</pre>${closeBy(one, events)}</article>`
+  })
+  const more = violations.length > MOST_SHOWN ? `<p>… and ${violations.length - MOST_SHOWN} more</p>` : ''
+  return `<section><h2>${title}</h2>${items.join('')}${more}</section>`
+}
+
+/** Everything recorded about that name at that time. */
+function closeBy({ events: proof }: Violation, events: readonly HistoryEvent[]): string {
+  const name = proof.flatMap((event) => ('name' in event ? [event.name] : []))[0]
+  if (name === undefined) return ''
+  const times = proof.map(({ t }) => t)
+  const [from, until] = [Math.min(...times) - AROUND_MS, Math.max(...times) + AROUND_MS]
+  const near = events.filter((event) => 'task' in event && event.name === name && event.t >= from && event.t <= until)
+  return near.length === 0 ? '' : `<figure><div class="scroll">${timeline(near)}</div></figure>`
 }

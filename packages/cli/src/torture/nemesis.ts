@@ -21,6 +21,8 @@ export interface Stage {
   /** Aborts when faults are to end. */
   readonly calm: AbortSignal
   readonly onFault: (kind: string) => void
+  /** A fault of the servers could not be caused. */
+  readonly onFailure: (why: string) => void
 }
 
 /** Hurts one worker again and again, one fault at a time; the hands of other workers do so meanwhile. */
@@ -93,7 +95,13 @@ export async function hurtServers(
   while (!stage.calm.aborted) {
     const fault = random.pick(faults)
     stage.onFault(fault.name)
-    await during(`${fault.name} server`, stage, () => fault.run(random))
+    await during(`${fault.name} server`, stage, async () => {
+      try {
+        await fault.run(random)
+      } catch (error) {
+        stage.onFailure(`${fault.name} failed: ${error instanceof Error ? error.message : String(error)}`)
+      }
+    })
     await rest(random.between(stage.ttlMs / 2, stage.ttlMs * 3), stage.calm)
   }
 }

@@ -94,6 +94,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     proxies,
     calm: calm.signal,
     onFault: (kind: string) => (faults[kind] = (faults[kind] ?? 0) + 1),
+    onFailure: (why: string) => warnings.add(why),
   }
   try {
     const [kind, ...kinds] = options.faults
