@@ -2,6 +2,12 @@ import { isLockError } from '@locks/core'
 import { faultsOf } from '@locks/sql'
 import type { Faults } from '@locks/sql'
 
+/** Raised by our functions, before they do anything, under an isolation level that is not theirs. */
+export const WRONG_LEVEL = 'LK001'
+
+/** The NOTIFY queue of the server is full: a transaction that notifies somebody fails as it commits. */
+const QUEUE_FULL = '54000'
+
 /** The statement was undone as a whole, so it may simply be run again. */
 const transient: ReadonlySet<string> = new Set([
   '40001', // serialization failure
@@ -13,10 +19,14 @@ const transient: ReadonlySet<string> = new Set([
 /** What no retry mends: the tables are not there, or not ours to use. */
 const setUp: ReadonlyMap<string, string> = new Map([
   ['42P01', 'a table is missing; run migrate() first'],
-  ['42883', 'a function is missing; run migrate() first'],
+  ['42883', 'a function is missing, or of another version; run migrate() first'],
   ['3F000', 'the schema is missing; run migrate() first'],
   ['42703', 'the tables are of another version; run migrate()'],
   ['42501', 'the database role may not do that'],
+  [
+    WRONG_LEVEL,
+    "a lock needs transactions that are read committed; set default_transaction_isolation = 'read committed'",
+  ],
   ['26000', 'a pooler keeps no prepared statements; set listen: false'],
   ['42P05', 'a pooler keeps no prepared statements apart; set listen: false'],
 ])
@@ -25,6 +35,7 @@ const setUp: ReadonlyMap<string, string> = new Map([
 const mayPass: ReadonlyMap<string, string> = new Map([
   ['25006', 'it is a standby, or read-only by default; connect to the primary'],
   ['55000', 'it is a standby; connect to the primary'],
+  ['55P03', 'another session has locked the table or a row of it; try again when that is over'],
 ])
 
 /** SQLSTATE, or the system's code of a socket error. Messages are for people and change with the locale. */
@@ -55,6 +66,16 @@ export function isEnd(error: unknown): boolean {
 /** Whether an earlier statement had failed in a transaction that was still open. */
 export function isOfFailedTransaction(error: unknown): boolean {
   return codeOf(error) === '25P02'
+}
+
+/** Whether the defaults of the role keep a statement from being run as it has to be. */
+export function isOfOtherDefaults(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === WRONG_LEVEL || code === '25006'
+}
+
+export function isQueueFull(error: unknown): boolean {
+  return codeOf(error) === QUEUE_FULL
 }
 
 export function isTransient(error: unknown): boolean {

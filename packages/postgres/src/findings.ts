@@ -58,14 +58,13 @@ const checks: Readonly<Record<string, Check>> = {
       : ok(`${message}; waiters poll`)
   },
 
-  recovery({ inRecovery, settings }) {
+  recovery({ inRecovery, settings, pooling }, given) {
     if (inRecovery) return warning('the server is a standby and takes no locks', 'connect to the primary')
-    if (settings.get('default_transaction_read_only') === 'on')
-      return warning(
-        'transactions are read-only by default',
-        'set default_transaction_read_only = off for this role',
-      )
-    return ok('the server takes writes')
+    if (settings.get('default_transaction_read_only') !== 'on') return ok('the server takes writes')
+    const message = 'transactions are read-only by default'
+    if (setsDefaults(given, pooling))
+      return ok(`${message}; connections of the adapter set their own default`)
+    return warning(message, 'set default_transaction_read_only = off for this role')
   },
 
   tables({ missing, forbidden }, { place }) {
@@ -98,11 +97,15 @@ const checks: Readonly<Record<string, Check>> = {
     return ok(`synchronous_commit is ${mode}`)
   },
 
-  isolation({ settings }) {
+  isolation({ settings, pooling }, given) {
     const level = settings.get('default_transaction_isolation') ?? 'unknown'
     if (level === 'read committed') return ok(`transactions are ${level}`)
+    const message = `transactions are ${level} by default`
+    if (given.strategy === 'row') return ok(`${message}; row locks set their own level`)
+    if (setsDefaults(given, pooling))
+      return ok(`${message}; connections of the adapter set their own default`)
     return warning(
-      `transactions are ${level} by default: a release may overlook a waiter, which then looks for itself`,
+      `${message}: acquires are refused`,
       "set default_transaction_isolation = 'read committed' for this role",
     )
   },
@@ -159,6 +162,11 @@ const checks: Readonly<Record<string, Check>> = {
 
 export function findingsOf(facts: Facts, settings: Settings): readonly Finding[] {
   return Object.entries(checks).map(([check, look]) => ({ check, ...look(facts, settings) }))
+}
+
+/** Whether the adapter may change the defaults of the connections it uses: those of a pool or a pooler are shared. */
+function setsDefaults({ pool, strategy }: Settings, pooling: Pooling): boolean {
+  return strategy === 'unique-key' && pool === undefined && pooling === 'none'
 }
 
 /** 0 for what the server does not know. */

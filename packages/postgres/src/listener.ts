@@ -2,6 +2,8 @@ import type { Clock } from '@locks/core'
 import { randomBytes } from 'node:crypto'
 import { faults } from './errors.ts'
 import type { Line, Statement } from './line.ts'
+import { readMessage } from './messages.ts'
+import type { GrantedMessage } from './messages.ts'
 import { listening } from './sql.ts'
 
 /** A connection on which nothing was heard for this long is not relied on without asking. */
@@ -11,9 +13,9 @@ const ping: Statement = { name: undefined, text: 'SELECT 1' }
 
 /** What a client is told unasked. */
 export interface Heard {
-  granted(attemptId: string, fence: bigint, ttlMs: number, storeMs: number): void
-  /** This attempt is now the first in line, behind a claim of that length. */
-  next(attemptId: string, claimMs: number): void
+  granted(message: GrantedMessage): void
+  /** This waiter is now the first in line, behind a claim of that length. */
+  next(tag: string, claimMs: number): void
   /** The connection is gone: anything may have been missed. */
   deaf(): void
 }
@@ -102,9 +104,8 @@ export class Listener {
 
   #take(payload: string): void {
     this.#provedAt = this.#clock.now()
-    const [kind, attemptId = '', ...numbers] = payload.split(' ')
-    const [first = NaN, second = NaN, third = NaN] = numbers.map(Number)
-    if (kind === 'granted') this.#heard.granted(attemptId, BigInt(numbers[0] ?? 0), second, third)
-    else if (kind === 'next') this.#heard.next(attemptId, first)
+    const message = readMessage(payload)
+    if (message?.kind === 'granted') this.#heard.granted(message)
+    else if (message?.kind === 'next') this.#heard.next(message.tag, message.claimMs)
   }
 }

@@ -9,6 +9,10 @@ import { rowSchema } from './row-schema.ts'
 import { uniqueKeySchema } from './schema.ts'
 import { namesOf } from './sql.ts'
 
+/** Few enough that nobody waits long for the rows among them. */
+const BATCH = 1_000
+const LOCK_WAIT_MS = 1_000
+
 export type MigrateOptions = ConnectionOptions & PlaceOptions
 
 /** What `migrate` runs, for a migration tool. It may be run again, and over what an earlier version made. */
@@ -33,45 +37,59 @@ END $locks$`,
 /** Makes the tables and functions. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const { place } = settle({ ...options })
-  await inTransaction(options, async (client) => {
-    // IF NOT EXISTS does not keep two transactions from making the same thing.
-    await client.query("SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))")
-    for (const text of statements(place)) await client.query(text)
-  })
+  await onOneConnection(options, (client) =>
+    inTransaction(client, async () => {
+      // IF NOT EXISTS does not keep two transactions from making the same thing.
+      await client.query("SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))")
+      for (const text of statements(place)) await client.query(text)
+    }),
+  )
 }
 
 /**
  * Deletes what is kept of locks that were last granted longer than `olderThanMs` ago and are free.
- * A lock that comes back later gets a higher fence than any that was pruned. Other lock operations
- * wait meanwhile. Answers how many were deleted.
+ * A lock that comes back later gets a higher fence than any that was pruned. Rows that are in use are left alone, and
+ * locks of `unique-key` can be acquired, renewed and released meanwhile. Returns how many were deleted.
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
   wholeNumber(faults, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
   const to = namesOf(settle({ ...options }).place)
-  return inTransaction(options, async (client) => {
-    const text = `SELECT ${to.prune}($1) + ${to.pruneRows}($1) AS pruned`
-    const { rows } = await client.query<{ pruned: unknown }>(text, [olderThanMs])
-    return Number(rows[0]?.pruned)
+  return onOneConnection(options, async (client) => {
+    const count = (call: string): Promise<number> =>
+      inTransaction(client, async () => {
+        // Others would wait behind this one: for a lock that is not to be had, it gives up before they notice.
+        await client.query(`SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`)
+        const { rows } = await client.query<{ pruned: unknown }>(`SELECT ${call} AS pruned`)
+        return Number(rows[0]?.pruned)
+      })
+    // Fails on a standby, and says so.
+    await client.query('SELECT pg_current_wal_lsn()')
+    await count(`${to.pruneWaiters}()`)
+    let pruned = 0
+    for (let last = BATCH; last === BATCH; pruned += last)
+      last = await count(`${to.prune}(${olderThanMs}, ${BATCH})`)
+    return pruned + (await count(`${to.pruneRows}(${olderThanMs})`))
   })
 }
 
-async function inTransaction<T>(
-  options: MigrateOptions,
-  work: (client: Pick<Client, 'query'>) => Promise<T>,
-): Promise<T> {
+async function onOneConnection<T>(options: MigrateOptions, work: (client: Client) => Promise<T>): Promise<T> {
   const { config } = settle({ ...options })
   const client = new Client({ ...config, ...ours })
   client.on('error', () => undefined)
   try {
     await client.connect()
-    // Nothing is to be taken back for what others do meanwhile, whatever the role's default.
-    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED')
-    const result = await work(client)
-    await client.query('COMMIT')
-    return result
+    return await work(client)
   } catch (error) {
     throw faults.toLockError(error)
   } finally {
     await client.end()
   }
+}
+
+/** Nothing is to be taken back for what others do meanwhile, whatever the role's default. */
+async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
+  await client.query('BEGIN ISOLATION LEVEL READ COMMITTED')
+  const result = await work()
+  await client.query('COMMIT')
+  return result
 }

@@ -1,7 +1,7 @@
 import type { Adapter, Clock, Holder, LockState } from '@locks/core'
 import { readHolder } from '@locks/sql'
-import { faults } from './errors.ts'
-import type { Row } from './line.ts'
+import { faults, isQueueFull } from './errors.ts'
+import type { Row, Statement } from './line.ts'
 import type { Runner } from './runner.ts'
 import type { RowStatements, UniqueKeyStatements } from './sql.ts'
 
@@ -15,13 +15,24 @@ const LOOKS = 300
 
 export function uniqueKeyOperations(sql: UniqueKeyStatements, runner: Runner): Operations {
   return {
-    list: async (limit) => (await runner.run(sql.list, [limit])).map(stateOf),
+    list: async (limit) => (await runner.ask(sql.list, [limit])).map(stateOf),
 
     async break(name, { fence }) {
-      const [[outcome] = []] = await runner.run(sql.break, keyOf(name, fence))
+      const [[outcome] = []] = await notifying(runner, sql.break, keyOf(name, fence))
       return outcome === 'broken' ? 'broken' : 'not-held'
     },
   }
+}
+
+/**
+ * For a statement that may hand a lock over. Its last value says whether it notifies the next in line; if the queue of
+ * notifications is full it is run again without, so that the lock is free all the same.
+ */
+export function notifying(runner: Runner, statement: Statement, values: unknown[]): Promise<readonly Row[]> {
+  return runner.ask(statement, [...values, true]).catch((error: unknown) => {
+    if (!isQueueFull(error)) throw error
+    return runner.ask(statement, [...values, false])
+  })
 }
 
 export function rowOperations(sql: RowStatements, runner: Runner, clock: Clock): Operations {

@@ -52,6 +52,11 @@ export async function poolingOf(open: () => Promise<Line>): Promise<Pooling> {
   }
 }
 
+/** Whether the server itself is at the other end, and the session so belongs to this connection alone. */
+export async function isDirect(line: Line): Promise<boolean> {
+  return (await backendOf(line)) === line.announcedPid
+}
+
 /** A connection that is answered by another backend than before is none of its own. */
 export function sameBackend(before: number | undefined, now: number): number {
   if (before === undefined || before === now) return now

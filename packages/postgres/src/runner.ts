@@ -1,33 +1,92 @@
-import type { Clock } from '@locks/core'
+import type { Clock, LockError } from '@locks/core'
 import { Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
+import { randomBytes } from 'node:crypto'
 import type { Pool } from 'pg'
-import { faults, isOfFailedTransaction, isRefusal, isTransient } from './errors.ts'
+import { faults, isOfFailedTransaction, isOfOtherDefaults, isRefusal, isTransient } from './errors.ts'
 import { Line, send } from './line.ts'
 import type { Row, Statement } from './line.ts'
 import type { Settings } from './options.ts'
+import { isDirect } from './pooler.ts'
 
 /** Runs single, committed statements, each on whatever connection is free. */
 export interface Runner {
   run(statement: Statement, values: unknown[]): Promise<readonly Row[]>
+  /**
+   * The same for a statement that takes a nonce as its last value and returns it as the first column of each row,
+   * which is left out here. `pg` pairs replies with statements by their order: one that answers another statement ends
+   * its connection, and the outcome is not known.
+   */
+  ask(statement: Statement, values: unknown[]): Promise<readonly Row[]>
   /** Has a connection ready, as far as that is its business. */
   warm(): Promise<void>
   close(): Promise<void>
 }
 
+/** Functions of several statements need this; the defaults of a role or a database may differ. */
+const ourDefaults: Statement = {
+  name: undefined,
+  text: 'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE',
+}
+
 export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: Clock): Runner {
+  const nonces = nonceMaker()
+  const repeated = (run: Run): Pick<Runner, 'run' | 'ask'> => {
+    const safely = retried(run, isTransient, faults, clock)
+    return {
+      run: (statement, values) => safely(statement, values, undefined),
+      async ask(statement, values) {
+        const nonce = nonces()
+        const rows = await safely(statement, [...values, nonce], nonce)
+        return rows.map(([, ...row]) => row)
+      },
+    }
+  }
   if (pool !== undefined) {
-    const run: Runner['run'] = (...call) => runInPool(pool, listen, clock, ...call)
     const nothing = (): Promise<void> => Promise.resolve()
-    return { run: retried(run, isTransient, faults, clock), warm: nothing, close: nothing }
+    return {
+      ...repeated((...call) => runInPool(pool, listen, clock, ...call)),
+      warm: nothing,
+      close: nothing,
+    }
   }
   const open = (closing: AbortSignal): Promise<Line> => Line.open(config, { named: listen, closing })
   const lines = new Lines({ open, max: poolSize, clock, faults })
-  const run: Runner['run'] = (...call) => onAnyLine(lines, clock, (line) => line.query(...call))
   return {
-    run: retried(run, isTransient, faults, clock),
+    ...repeated((...call) => onAnyLine(lines, clock, (line) => runOn(line, ...call))),
     warm: async () => lines.give(await lines.take()),
     close: () => lines.close(),
   }
+}
+
+type Run = (statement: Statement, values: unknown[], nonce: string | undefined) => Promise<readonly Row[]>
+
+function nonceMaker(): () => string {
+  const prefix = randomBytes(6).toString('hex')
+  let count = 0
+  return () => `${prefix}.${++count}`
+}
+
+function answers(rows: readonly Row[], nonce: string | undefined): boolean {
+  return nonce === undefined || rows.every(([echo]) => echo === nonce)
+}
+
+const mixedUp = (): LockError => faults.unavailable('the server answered another statement than the one sent')
+
+async function runOn(
+  line: Line,
+  statement: Statement,
+  values: unknown[],
+  nonce: string | undefined,
+): Promise<readonly Row[]> {
+  const rows = await line.query(statement, values).catch(async (error: unknown) => {
+    // Behind a pooler the connection is not ours alone, and neither are its settings.
+    if (!isOfOtherDefaults(error) || !(await isDirect(line))) throw error
+    await line.query(ourDefaults)
+    return line.query(statement, values)
+  })
+  if (answers(rows, nonce)) return rows
+  line.destroy()
+  throw mixedUp()
 }
 
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
@@ -37,6 +96,7 @@ async function runInPool(
   clock: Clock,
   statement: Statement,
   values: unknown[],
+  nonce: string | undefined,
 ): Promise<readonly Row[]> {
   const client = await pool.connect()
   const { connection }: Partial<typeof client> = client
@@ -53,9 +113,11 @@ async function runInPool(
   connection.on('readyForQuery', ready)
   try {
     const rows = await unlessSilent(send(client, statement, values, named), clock, faults, () => undefined)
+    useless = !answers(rows, nonce)
+    if (useless) throw mixedUp()
     if (committed) return rows
   } catch (error) {
-    useless = !isRefusal(error)
+    useless ||= !isRefusal(error)
     // The server tells what became of the transaction after the error, and pg does not wait for that.
     if (isOfFailedTransaction(error)) committed = false
     if (committed) throw error

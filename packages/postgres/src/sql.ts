@@ -12,10 +12,12 @@ export interface Names {
   readonly release: string
   readonly withdraw: string
   readonly renew: string
+  readonly renewLocked: string
   readonly adopt: string
   readonly break: string
   readonly inspect: string
   readonly prune: string
+  readonly pruneWaiters: string
   readonly rows: string
   readonly holders: string
   readonly mint: string
@@ -34,10 +36,12 @@ export function namesOf({ schema, table }: Place): Names {
     release: named('_release'),
     withdraw: named('_withdraw'),
     renew: named('_renew'),
+    renewLocked: named('_renew_locked'),
     adopt: named('_adopt'),
     break: named('_break'),
     inspect: named('_inspect'),
     prune: named('_prune'),
+    pruneWaiters: named('_prune_waiters'),
     rows: named('_rows'),
     holders: named('_holders'),
     mint: named('_mint'),
@@ -67,7 +71,8 @@ export interface FactStatements {
 export function factStatements(place: Place, strategy: Strategy): FactStatements {
   const to = namesOf(place)
   const tables = strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]
-  const functions = strategy === 'row' ? [to.mint] : [to.attempt, to.release, to.renew, to.break]
+  const functions =
+    strategy === 'row' ? [`${to.mint}(bytea, text, text, bigint, int)`] : uniqueKeyFunctions(place)
   const all = (names: readonly string[]): string =>
     `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
   return {
@@ -76,13 +81,29 @@ export function factStatements(place: Place, strategy: Strategy): FactStatements
       "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
     ),
     missing: statement(`SELECT name FROM ${all(tables)} name WHERE to_regclass(name) IS NULL
-UNION ALL SELECT name || '()' FROM ${all(functions)} name WHERE to_regproc(name) IS NULL`),
+UNION ALL SELECT name FROM ${all(functions)} name WHERE to_regprocedure(name) IS NULL`),
     forbidden: statement(`SELECT name FROM ${all(tables)} name
 WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
   AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`),
   }
 }
 
+/** With what they take: those of an earlier version do not count. */
+function uniqueKeyFunctions(place: Place): readonly string[] {
+  const to = namesOf(place)
+  return [
+    `${to.attempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
+    `${to.release}(bytea, text, boolean)`,
+    `${to.withdraw}(bytea, text, boolean)`,
+    `${to.renewLocked}(bytea, text, int, int, int)`,
+    `${to.break}(bytea, bigint, boolean)`,
+  ]
+}
+
+/**
+ * Each takes a nonce as its last value, which is the first column of every row it returns: a reply that was meant for
+ * another statement is told by it.
+ */
 export interface UniqueKeyStatements {
   readonly take: Statement
   readonly give: Statement
@@ -90,6 +111,7 @@ export interface UniqueKeyStatements {
   readonly release: Statement
   readonly withdraw: Statement
   readonly renew: Statement
+  readonly renewLocked: Statement
   readonly adopt: Statement
   readonly inspect: Statement
   readonly list: Statement
@@ -121,22 +143,23 @@ export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
     take: statement(`UPDATE ${to.locks} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
   expires_at = clock_timestamp() + $4::int * interval '1 millisecond',
   blocked_until = clock_timestamp() + ($4::int + $5::int) * interval '1 millisecond'
-WHERE name = $1 AND attempt IS NULL RETURNING fence, ${epochMs('clock_timestamp()')}, ${durable}`),
+WHERE name = $1 AND attempt IS NULL RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
     give: statement(`UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
-WHERE name = $1 AND attempt = $2 AND NOT queued RETURNING ${durable}`),
-    attempt: statement(`SELECT * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7)`),
-    release: statement(`SELECT ${to.release}($1, $2)`),
-    withdraw: statement(`SELECT ${to.withdraw}($1, $2)`),
-    renew: statement(`SELECT ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
-    adopt: statement(`SELECT ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),
-    inspect: statement(`SELECT * FROM ${to.inspect}($1) WHERE ${onPrimary}`),
+WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timestamp() RETURNING $3::text, ${durable}`),
+    attempt: statement(`SELECT $10::text, * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7, $8, $9)`),
+    release: statement(`SELECT $4::text, ${to.release}($1, $2, $3)`),
+    withdraw: statement(`SELECT $4::text, ${to.withdraw}($1, $2, $3)`),
+    renew: statement(`SELECT $5::text, * FROM ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
+    renewLocked: statement(`SELECT $6::text, ${to.renewLocked}($1, $2, $3, $4, $5)`),
+    adopt: statement(`SELECT $8::text, ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),
+    inspect: statement(`SELECT $2::text, * FROM ${to.inspect}($1) WHERE ${onPrimary}`),
     list: statement(`WITH held AS MATERIALIZED (
   SELECT * FROM ${to.locks} WHERE attempt IS NOT NULL AND blocked_until > clock_timestamp() AND ${onPrimary} LIMIT $1
-) SELECT encode(held.name, 'hex'), fence, holder, ${epochMs('since')},
+) SELECT $2::text, encode(held.name, 'hex'), fence, holder, ${epochMs('since')},
   ${epochMs('(blocked_until - clock_timestamp())')},
   (SELECT o_waiters FROM ${to.inspect}(held.name))
 FROM held`),
-    break: statement(`SELECT ${to.break}($1, $2)`),
+    break: statement(`SELECT $4::text, ${to.break}($1, $2, $3)`),
   }
 }
 

@@ -5,19 +5,23 @@ import type {
   Busy,
   Capabilities,
   Grant,
-  PushedGrant,
+  Renewal,
+  RenewOutcome,
 } from '@locks/core'
 import { isLockError } from '@locks/core'
-import { readHolder, UnderWay, writeHolder } from '@locks/sql'
+import { isAttemptId, readHolder, UnderWay, writeHolder } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
+import { faults } from './errors.ts'
 import { Line } from './line.ts'
 import { Listener } from './listener.ts'
-import { uniqueKeyOperations } from './operations.ts'
+import { HIGHEST_FENCE, tagOf } from './messages.ts'
+import { notifying, uniqueKeyOperations } from './operations.ts'
 import type { Settings } from './options.ts'
 import { refusingPoolers } from './pooler.ts'
 import { runnerFor } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
 import { Waits } from './waits.ts'
+import type { Wait } from './waits.ts'
 
 /** However long a holder may stay: a waiter looks for itself this often, which also keeps the clocks compared. */
 const SAFETY_POLL_MS = 30_000
@@ -30,8 +34,14 @@ const MOST_ABANDONED = 10_000
 
 const MOST_CROWDED = 10_000
 
-/** The highest fence that a column can hold. */
-const MOST = 9_223_372_036_854_775_807n
+/** How long renewals wait for rows that others have locked: a part of the shortest ttl, and never longer than this. */
+const LOCKED_PATIENCE_MS = 1_000
+
+/** Where a waiter is told of a hand-off, and what proves it. */
+interface Queue {
+  readonly key: string
+  readonly secret: string
+}
 
 export interface UniqueKeyCapabilities extends Capabilities {
   readonly kind: 'lease'
@@ -64,7 +74,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   /** Names that somebody else had when we last asked: the short way would be one statement too many. */
   const crowded = new Set<string>()
   /** Given up here, but perhaps not there. */
-  const abandoned = new Map<string, AcquireRequest>()
+  const abandoned = new Map<string, Wait>()
   /** A pooler in between keeps everybody from listening, for good. */
   let pooled = false
   /** The last exchange on both clocks: the server read its own at our `localMs` or later. */
@@ -73,33 +83,40 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const listener = new Listener(
     refusingPoolers((closing) => Line.open(settings.config, { closing })),
     {
-      granted(attemptId, fence, ttlMs, storeMs) {
-        const grantOf = ({ name }: AcquireRequest): PushedGrant | undefined =>
+      granted(message) {
+        const { tag, fence, storeMs } = message
+        const wait = waits.tagged(tag)
+        const given = wait ?? abandoned.get(tag)
+        if (given === undefined) return
+        // Everybody may send messages: what is not proven only says that it may be worth a look.
+        if (!message.proven(given.secret)) return waits.hint(tag, 0)
+        // Its withdrawal had failed. If this one does too, the claim runs out by itself.
+        if (wait === undefined) return void withdraw(given.request).catch(() => undefined)
+        const { name, attemptId } = wait.request
+        waits.granted(
+          wait,
           exchange && {
             name,
             attemptId,
             fence,
-            ttlMs,
+            ttlMs: Math.min(message.ttlMs, wait.request.ttlMs, settings.claimTtlMs),
             // A clock that was set forward in between must not make it younger than it can be.
             grantedAt: Math.min(clock.now(), exchange.localMs + (storeMs - exchange.storeMs)),
-          }
-        const request = abandoned.get(attemptId)
-        // Its withdrawal had failed. If this one does too, the claim runs out by itself.
-        if (!waits.granted(attemptId, grantOf) && request !== undefined)
-          withdraw(request).catch(() => undefined)
+          },
+        )
       },
-      next: (attemptId, claimMs) => waits.hurry(attemptId, claimMs),
+      next: (tag, claimMs) => waits.hint(tag, claimMs),
       deaf: () => waits.wakeAll(),
     },
     clock,
   )
 
-  async function ask(request: AcquireRequest, listenerKey: string | null): Promise<Grant | Busy> {
+  async function ask(request: AcquireRequest, queue?: Queue): Promise<Grant | Busy> {
     const { name, attemptId, ttlMs, lockDelayMs } = request
     const values = [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
     let localMs = clock.now()
     if (!crowded.has(name)) {
-      const [took] = await runner.run(sql.take, values)
+      const [took] = await runner.ask(sql.take, values)
       if (took !== undefined) {
         exchange = { localMs, storeMs: Number(took[1]) }
         waits.forget(attemptId)
@@ -107,7 +124,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       }
       localMs = clock.now()
     }
-    const [row = []] = await runner.run(sql.attempt, [...values, settings.claimTtlMs, listenerKey])
+    const { key = null, secret = null } = queue ?? {}
+    const [row] = await notifying(runner, sql.attempt, [...values, settings.claimTtlMs, key, secret])
+    if (row === undefined) throw faults.unavailable('the server gave no answer to an attempt')
     const [granted, fence, holder, since, remaining, storeMs, first] = row
     exchange = { localMs, storeMs: Number(storeMs) }
     if (granted === 't') {
@@ -125,9 +144,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 
   async function attempt(request: AcquireRequest): Promise<Grant | Busy> {
-    if (!request.willWait || !settings.listen) return ask(request, null)
+    if (!request.willWait || !settings.listen) return ask(request)
     if (!listener.ready) {
-      const answer = await ask(request, null)
+      const answer = await ask(request)
       if ('fence' in answer) return answer
       waits.expect(request)
       try {
@@ -139,10 +158,38 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         return slowly(answer)
       }
     }
-    waits.expect(request)
-    const answer = await ask(request, await listener.key())
+    const { secret } = waits.expect(request)
+    const answer = await ask(request, { key: await listener.key(), secret })
     if ('busy' in answer) listener.prove()
     return answer
+  }
+
+  async function renewUnlocked(renewals: readonly Renewal[]): Promise<readonly (string | undefined)[]> {
+    const columns = [
+      renewals.map(({ grant }) => Buffer.from(grant.name)),
+      renewals.map(({ grant }) => grant.attemptId),
+      renewals.map(({ ttlMs }) => ttlMs),
+      renewals.map(({ lockDelayMs }) => lockDelayMs),
+    ]
+    const rows = await runner.ask(sql.renew, columns)
+    const outcomes = new Map(rows.map(([attemptId, outcome]) => [attemptId, outcome ?? undefined]))
+    return renewals.map(({ grant }) => outcomes.get(grant.attemptId))
+  }
+
+  /** One after the other, so that rows which stay locked do not keep all connections. */
+  async function renewLocked(renewals: readonly Renewal[]): Promise<Map<Renewal, RenewOutcome>> {
+    const outcomes = new Map<Renewal, RenewOutcome>()
+    const shortestMs = Math.min(...renewals.map(({ ttlMs }) => ttlMs))
+    const giveUpAt = clock.now() + Math.min(LOCKED_PATIENCE_MS, shortestMs / 4)
+    for (const [n, renewal] of renewals.entries()) {
+      const patienceMs = Math.floor((giveUpAt - clock.now()) / (renewals.length - n))
+      if (patienceMs < 1) break
+      const { grant, ttlMs, lockDelayMs } = renewal
+      const values = [Buffer.from(grant.name), grant.attemptId, ttlMs, lockDelayMs, patienceMs]
+      const [[outcome] = []] = await runner.ask(sql.renewLocked, values).catch(() => [])
+      outcomes.set(renewal, outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown')
+    }
+    return outcomes
   }
 
   function slowly(busy: Busy): Busy {
@@ -151,12 +198,13 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
   async function withdraw(request: AcquireRequest): Promise<void> {
     const { name, attemptId } = request
-    waits.forget(attemptId)
-    abandoned.set(attemptId, request)
+    const wait = waits.forget(attemptId)
+    if (wait !== undefined) abandoned.set(wait.tag, wait)
     const [oldest] = abandoned.keys()
     if (abandoned.size > MOST_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
-    await underWay.after(attemptId, () => runner.run(sql.withdraw, [Buffer.from(name), attemptId]))
-    abandoned.delete(attemptId)
+    const undo = (): Promise<unknown> => notifying(runner, sql.withdraw, [Buffer.from(name), attemptId])
+    await underWay.after(attemptId, undo)
+    if (abandoned.size > 0) abandoned.delete(tagOf(attemptId))
   }
 
   return {
@@ -171,36 +219,37 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     }),
 
     async renew(renewals) {
-      const columns = [
-        renewals.map(({ grant }) => Buffer.from(grant.name)),
-        renewals.map(({ grant }) => grant.attemptId),
-        renewals.map(({ ttlMs }) => ttlMs),
-        renewals.map(({ lockDelayMs }) => lockDelayMs),
-      ]
-      const rows = await runner.run(sql.renew, columns)
-      const renewed = new Set(rows.map(([attemptId]) => attemptId))
-      return renewals.map(({ grant }) => (renewed.has(grant.attemptId) ? 'renewed' : 'lost'))
+      const outcomes = await renewUnlocked(renewals)
+      const locked = renewals.filter((_, n) => outcomes[n] === 'locked')
+      const late = locked.length === 0 ? new Map<Renewal, RenewOutcome>() : await renewLocked(locked)
+      return renewals.map((renewal, n) => {
+        const outcome = outcomes[n]
+        return outcome === 'renewed' || outcome === 'lost' ? outcome : (late.get(renewal) ?? 'unknown')
+      })
     },
 
     async release({ name, attemptId }) {
       const values = [Buffer.from(name), attemptId]
-      if (!crowded.has(name) && (await runner.run(sql.give, values)).length > 0) return 'released'
-      const [[outcome] = []] = await runner.run(sql.release, values)
-      return outcome === 'not-held' ? 'not-held' : 'released'
+      if (!crowded.has(name) && (await runner.ask(sql.give, values)).length > 0) return 'released'
+      const [[outcome] = []] = await notifying(runner, sql.release, values)
+      if (outcome === 'released' || outcome === 'not-held') return outcome
+      throw faults.unavailable('the server gave no answer to a release')
     },
 
     async adopt(from, request) {
       const { name, attemptId, ttlMs, lockDelayMs } = request
-      // The text of a lease comes from outside; the server would refuse what none of ours can be.
-      if (from.attemptId.includes('\0') || from.fence < 1n || from.fence > MOST) return 'lost'
+      // The text of a lease comes from outside.
+      if (!isAttemptId(from.attemptId) || from.fence < 1n || from.fence > HIGHEST_FENCE) return 'lost'
       const about = [attemptId, writeHolder(request), ttlMs, lockDelayMs]
       const values = [Buffer.from(name), from.attemptId, String(from.fence), ...about]
-      const [[fence] = []] = await underWay.run(attemptId, () => runner.run(sql.adopt, values))
+      const [row] = await underWay.run(attemptId, () => runner.ask(sql.adopt, values))
+      if (row === undefined) throw faults.unavailable('the server gave no answer to a hand-over')
+      const [fence] = row
       return fence === null || fence === undefined ? 'lost' : { name, attemptId, fence: BigInt(fence), ttlMs }
     },
 
     async inspect(name) {
-      const [row = []] = await runner.run(sql.inspect, [Buffer.from(name)])
+      const [row = []] = await runner.ask(sql.inspect, [Buffer.from(name)])
       const [fence, holder, since, remaining, waiters] = row
       const by = readHolder(holder, fence, since)
       const queue = { waiters: Number(waiters ?? 0) }

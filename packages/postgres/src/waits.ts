@@ -1,52 +1,81 @@
-import type { AcquireRequest, Clock, PushedGrant } from '@locks/core'
+import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core'
+import { newSecret, tagOf } from './messages.ts'
 
-interface Wait {
+/** At least this long between two looks that messages cause: everybody may send one. */
+const HINT_GAP_MS = 1_000
+
+export interface Wait {
   readonly request: AcquireRequest
+  /** What messages call it. */
+  readonly tag: string
+  /** What proves a grant. It is new for each wait: a message for an earlier one proves nothing. */
+  readonly secret: string
+}
+
+interface Waiting extends Wait {
   grant?: PushedGrant
   /** Heard while nobody slept here: when to look again at the latest. */
   lookAt?: number
+  /** When a message last made it look. */
+  hintedAt?: number
   /** Ends the wait. */
   wake?: () => void
-  /** Ends it after this long at the latest. */
-  within?: (ms: number) => void
+  /** Ends it then at the latest. */
+  before?: (at: number) => void
 }
 
 /** The attempts of this client that stand in the store's queue, and what was heard for them. */
 export class Waits {
   readonly #clock: Clock
-  readonly #waits = new Map<string, Wait>()
+  readonly #waits = new Map<string, Waiting>()
+  readonly #tagged = new Map<string, Waiting>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   /** From now on what is heard for `request` is kept, however early. To be called before the store is asked (anew). */
-  expect(request: AcquireRequest): void {
-    const wait = this.#waits.get(request.attemptId)
-    if (wait === undefined) this.#waits.set(request.attemptId, { request })
-    else delete wait.lookAt
+  expect(request: AcquireRequest): Wait {
+    const known = this.#waits.get(request.attemptId)
+    if (known !== undefined) {
+      delete known.lookAt
+      return known
+    }
+    const wait: Waiting = { request, tag: tagOf(request.attemptId), secret: newSecret() }
+    this.#waits.set(request.attemptId, wait)
+    this.#tagged.set(wait.tag, wait)
+    return wait
   }
 
-  forget(attemptId: string): void {
-    this.#waits.get(attemptId)?.wake?.()
-    this.#waits.delete(attemptId)
-  }
-
-  /** Whether somebody waits for it. */
-  granted(attemptId: string, grantOf: (request: AcquireRequest) => PushedGrant | undefined): boolean {
+  /** Ends the wait of an attempt, if there is one. */
+  forget(attemptId: string): Wait | undefined {
     const wait = this.#waits.get(attemptId)
-    if (wait === undefined) return false
-    const grant = grantOf(wait.request)
+    if (wait === undefined) return undefined
+    this.#waits.delete(attemptId)
+    this.#tagged.delete(wait.tag)
+    wait.wake?.()
+    return wait
+  }
+
+  tagged(tag: string): Wait | undefined {
+    return this.#tagged.get(tag)
+  }
+
+  /** Ends a wait with a grant, or for a look at the store where the grant cannot be dated. */
+  granted({ tag }: Wait, grant: PushedGrant | undefined): void {
+    const wait = this.#tagged.get(tag)
+    if (wait === undefined) return
     if (grant !== undefined) wait.grant = grant
     wait.wake?.()
-    return true
   }
 
-  hurry(attemptId: string, ms: number): void {
-    const wait = this.#waits.get(attemptId)
+  /** A message says that there is something to see in `ms`. */
+  hint(tag: string, ms: number): void {
+    const wait = this.#tagged.get(tag)
     if (wait === undefined) return
-    if (wait.within !== undefined) wait.within(ms)
-    else wait.lookAt = Math.min(wait.lookAt ?? Infinity, this.#clock.now() + ms)
+    const at = Math.max(this.#clock.now() + ms, (wait.hintedAt ?? -Infinity) + HINT_GAP_MS)
+    if (wait.before !== undefined) wait.before(at)
+    else wait.lookAt = Math.min(wait.lookAt ?? Infinity, at)
   }
 
   wakeAll(): void {
@@ -60,35 +89,42 @@ export class Waits {
   async until(attemptId: string, maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined> {
     const wait = this.#waits.get(attemptId)
     if (wait === undefined) return undefined
-    const ms = Math.min(maxMs, (wait.lookAt ?? Infinity) - this.#clock.now())
-    if (wait.grant === undefined && ms > 0 && !signal.aborted) await this.#sleep(wait, ms, signal)
+    if (wait.grant === undefined && !signal.aborted)
+      await this.#sleep(wait, this.#clock.now() + maxMs, signal)
     const { grant } = wait
-    if (grant !== undefined) this.#waits.delete(attemptId)
+    if (grant !== undefined) this.forget(attemptId)
     return grant
   }
 
-  #sleep(wait: Wait, maxMs: number, signal: AbortSignal): Promise<void> {
+  #sleep(wait: Waiting, until: number, signal: AbortSignal): Promise<void> {
     const clock = this.#clock
-    const until = clock.now() + maxMs
+    let endsAt = until
     return new Promise((resolve) => {
-      let timer = clock.timer(maxMs, done)
-      const within = (ms: number): void => {
-        if (clock.now() + ms >= until) return
-        timer.cancel()
-        timer = clock.timer(ms, done)
+      let timer: Timer | undefined
+      const before = (at: number): void => {
+        if (at > endsAt || (timer !== undefined && at === endsAt)) return
+        endsAt = at
+        timer?.cancel()
+        if (at > clock.now()) timer = clock.timer(at - clock.now(), timeOut)
+        else timeOut()
       }
-      function done(): void {
-        timer.cancel()
+      const timeOut = (): void => {
+        if (endsAt < until) wait.hintedAt = clock.now()
+        done()
+      }
+      const done = (): void => {
+        timer?.cancel()
         signal.removeEventListener('abort', done)
         if (wait.wake === done) {
           delete wait.wake
-          delete wait.within
+          delete wait.before
         }
         resolve()
       }
       signal.addEventListener('abort', done, { once: true })
       wait.wake = done
-      wait.within = within
+      wait.before = before
+      before(Math.min(until, wait.lookAt ?? Infinity))
     })
   }
 }

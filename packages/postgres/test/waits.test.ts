@@ -18,7 +18,7 @@ const request: AcquireRequest = {
 function bed() {
   const clock = new HandClock()
   const waits = new Waits(clock)
-  waits.expect(request)
+  const { tag } = waits.expect(request)
   /** Whether a wait that begins now is over. */
   const begin = (): (() => Promise<boolean>) => {
     let over = false
@@ -28,20 +28,20 @@ function bed() {
       return over
     }
   }
-  return { clock, waits, begin }
+  return { clock, waits, begin, tag }
 }
 
 test('what may have been missed while it asked ends the wait before it begins', async () => {
-  const { waits, begin } = bed()
+  const { waits, begin, tag } = bed()
   waits.wakeAll()
-  waits.hurry(request.attemptId, 3_000)
+  waits.hint(tag, 3_000)
   expect(await begin()()).toBe(true)
 })
 
 test('whoever came to be first in line while it asked looks after the claim before it', async () => {
-  const { clock, waits, begin } = bed()
-  waits.hurry(request.attemptId, 3_000)
-  waits.hurry(request.attemptId, 20_000)
+  const { clock, waits, begin, tag } = bed()
+  waits.hint(tag, 3_000)
+  waits.hint(tag, 20_000)
   clock.move(1_000)
   const over = begin()
   clock.move(1_999)
@@ -51,13 +51,29 @@ test('whoever came to be first in line while it asked looks after the claim befo
 })
 
 test('whoever asks anew has seen all that it was told before', async () => {
-  const { clock, waits, begin } = bed()
+  const { clock, waits, begin, tag } = bed()
   waits.wakeAll()
-  waits.hurry(request.attemptId, 3_000)
+  waits.hint(tag, 3_000)
   waits.expect(request)
   const over = begin()
   clock.move(29_999)
   expect(await over()).toBe(false)
   clock.move(1)
   expect(await over()).toBe(true)
+})
+
+test('a message cannot put a look off, and cannot make two within a second', async () => {
+  const { clock, waits, begin, tag } = bed()
+  const first = begin()
+  waits.hint(tag, 3_000)
+  waits.hint(tag, 20_000)
+  clock.move(3_000)
+  expect(await first()).toBe(true)
+  waits.expect(request)
+  const second = begin()
+  waits.hint(tag, 0)
+  clock.move(999)
+  expect(await second()).toBe(false)
+  clock.move(1)
+  expect(await second()).toBe(true)
 })

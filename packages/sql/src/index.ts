@@ -1,3 +1,4 @@
+export { isAttemptId } from './attempt-id.ts'
 export { boolean, fromUrl, identifier, wholeNumber } from './checks.ts'
 export { faultsOf } from './faults.ts'
 export type { Dialect, Faults } from './faults.ts'

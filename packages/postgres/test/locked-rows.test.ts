@@ -1,0 +1,98 @@
+import type { Grant, Renewal } from '@locks/core'
+import { prune } from '@locks/postgres'
+import { expect, test } from 'vitest'
+import { eventually, scaled, within } from '../../../conformance/services/timing.ts'
+import { bare, connect, open, startServer } from './setup.ts'
+
+const server = await startServer()
+const config = { url: server.url }
+const renewalOf = (grant: Grant, ttlMs = 30_000): Renewal => ({ grant, ttlMs, lockDelayMs: 0 })
+
+test("a stranger's lock on one row costs that lease its renewal, and no other", async () => {
+  const stranger = await connect(server)
+  const client = bare(config)
+  const grants = []
+  for (const name of ['a', 'stuck', 'b', 'gone'])
+    grants.push(await client.take(client.request(name, { ttlMs: scaled(4_000) })))
+  await stranger.query("DELETE FROM locks WHERE name = 'gone'")
+  await stranger.query('BEGIN')
+  await stranger.query("SELECT FROM locks WHERE name = 'stuck' FOR UPDATE")
+  const renewals = grants.map((grant) => renewalOf(grant, scaled(4_000)))
+  expect(await within(3_000, client.adapter.renew(renewals))).toEqual([
+    'renewed',
+    'unknown',
+    'renewed',
+    'lost',
+  ])
+  await stranger.query('ROLLBACK')
+  expect(await client.adapter.renew(renewals)).toEqual(['renewed', 'renewed', 'renewed', 'lost'])
+})
+
+test('leases outlive a lock on the row of another for many ttls, and that one too if it ends in time', async () => {
+  const stranger = await connect(server)
+  const ttlMs = scaled(1_500)
+  const locks = open(config, { ttlMs })
+  const [heldUp, lost, ...others] = await Promise.all(
+    ['held up', 'lost', 'c', 'd', 'e'].map((name) => locks.lock(name).acquire()),
+  )
+  await stranger.query('BEGIN')
+  await stranger.query("SELECT FROM locks WHERE name = 'held up' FOR UPDATE")
+  await new Promise((resolve) => setTimeout(resolve, ttlMs * 0.7))
+  await stranger.query('ROLLBACK')
+  await stranger.query('BEGIN')
+  await stranger.query("SELECT FROM locks WHERE name = 'lost' FOR UPDATE")
+  await eventually('it is lost', () => lost?.state === 'lost')
+  await new Promise((resolve) => setTimeout(resolve, ttlMs))
+  for (const lease of [heldUp, ...others]) lease?.assertHeld()
+  await stranger.query('ROLLBACK')
+})
+
+test('a row that others ask for without a pause is renewed all the same', async () => {
+  const holder = bare(config)
+  const grant = await holder.take(holder.request('hot'))
+  let over = false
+  const crowd = Array.from({ length: 8 }, async () => {
+    const client = bare({ ...config, poolSize: 1 })
+    while (!over) expect(await client.adapter.attempt(client.request('hot'))).toMatchObject({ busy: true })
+  })
+  for (let n = 0; n < 30; n += 1) expect(await holder.adapter.renew([renewalOf(grant)])).toEqual(['renewed'])
+  over = true
+  await Promise.all(crowd)
+})
+
+test.each(['SHARE UPDATE EXCLUSIVE', 'EXCLUSIVE'])(
+  'prune does not make others wait for a session that has the table in mode %s',
+  async (mode) => {
+    const session = await connect(server)
+    const client = bare(config)
+    const grant = await client.take(client.request(`beside ${mode}`))
+    await client.adapter.release(await client.take(client.request(`old ${mode}`)))
+    await session.query('BEGIN')
+    await session.query(`LOCK TABLE locks IN ${mode} MODE`)
+    // A vacuum is no obstacle; behind what keeps every writer out it gives up soon.
+    const pruned = prune(config, 0)
+    if (mode === 'EXCLUSIVE') {
+      await expect(within(5_000, pruned)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    } else {
+      const renewed = within(2_000, client.adapter.renew([renewalOf(grant)]))
+      expect(await renewed).toEqual(['renewed'])
+      expect(await within(5_000, pruned)).toBeGreaterThan(0)
+    }
+    await session.query('ROLLBACK')
+    expect(await client.adapter.renew([renewalOf(grant)])).toEqual(['renewed'])
+  },
+)
+
+test('prune leaves rows that somebody has locked, and finds them the next time', async () => {
+  const stranger = await connect(server)
+  const client = bare(config)
+  for (const name of ['idle', 'locked']) await client.adapter.release(await client.take(client.request(name)))
+  await stranger.query('BEGIN')
+  await stranger.query("SELECT FROM locks WHERE name = 'locked' FOR UPDATE")
+  await within(5_000, prune(config, 0))
+  const names = "SELECT convert_from(name, 'UTF8') AS name FROM locks WHERE name IN ('idle', 'locked')"
+  expect((await stranger.query(names)).rows).toEqual([{ name: 'locked' }])
+  await stranger.query('ROLLBACK')
+  expect(await prune(config, 0)).toBeGreaterThan(0)
+  expect((await stranger.query(names)).rows).toEqual([])
+})
