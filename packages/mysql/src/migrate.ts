@@ -11,7 +11,7 @@ import { now } from './sql.ts'
 
 /** Few enough that nobody waits long for the rows among them. */
 const BATCH = 500
-/** These go one by one, each after a round trip: a statement for all might scan the table, and wait for every holder. */
+/** These go one by one, each after a round trip: a statement for all might scan the table and wait for a holder. */
 const ROWS_BATCH = 50
 
 export type MigrateOptions = ConnectionOptions & PlaceOptions
@@ -60,7 +60,8 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
       pruned += await untilNone(BATCH, async () => (await run(remove, [highest])).affected)
     }
     // What is locked has a holder; what has none and is missed is simply made again.
-    const unused = `SELECT r.name FROM ${to.rows} r WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name)`
+    const unused = `SELECT r.name FROM ${to.rows} r
+      WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name)`
     const removeUnused = async (): Promise<number> => {
       await query('START TRANSACTION')
       const { rows } = await query(`${unused} LIMIT ${ROWS_BATCH} FOR UPDATE SKIP LOCKED`)

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Clock } from '@locks/core'
+import type { AcquireRequest, Clock, LockError } from '@locks/core'
 import { Lines, onAnyLine, retried, unlessSilent, writeHolder } from '@locks/sql'
 import type { Pool } from 'mysql2/promise'
 import { faults, isTransient } from './errors.ts'
@@ -14,7 +14,19 @@ const IN_TRANSACTION = 1
 /** Runs single, committed statements, each on whatever connection is free. */
 export interface Runner {
   run(text: string, values?: Values): Promise<Result>
+  /** Rejects what is not the answer to this statement: its connection is ended, and the outcome is not known. */
+  ask(text: string, values: Values, isAnswer: Answers): Promise<Result>
+  /** The same without another try when the server gives up on a lock that a stranger has. */
+  askOnce(text: string, values: Values, isAnswer: Answers): Promise<Result>
   close(): Promise<void>
+}
+
+type Answers = (result: Result) => boolean
+
+const anyAnswer: Answers = () => true
+
+function mixedUp(): LockError {
+  return faults.unavailable('the server answered another statement than the one sent')
 }
 
 /**
@@ -37,40 +49,65 @@ export function setUp(lockWaitS: number): readonly string[] {
 export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
     const shared = promised(pool)
-    const run: Runner['run'] = (...call) => runInPool(shared, clock, ...call)
-    return { run: retried(run, isTransient, faults, clock), close: () => Promise.resolve() }
+    return runnerOf(
+      (...call) => runInPool(shared, clock, ...call),
+      clock,
+      () => Promise.resolve(),
+    )
   }
   const open = (closing: AbortSignal): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S), closing)
   const lines = new Lines({ open, max: poolSize, clock, faults })
-  const run: Runner['run'] = (...call) => onAnyLine(lines, clock, (line) => line.query(...call))
-  return { run: retried(run, isTransient, faults, clock), close: () => lines.close() }
+  const run = (text: string, values: Values, isAnswer: Answers): Promise<Result> =>
+    onAnyLine(lines, clock, async (line) => {
+      const result = await line.query(text, values)
+      if (isAnswer(result)) return result
+      line.destroy()
+      throw mixedUp()
+    })
+  return runnerOf(run, clock, () => lines.close())
+}
+
+function runnerOf(askOnce: Runner['askOnce'], clock: Clock, close: () => Promise<void>): Runner {
+  const ask = retried(askOnce, isTransient, faults, clock)
+  return { run: (text, values = []) => ask(text, values, anyAnswer), ask, askOnce, close }
 }
 
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
-async function runInPool(pool: Pool, clock: Clock, sql: string, values: Values = []): Promise<Result> {
+async function runInPool(
+  pool: Pool,
+  clock: Clock,
+  sql: string,
+  values: Values,
+  isAnswer: Answers,
+): Promise<Result> {
   const connection = await pool.getConnection()
-  let silent = false
+  let ended = false
   const giveUp = (): void => {
-    silent = true
+    ended = true
     connection.destroy()
   }
   try {
     const options = { ...asText, sql }
     const sent = values.length === 0 ? connection.query(options) : connection.execute(options, [...values])
     const [result] = await unlessSilent(sent, clock, faults, giveUp)
+    const answer = read(result)
+    if (!isAnswer(answer)) {
+      giveUp()
+      throw mixedUp()
+    }
     // Rows do not tell; the answer to the next statement does.
     const header = Array.isArray(result)
       ? (await unlessSilent(connection.query('DO 1'), clock, faults, giveUp))[0]
       : result
-    if (!isUncommitted(header)) return read(result)
+    if (!isUncommitted(header)) return answer
     await unlessSilent(connection.rollback(), clock, faults, giveUp)
   } finally {
-    if (!silent) connection.release()
+    if (!ended) connection.release()
   }
   throw faults.invalid('autocommit is off in your pool, or a transaction was left open in it')
 }
 
-/** A lock that is not committed is none, and keeps everybody waiting; and what is read there may be long out of date. */
+/** A lock that is not committed is none, and keeps all others waiting; what is read there may be long out of date. */
 function isUncommitted(result: unknown): boolean {
   if (typeof result !== 'object' || result === null || !('serverStatus' in result)) return false
   return (Number(result.serverStatus) & IN_TRANSACTION) !== 0

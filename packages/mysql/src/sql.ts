@@ -6,19 +6,35 @@ export const now = 'UTC_TIMESTAMP(6)'
 const after = (ms: string): string => `${now} + INTERVAL ${ms} * 1000 MICROSECOND`
 const epochMs = (column: string): string => `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ${column}) / 1000`
 
-/** A session that refuses updates without a key takes the batch for one. MariaDB reads the first comment, MySQL the second. */
-const unsafely = (verb: string): string =>
-  `/*M! SET STATEMENT sql_safe_updates = 0 FOR */ ${verb} /*+ SET_VAR(sql_safe_updates = 0) */`
+/**
+ * A session that refuses updates without a key takes the batch for one, and one of a pool may wait long for a row
+ * that a stranger has locked. MariaDB reads the first comment, MySQL the second.
+ */
+const onItsOwn = (verb: string): string =>
+  `/*M! SET STATEMENT sql_safe_updates = 0, innodb_lock_wait_timeout = 1 FOR */ ${verb} \
+/*+ SET_VAR(sql_safe_updates = 0) SET_VAR(innodb_lock_wait_timeout = 1) */`
 
+/** The echo of a statement, wherever it stands. As text it would make floating-point numbers of fences. */
+const echo = 'CAST(? AS SIGNED)'
+/** Sends the echo back with a number below 2^52, and has that number for its value. */
+const echoing = (number: string): string => `(LAST_INSERT_ID(${number} + ${echo}) - ${echo})`
+
+/**
+ * Statements that decide an outcome echo a number of the call, see `echo.ts`: in the insert id where they write, in the
+ * first column where they read. `take` has the echo after the name six times and at the end; others begin with it.
+ */
 export interface UniqueKeyStatements {
   readonly take: string
   readonly look: string
   readonly list: string
   readonly free: string
+  readonly held: string
   readonly break: string
+  readonly lockable: string
   readonly renew: string
   readonly renewed: string
   readonly adopt: string
+  readonly adoptable: string
 }
 
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
@@ -28,8 +44,10 @@ export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   name VARCHAR(2048) PATH '$[0]', attempt VARCHAR(2048) PATH '$[1]', ttl BIGINT PATH '$[2]', delay BIGINT PATH '$[3]'
 )) r`
   // In the order of the batch, by the key: a scan would lock the rows of others on its way.
-  const held = `${batch} STRAIGHT_JOIN ${locks} l
-ON l.name = UNHEX(r.name) AND l.attempt = UNHEX(r.attempt) AND l.expires_at > ${now}`
+  const rows = `${batch} STRAIGHT_JOIN ${locks} l FORCE INDEX (PRIMARY) ON l.name = UNHEX(r.name)`
+  const mine = `l.attempt = UNHEX(r.attempt) AND l.expires_at > ${now}`
+  // A limit of its own: that of the session may be lower.
+  const all = 'LIMIT 1000000'
   const state = `name, fence, holder, ${epochMs('since')}, TIMESTAMPDIFF(MICROSECOND, ${now}, blocked_until) / 1000`
   const taken = `attempt IS NOT NULL AND blocked_until > ${now}`
   const freed = 'attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL'
@@ -40,28 +58,38 @@ ON l.name = UNHEX(r.name) AND l.attempt = UNHEX(r.attempt) AND l.expires_at > ${
      * the whole statement. The pruned fence is read under a lock, so that no pruning comes in between.
      */
     take: `INSERT INTO ${locks} (name, fence, verdict, attempt, holder, since, expires_at, blocked_until)
-VALUES (?, LAST_INSERT_ID(IF(FIND_IN_SET('SIMULTANEOUS_ASSIGNMENT', @@sql_mode) > 0, NULL,
-  (SELECT p.fence FROM ${pruned} p WHERE p.id = 1 LOCK IN SHARE MODE) + 1)), 2, ?, ?, ${now}, ${after('?')}, ${after('?')})
+VALUES (?, ${echoing(`IF(FIND_IN_SET('SIMULTANEOUS_ASSIGNMENT', @@sql_mode) > 0, NULL,
+  (SELECT p.fence FROM ${pruned} p WHERE p.id = 1 LOCK IN SHARE MODE) + 1)`)},
+  2, ?, ?, ${now}, ${after('?')}, ${after('?')})
 ON DUPLICATE KEY UPDATE
   verdict = CASE WHEN attempt IS NULL OR blocked_until <= ${now} THEN 2
     WHEN attempt = VALUES(attempt) AND expires_at > ${now} THEN 1 ELSE 0 END,
-  fence = CASE verdict WHEN 2 THEN LAST_INSERT_ID(fence + 1) WHEN 1 THEN LAST_INSERT_ID(fence) ELSE fence + LAST_INSERT_ID(0) END,
+  fence = CASE verdict WHEN 2 THEN ${echoing('fence + 1')} WHEN 1 THEN ${echoing('fence')}
+    ELSE fence + ${echoing('0')} END,
   since = IF(verdict = 2, VALUES(since), since),
   holder = IF(verdict = 0, holder, VALUES(holder)),
-  expires_at = CASE verdict WHEN 2 THEN VALUES(expires_at) WHEN 1 THEN GREATEST(expires_at, VALUES(expires_at)) ELSE expires_at END,
+  expires_at = CASE verdict WHEN 2 THEN VALUES(expires_at)
+    WHEN 1 THEN GREATEST(expires_at, VALUES(expires_at)) ELSE expires_at END,
   blocked_until = CASE verdict WHEN 2 THEN VALUES(blocked_until)
     WHEN 1 THEN GREATEST(blocked_until, VALUES(blocked_until)) ELSE blocked_until END,
   attempt = IF(verdict = 0, attempt, VALUES(attempt))`,
     look: `SELECT ${state} FROM ${locks} WHERE name = ? AND ${taken}`,
     list: `SELECT ${state} FROM ${locks} WHERE ${taken} LIMIT `,
-    free: `UPDATE ${locks} SET ${freed} WHERE name = ? AND attempt = ?`,
+    // Whether it had not expired comes with the echo, and is looked at first: assignments go from left to right.
+    free: `UPDATE ${locks} SET fence = fence + ${echoing(`(blocked_until > ${now})`)} * 0, ${freed}
+WHERE name = ? AND attempt = ?`,
+    held: `SELECT ?, COUNT(*) FROM ${locks} WHERE name = ? AND attempt = ? AND blocked_until > ${now}`,
     break: `UPDATE ${locks} SET ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
+    // Rows that somebody has locked are left out.
+    lockable: `SELECT ?, r.attempt, ${mine} FROM ${rows} ${all} FOR UPDATE SKIP LOCKED`,
     // An older message may arrive late: it must not bring the end of a hold forward.
-    renew: `${unsafely('UPDATE')} ${held} SET ${later('l.expires_at', after('r.ttl'))}, ${later('l.blocked_until', after('(r.ttl + r.delay)'))}`,
-    // A limit of its own: that of the session may be lower.
-    renewed: `SELECT l.attempt FROM ${held} LIMIT 1000000`,
-    adopt: `UPDATE ${locks} SET fence = LAST_INSERT_ID(fence), holder = ?, attempt = ?,
+    renew: `${onItsOwn('UPDATE')} ${rows} AND ${mine} SET l.fence = l.fence + ${echoing('0')},
+  ${later('l.expires_at', after('r.ttl'))}, ${later('l.blocked_until', after('(r.ttl + r.delay)'))}`,
+    renewed: `SELECT ?, r.attempt FROM ${rows} AND ${mine} ${all}`,
+    adopt: `UPDATE ${locks} SET fence = ${echoing('fence')}, holder = ?, attempt = ?,
   ${later('expires_at', after('?'))}, ${later('blocked_until', after('?'))}
+WHERE name = ? AND fence = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
+    adoptable: `SELECT ?, COUNT(*) FROM ${locks}
 WHERE name = ? AND fence = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
   }
 }

@@ -1,8 +1,11 @@
-import type { Adapter, AdapterHost, Capabilities, LockState, Renewal, RenewOutcome } from '@locks/core'
-import { readHolder, UnderWay } from '@locks/sql'
+import type { Adapter, AdapterHost, Capabilities, LockState } from '@locks/core'
+import { isAttemptId, readHolder, UnderWay } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
-import type { Cell } from './line.ts'
+import { HIGHEST_FENCE, newEcho, numberIn, read, surelyWrote, wrote } from './echo.ts'
+import { faults } from './errors.ts'
+import type { Cell, Result } from './line.ts'
 import type { Settings } from './options.ts'
+import { renewer } from './renewals.ts'
 import { bytesOf, runnerFor } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
 
@@ -31,9 +34,6 @@ const capabilities: UniqueKeyCapabilities = {
   maxNameBytes: 1024,
 }
 
-/** Few enough that a batch takes a moment only, whoever else wants the rows. */
-const BATCH = 500
-
 export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Adapter<UniqueKeyCapabilities> {
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
@@ -44,17 +44,20 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return rows[0] === undefined ? { name, held: false } : stateOf(rows[0])
   }
 
-  async function free(name: string, attemptId: string): Promise<boolean> {
-    return (await runner.run(sql.free, [Buffer.from(name), attemptId])).affected > 0
+  /** What was freed: a hold, what was left of one that had expired, or nothing. */
+  async function free(name: string, attemptId: string): Promise<'hold' | 'expired' | 'nothing'> {
+    const echo = newEcho()
+    const values = [echo, echo, Buffer.from(name), attemptId]
+    const freed = numberIn(await runner.ask(sql.free, values, wrote(echo)))
+    if (freed === undefined) return 'nothing'
+    return freed === 1n ? 'hold' : 'expired'
   }
 
-  async function renewBatch(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
-    const batch = textOf(renewals)
-    await runner.run(sql.renew, [batch])
-    // Whoever holds now holds for a fresh ttl: one that had expired before was not touched.
-    const { rows } = await runner.run(sql.renewed, [batch])
-    const renewed = new Set(rows.map(([attemptId]) => attemptId))
-    return renewals.map(({ grant }) => (renewed.has(grant.attemptId) ? 'renewed' : 'lost'))
+  /** A statement that changed no row has no echo. Whether there was none to change is asked in one that has. */
+  async function surelyNone(text: string, ...about: readonly (string | Buffer)[]): Promise<void> {
+    const echo = newEcho()
+    const { rows } = await runner.ask(text, [echo, ...about], read(echo))
+    if (rows[0]?.[1] !== '0') throw faults.unavailable('the outcome of a statement is not known')
   }
 
   return {
@@ -63,9 +66,12 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     async attempt(request) {
       const { name, attemptId, ttlMs, lockDelayMs } = request
-      const values = [Buffer.from(name), attemptId, bytesOf(request), ttlMs, ttlMs + lockDelayMs]
-      const { insertId: fence } = await underWay.run(attemptId, () => runner.run(sql.take, values))
-      if (fence > 0n) return { name, attemptId, fence, ttlMs }
+      const echo = newEcho()
+      const term = [attemptId, bytesOf(request), ttlMs, ttlMs + lockDelayMs]
+      const values = [Buffer.from(name), echo, echo, ...term, echo, echo, echo, echo, echo, echo]
+      const take = (): Promise<Result> => runner.ask(sql.take, values, surelyWrote(echo))
+      const fence = numberIn(await underWay.run(attemptId, take))
+      if (fence !== undefined && fence > 0n) return { name, attemptId, fence, ttlMs }
       // It was taken when it was tried; by now it may be free.
       const { holder, remainingMs = 0 } = await inspect(name)
       return { busy: true, retryInMs: Math.max(1, Math.ceil(remainingMs)), ...(holder && { holder }) }
@@ -75,27 +81,26 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       await underWay.after(attemptId, () => free(name, attemptId))
     },
 
-    async renew(renewals) {
-      const batches = inBatches(renewals)
-      const settled = await Promise.allSettled(batches.map(renewBatch))
-      const failed = settled.find((batch) => batch.status === 'rejected')
-      if (failed !== undefined && batches.length === 1) throw failed.reason
-      return settled.flatMap((batch, n) =>
-        batch.status === 'fulfilled' ? batch.value : (batches[n] ?? []).map(() => 'unknown' as const),
-      )
-    },
+    renew: renewer(sql, runner, clock),
 
     async release({ name, attemptId }) {
-      if (await free(name, attemptId)) return 'released'
-      return (await inspect(name)).held ? 'not-held' : 'released'
+      const freed = await free(name, attemptId)
+      if (freed === 'nothing') await surelyNone(sql.held, Buffer.from(name), attemptId)
+      return freed === 'hold' ? 'released' : 'not-held'
     },
 
     async adopt(from, request) {
       const { name, attemptId, ttlMs, lockDelayMs } = request
+      // The text of a lease comes from outside.
+      if (!isAttemptId(from.attemptId) || from.fence < 1n || from.fence > HIGHEST_FENCE) return 'lost'
+      const echo = newEcho()
       const next = [bytesOf(request), attemptId, ttlMs, ttlMs + lockDelayMs]
-      const told = [Buffer.from(name), String(from.fence), from.attemptId, attemptId]
-      const { insertId: fence } = await runner.run(sql.adopt, [...next, ...told])
-      return fence === 0n ? 'lost' : { name, attemptId, fence, ttlMs }
+      const about = [Buffer.from(name), String(from.fence), from.attemptId, attemptId] as const
+      const adopt = (): Promise<Result> => runner.ask(sql.adopt, [echo, echo, ...next, ...about], wrote(echo))
+      const fence = numberIn(await underWay.run(attemptId, adopt))
+      if (fence !== undefined) return { name, attemptId, fence, ttlMs }
+      await surelyNone(sql.adoptable, ...about)
+      return 'lost'
     },
 
     async list(limit) {
@@ -118,18 +123,4 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 function stateOf([name = '', fence, by, since, remaining]: readonly Cell[]): LockState {
   const holder = readHolder(by, fence, since)
   return { name, held: true, remainingMs: Math.max(0, Number(remaining)), ...(holder && { holder }) }
-}
-
-function inBatches<T>(all: readonly T[]): readonly (readonly T[])[] {
-  const count = Math.ceil(all.length / BATCH)
-  return Array.from({ length: count }, (_, n) => all.slice(n * BATCH, (n + 1) * BATCH))
-}
-
-/** Everything in hex: names are bytes, which JSON has not. In order, so that two batches do not lock crosswise. */
-function textOf(renewals: readonly Renewal[]): string {
-  const hex = (text: string): string => Buffer.from(text).toString('hex')
-  const rows = renewals.map(
-    ({ grant, ttlMs, lockDelayMs }) => [hex(grant.name), hex(grant.attemptId), ttlMs, lockDelayMs] as const,
-  )
-  return JSON.stringify(rows.toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }

@@ -89,6 +89,39 @@ test.each([
   await held.release()
 })
 
+test.each(['READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'])(
+  'every statement is complete in itself, so a pool may be %s',
+  async (level) => {
+    const client = bare({ pool: poolOf(`TRANSACTION ISOLATION LEVEL ${level}`) })
+    const other = bare(config)
+    const grant = await client.take(client.request(level))
+    const busy = await client.adapter.attempt(client.request(level))
+    expect(busy).toMatchObject({ busy: true, holder: { fence: grant.fence } })
+    expect(await client.adapter.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['renewed'])
+    expect(await client.adapter.release(grant)).toBe('released')
+    const next = await other.take(other.request(level))
+    // What it saw before is not what it sees now.
+    expect(await client.adapter.attempt(client.request(level))).toMatchObject({
+      holder: { fence: next.fence },
+    })
+    expect(await client.adapter.release(grant)).toBe('not-held')
+  },
+)
+
+test('a pool whose transactions are read-only by default is an outage that says so, and is found', async () => {
+  const locks = createLocks(fromConfig({ pool: poolOf('TRANSACTION READ ONLY') }), {
+    storeTimeoutMs: scaled(1_000),
+  })
+  onTestFinished(() => locks.close())
+  const message: unknown = expect.stringContaining('read-only by default')
+  await expect(locks.lock('read-only').tryAcquire()).rejects.toMatchObject({
+    code: 'LOCK_UNAVAILABLE',
+    message,
+  })
+  const found = (await locks.diagnose()).find(({ check }) => check === 'tables')
+  expect(found).toMatchObject({ level: 'warning', message })
+})
+
 test(
   '5,000 holds are renewed in a few batches',
   async () => {

@@ -1,0 +1,118 @@
+import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core'
+import { newEcho, numberIn, read, wrote } from './echo.ts'
+import { faults, isTransient } from './errors.ts'
+import type { Runner } from './runner.ts'
+import type { UniqueKeyStatements } from './sql.ts'
+
+/** Few enough that a batch takes a moment only, whoever else wants the rows. */
+const BATCH = 500
+
+/** How long a batch waits for rows that others have locked: a part of the shortest ttl, and never longer than this. */
+const LOCKED_PATIENCE_MS = 1_000
+
+type Outcomes = Map<Renewal, RenewOutcome>
+
+/** Renews in batches. A row that somebody has locked costs its own lease the renewal, and no other. */
+export function renewer(sql: UniqueKeyStatements, runner: Runner, clock: Clock): Adapter['renew'] {
+  async function renewBatch(renewals: readonly Renewal[]): Promise<Outcomes> {
+    const outcomes: Outcomes = new Map()
+    const mine = await lockable(renewals, outcomes)
+    await update(mine, outcomes)
+    const open = renewals.filter((renewal) => !outcomes.has(renewal))
+    if (open.length > 0) await oneByOne(open, outcomes)
+    return outcomes
+  }
+
+  /** Those that hold their row, as far as nobody has locked it. What has lost it is known. */
+  async function lockable(renewals: readonly Renewal[], outcomes: Outcomes): Promise<readonly Renewal[]> {
+    const echo = newEcho()
+    const { rows } = await runner.ask(sql.lockable, [echo, textOf(renewals)], read(echo))
+    const seen = new Map(rows.map(([, attempt = '', mine]) => [attempt, mine]))
+    return renewals.filter((renewal) => {
+      const found = seen.get(hex(renewal.grant.attemptId))
+      if (found === '0') outcomes.set(renewal, 'lost')
+      return found === '1'
+    })
+  }
+
+  /** All in one statement. It says nothing of those that it did not find after all. */
+  async function update(renewals: readonly Renewal[], outcomes: Outcomes): Promise<void> {
+    if (renewals.length === 0) return
+    const echo = newEcho()
+    const batch = textOf(renewals)
+    const result = await runner
+      .askOnce(sql.renew, [batch, echo, echo], wrote(echo))
+      .catch((error: unknown) => {
+        // A row may have been locked since, and the server have undone all of it.
+        if (isTransient(error)) return undefined
+        throw error
+      })
+    if (result === undefined || numberIn(result) === undefined) return
+    let renewed = renewals
+    if (result.affected !== renewals.length) {
+      // One that was not renewed has ended since, or had a longer end already.
+      const { rows } = await runner.ask(sql.renewed, [echo, batch], read(echo))
+      const held = new Set(rows.map(([, attempt]) => attempt))
+      renewed = renewals.filter(({ grant }) => held.has(hex(grant.attemptId)))
+    }
+    for (const renewal of renewed) outcomes.set(renewal, 'renewed')
+  }
+
+  /** Stands in line for each row: many may ask for it without a pause. What takes too long is not known. */
+  async function oneByOne(renewals: readonly Renewal[], outcomes: Outcomes): Promise<void> {
+    let over = false
+    const patienceMs = Math.min(LOCKED_PATIENCE_MS, ...renewals.map(({ ttlMs }) => ttlMs / 4))
+    const work = async (): Promise<void> => {
+      for (const renewal of renewals) {
+        if (over) return
+        const outcome = await renewOne(renewal).catch(() => 'unknown' as const)
+        if (!over) outcomes.set(renewal, outcome)
+      }
+    }
+    await new Promise<void>((resolve) => {
+      const timer = clock.timer(patienceMs, resolve)
+      void work().then(() => {
+        timer.cancel()
+        resolve()
+      })
+    })
+    over = true
+  }
+
+  async function renewOne(renewal: Renewal): Promise<RenewOutcome> {
+    const echo = newEcho()
+    const { grant } = renewal
+    const result = await runner.askOnce(sql.renew, [textOf([renewal]), echo, echo], wrote(echo))
+    if (numberIn(result) !== undefined) return 'renewed'
+    const again = newEcho()
+    const about = [again, Buffer.from(grant.name), String(grant.fence), grant.attemptId, grant.attemptId]
+    const { rows } = await runner.ask(sql.adoptable, about, read(again))
+    return rows[0]?.[1] === '0' ? 'lost' : 'unknown'
+  }
+
+  return async (renewals) => {
+    const batches = inBatches(renewals)
+    const settled = await Promise.allSettled(batches.map(renewBatch))
+    const failed = settled.find((batch) => batch.status === 'rejected')
+    if (failed !== undefined && batches.length === 1) throw faults.toLockError(failed.reason)
+    const outcomes = settled.map((batch) => (batch.status === 'fulfilled' ? batch.value : undefined))
+    return renewals.map((renewal, n) => outcomes[Math.floor(n / BATCH)]?.get(renewal) ?? 'unknown')
+  }
+}
+
+function inBatches<T>(all: readonly T[]): readonly (readonly T[])[] {
+  const count = Math.ceil(all.length / BATCH)
+  return Array.from({ length: count }, (_, n) => all.slice(n * BATCH, (n + 1) * BATCH))
+}
+
+function hex(text: string): string {
+  return Buffer.from(text).toString('hex')
+}
+
+/** Everything in hex: names are bytes, which JSON has not. In order, so that two batches do not lock crosswise. */
+function textOf(renewals: readonly Renewal[]): string {
+  const rows = renewals.map(
+    ({ grant, ttlMs, lockDelayMs }) => [hex(grant.name), hex(grant.attemptId), ttlMs, lockDelayMs] as const,
+  )
+  return JSON.stringify(rows.toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}

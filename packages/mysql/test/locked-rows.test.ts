@@ -1,0 +1,70 @@
+import type { Grant, Renewal } from '@locks/core'
+import { createPool } from 'mysql2/promise'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { eventually, scaled, within } from '../../../conformance/services/timing.ts'
+import { bare, connect, open, startServer } from './setup.ts'
+
+const server = await startServer()
+const config = { url: server.url }
+const renewalOf = (grant: Grant, ttlMs = 30_000): Renewal => ({ grant, ttlMs, lockDelayMs: 0 })
+
+describe.each(['url', 'pool'])('by %s', (by) => {
+  const client = (): ReturnType<typeof bare> => {
+    if (by === 'url') return bare(config)
+    const pool = createPool({ uri: server.url, connectionLimit: 4 })
+    onTestFinished(() => pool.end())
+    return bare({ pool })
+  }
+
+  test("a stranger's lock on one row costs that lease its renewal, and no other", async () => {
+    const stranger = await connect(server)
+    const { adapter, take, request } = client()
+    const grants = []
+    for (const name of ['a', 'stuck', 'b', 'gone', 'another'])
+      grants.push(await take(request(`${name} by ${by}`, { ttlMs: scaled(4_000) })))
+    await stranger.query('DELETE FROM locks WHERE name = ?', [`gone by ${by}`])
+    await stranger.query("UPDATE locks SET attempt = 'x' WHERE name = ?", [`another by ${by}`])
+    await stranger.beginTransaction()
+    await stranger.query('SELECT * FROM locks WHERE name = ? FOR UPDATE', [`stuck by ${by}`])
+    const renewals = grants.map((grant) => renewalOf(grant, scaled(4_000)))
+    const outcomes = await within(3_000, adapter.renew(renewals))
+    // Behind the locked row there may be no time left to see that a row is gone.
+    expect(outcomes.toSpliced(3, 1)).toEqual(['renewed', 'unknown', 'renewed', 'lost'])
+    expect(outcomes[3]).not.toBe('renewed')
+    await stranger.rollback()
+    expect(await adapter.renew(renewals)).toEqual(['renewed', 'renewed', 'renewed', 'lost', 'lost'])
+  })
+
+  test('a row that others ask for without a pause is renewed all the same', async () => {
+    const holder = client()
+    const grant = await holder.take(holder.request(`hot by ${by}`))
+    let over = false
+    const crowd = Array.from({ length: 8 }, async () => {
+      const { adapter, request } = bare({ ...config, poolSize: 1 })
+      while (!over) expect(await adapter.attempt(request(grant.name))).toMatchObject({ busy: true })
+    })
+    for (let n = 0; n < 30; n += 1)
+      expect(await holder.adapter.renew([renewalOf(grant)])).toEqual(['renewed'])
+    over = true
+    await Promise.all(crowd)
+  })
+})
+
+test('leases outlive a lock on the row of another for many ttls, and that one too if it ends in time', async () => {
+  const stranger = await connect(server)
+  const ttlMs = scaled(1_500)
+  const locks = open(config, { ttlMs })
+  const [heldUp, lost, ...others] = await Promise.all(
+    ['held up', 'lost', 'c', 'd', 'e'].map((name) => locks.lock(name).acquire()),
+  )
+  await stranger.beginTransaction()
+  await stranger.query("SELECT * FROM locks WHERE name = 'held up' FOR UPDATE")
+  await new Promise((resolve) => setTimeout(resolve, ttlMs * 0.7))
+  await stranger.rollback()
+  await stranger.beginTransaction()
+  await stranger.query("SELECT * FROM locks WHERE name = 'lost' FOR UPDATE")
+  await eventually('it is lost', () => lost?.state === 'lost')
+  await new Promise((resolve) => setTimeout(resolve, ttlMs))
+  for (const lease of [heldUp, ...others]) lease?.assertHeld()
+  await stranger.rollback()
+})
