@@ -1,25 +1,13 @@
-import { WRONG_LEVEL } from './errors.ts'
 import { sqlProofOf, sqlTagOf } from './messages.ts'
 import type { Place } from './options.ts'
-import { epochMs, living, namesOf } from './sql.ts'
+import { holdFunctions } from './schema-holds.ts'
+import { durable, fresh, later, ms } from './schema-parts.ts'
+import { pruneFunctions, upgrade } from './schema-upkeep.ts'
+import { epochMs, namesOf } from './sql.ts'
 
 /** Everything of strategy `unique-key`. May be run again, and over what an earlier version made. */
 export function uniqueKeySchema(place: Place): readonly string[] {
   const to = namesOf(place)
-  const ms = (what: string): string => `${what} * interval '1 millisecond'`
-  // Whoever asks again may have been overtaken by its own later request: the end of a hold is never brought forward.
-  const later = (ttl: string, delay: string): string =>
-    `expires_at = greatest(expires_at, clock_timestamp() + ${ms(ttl)}),
-    blocked_until = greatest(blocked_until, clock_timestamp() + ${ms(`(${ttl} + ${delay})`)})`
-  // Functions of several statements rely on each of them seeing what others committed before it.
-  const fresh = `IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-    RAISE EXCEPTION 'transactions are % by default', current_setting('transaction_isolation')
-      USING ERRCODE = '${WRONG_LEVEL}';
-  END IF;`
-  // A fence that a crash could take back is none, nor is a release: whatever the server's default, these are flushed.
-  const durable = `IF current_setting('synchronous_commit') = 'off' THEN
-    PERFORM set_config('synchronous_commit', 'on', true);
-  END IF;`
   return [
     // The row of the empty name, which is no lock's, keeps the highest fence that was ever pruned. `queued` tells a
     // release that somebody may wait: it is read anew when the row changed while the release waited for it.
@@ -64,7 +52,8 @@ BEGIN
   END LOOP;
 END
 $locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.passOn}(p_name bytea, p_self text, p_tell boolean) RETURNS void LANGUAGE plpgsql AS $locks$
+    `CREATE OR REPLACE FUNCTION ${to.passOn}(p_name bytea, p_self text, p_tell boolean)
+RETURNS void LANGUAGE plpgsql AS $locks$
 DECLARE
   v_waiter ${to.waiters}%ROWTYPE;
   v_now timestamptz;
@@ -92,8 +81,10 @@ BEGIN
     queued = EXISTS (SELECT FROM ${to.waiters} WHERE name = p_name)
   WHERE name = p_name RETURNING fence INTO v_fence;
   IF v_waiter.attempt IS DISTINCT FROM p_self THEN
-    v_fields := concat_ws(' ', 'granted', ${sqlTagOf('v_waiter.attempt')}, v_fence, v_ttl, floor(${epochMs('v_now')})::bigint);
-    PERFORM pg_notify('locks_' || v_waiter.listener, concat_ws(' ', v_fields, ${sqlProofOf('v_fields', 'v_waiter.secret')}));
+    v_fields := concat_ws(' ', 'granted', ${sqlTagOf('v_waiter.attempt')}, v_fence, v_ttl,
+      floor(${epochMs('v_now')})::bigint);
+    PERFORM pg_notify('locks_' || v_waiter.listener,
+      concat_ws(' ', v_fields, ${sqlProofOf('v_fields', 'v_waiter.secret')}));
   END IF;
   -- The next in line looks after a claim that nobody takes up.
   v_waiter := ${to.first}(p_name);
@@ -105,7 +96,8 @@ $locks$`,
     `CREATE OR REPLACE FUNCTION ${to.attempt}(
   p_name bytea, p_attempt text, p_holder text, p_ttl int, p_delay int, p_claim int, p_listener bigint,
   p_secret text, p_tell boolean,
-  OUT o_granted boolean, OUT o_fence bigint, OUT o_holder text, OUT o_since float8, OUT o_remaining float8, OUT o_clock float8,
+  OUT o_granted boolean, OUT o_fence bigint, OUT o_holder text, OUT o_since float8,
+  OUT o_remaining float8, OUT o_clock float8,
   OUT o_first boolean
 ) LANGUAGE plpgsql AS $locks$
 DECLARE
@@ -124,8 +116,8 @@ BEGIN
     SELECT * INTO v_lock FROM ${to.locks} WHERE name = p_name FOR UPDATE;
     IF NOT FOUND THEN
       INSERT INTO ${to.locks} (name, fence, attempt, holder, since, expires_at, blocked_until) VALUES (
-        p_name, coalesce((SELECT fence FROM ${to.locks} WHERE name = ''), 0) + 1, p_attempt, p_holder, clock_timestamp(),
-        clock_timestamp() + ${ms('p_ttl')}, clock_timestamp() + ${ms('(p_ttl + p_delay)')}
+        p_name, coalesce((SELECT fence FROM ${to.locks} WHERE name = ''), 0) + 1, p_attempt, p_holder,
+        clock_timestamp(), clock_timestamp() + ${ms('p_ttl')}, clock_timestamp() + ${ms('(p_ttl + p_delay)')}
       ) ON CONFLICT (name) DO NOTHING RETURNING fence INTO o_fence;
       IF FOUND THEN
         -- Had the name been pruned in between, the fence that is kept of it is seen now, and was not before.
@@ -204,144 +196,7 @@ BEGIN
   END IF;
 END
 $locks$`,
-    // One row for each renewal. Those whose row somebody else has locked are left out: their outcome is not known.
-    `CREATE OR REPLACE FUNCTION ${to.renew}(p_names bytea[], p_attempts text[], p_ttls int[], p_delays int[])
-RETURNS TABLE (o_attempt text, o_outcome text) LANGUAGE plpgsql AS $locks$
-DECLARE
-  v_locked bytea[];
-  v_renewed text[];
-BEGIN
-  ${fresh}
-  ${durable}
-  v_locked := ARRAY(SELECT l.name FROM ${to.locks} l WHERE l.name = ANY (p_names) FOR UPDATE SKIP LOCKED);
-  WITH renewed AS (
-    UPDATE ${to.locks} l SET ${later('r.ttl', 'r.delay')}
-    FROM unnest(p_names, p_attempts, p_ttls, p_delays) AS r (name, attempt, ttl, delay)
-    WHERE l.name = r.name AND l.name = ANY (v_locked) AND l.attempt = r.attempt AND l.expires_at > clock_timestamp()
-    RETURNING l.attempt
-  ) SELECT coalesce(array_agg(renewed.attempt), '{}') INTO v_renewed FROM renewed;
-  RETURN QUERY SELECT r.attempt, CASE WHEN r.attempt = ANY (v_renewed) THEN 'renewed'
-    WHEN r.name = ANY (v_locked) OR NOT EXISTS (SELECT FROM ${to.locks} l WHERE l.name = r.name) THEN 'lost'
-    ELSE 'locked' END
-  FROM unnest(p_names, p_attempts) AS r (name, attempt);
-END
-$locks$`,
-    // For a row that was locked: many may ask for it without a pause, so this one stands in line, but not for long.
-    `CREATE OR REPLACE FUNCTION ${to.renewLocked}(p_name bytea, p_attempt text, p_ttl int, p_delay int, p_patience int)
-RETURNS text LANGUAGE plpgsql AS $locks$
-BEGIN
-  ${durable}
-  PERFORM set_config('lock_timeout', p_patience::text, true);
-  UPDATE ${to.locks} SET ${later('p_ttl', 'p_delay')}
-  WHERE name = p_name AND attempt = p_attempt AND expires_at > clock_timestamp();
-  RETURN CASE WHEN FOUND THEN 'renewed' ELSE 'lost' END;
-EXCEPTION WHEN lock_not_available THEN
-  RETURN 'unknown';
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.adopt}(
-  p_name bytea, p_from text, p_fence bigint, p_attempt text, p_holder text, p_ttl int, p_delay int
-) RETURNS bigint LANGUAGE plpgsql AS $locks$
-DECLARE
-  v_fence bigint;
-BEGIN
-  ${durable}
-  UPDATE ${to.locks} SET attempt = p_attempt, holder = p_holder, ${later('p_ttl', 'p_delay')}
-  WHERE name = p_name AND attempt IN (p_from, p_attempt) AND fence = p_fence AND expires_at > clock_timestamp()
-  RETURNING fence INTO v_fence;
-  RETURN v_fence;
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.break}(p_name bytea, p_fence bigint, p_tell boolean)
-RETURNS text LANGUAGE plpgsql AS $locks$
-BEGIN
-  ${fresh}
-  PERFORM FROM ${to.locks} WHERE name = p_name AND fence = p_fence AND blocked_until > clock_timestamp() FOR UPDATE;
-  IF NOT FOUND THEN
-    RETURN 'not-held';
-  END IF;
-  PERFORM ${to.passOn}(p_name, NULL, p_tell);
-  RETURN 'broken';
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.inspect}(
-  p_name bytea, OUT o_fence bigint, OUT o_holder text, OUT o_since float8, OUT o_remaining float8, OUT o_waiters bigint
-) LANGUAGE plpgsql AS $locks$
-BEGIN
-  SELECT fence, holder, ${epochMs('since')}, ${epochMs('(blocked_until - clock_timestamp())')}
-  INTO o_fence, o_holder, o_since, o_remaining
-  FROM ${to.locks} WHERE name = p_name AND blocked_until > clock_timestamp();
-  SELECT count(*) INTO o_waiters FROM ${to.waiters}
-  WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(listener);
-END
-$locks$`,
-    // Some of them, and the highest fence of these, in one transaction: whoever makes a pruned row again starts above it.
-    // No lock on the table, and none that others wait for: nobody uses these rows.
-    `CREATE OR REPLACE FUNCTION ${to.prune}(p_older_ms bigint, p_most int) RETURNS bigint LANGUAGE plpgsql AS $locks$
-DECLARE
-  v_names bytea[];
-  v_pruned bigint;
-  v_highest bigint;
-BEGIN
-  ${fresh}
-  ${durable}
-  v_names := ARRAY(
-    SELECT name FROM ${to.locks} WHERE name <> '' AND since < clock_timestamp() - ${ms('p_older_ms')}
-      AND (attempt IS NULL OR blocked_until < clock_timestamp() - ${ms('p_older_ms')})
-      AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = ${to.locks}.name)
-    LIMIT p_most FOR UPDATE SKIP LOCKED
-  );
-  -- Somebody may have come to wait before the row was locked; nobody can since.
-  WITH pruned AS (
-    DELETE FROM ${to.locks} l WHERE name = ANY (v_names) AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = l.name)
-    RETURNING fence
-  ) SELECT count(*), coalesce(max(fence), 0) INTO v_pruned, v_highest FROM pruned;
-  IF v_pruned > 0 THEN
-    INSERT INTO ${to.locks} AS l (name, fence) VALUES ('', v_highest)
-    ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence, v_highest);
-  END IF;
-  RETURN v_pruned;
-END
-$locks$`,
-    // Waiters whose listener is gone, of names that nobody has asked for since.
-    `CREATE OR REPLACE FUNCTION ${to.pruneWaiters}() RETURNS void LANGUAGE plpgsql AS $locks$
-BEGIN
-  WITH ${living}, dead AS (
-    SELECT attempt FROM ${to.waiters} WHERE listener NOT IN (SELECT key FROM living) FOR UPDATE SKIP LOCKED
-  ) DELETE FROM ${to.waiters} w USING dead WHERE w.attempt = dead.attempt;
-END
-$locks$`,
-  ]
-}
-
-/** Brings what an earlier version made up to date, and is nothing where that was done. Privileges stay as they are. */
-function upgrade(place: Place): readonly string[] {
-  const to = namesOf(place)
-  const column = (where: string): string =>
-    `EXISTS (SELECT FROM pg_attribute WHERE attrelid = '${to.waiters}'::regclass AND ${where})`
-  return [
-    // The sequence of an identity column is as unlogged as its table, and may be unusable on a standby once promoted.
-    `DO $locks$ BEGIN
-  IF ${column("attname = 'position' AND attidentity <> ''")} THEN
-    ALTER TABLE ${to.waiters} ALTER COLUMN position DROP IDENTITY;
-  END IF;
-  IF NOT ${column("attname = 'secret'")} THEN
-    ALTER TABLE ${to.waiters} ADD COLUMN secret text;
-  END IF;
-END $locks$`,
-    // Left there, a function would stand beside the one that takes more, or returns something else.
-    `DROP FUNCTION IF EXISTS ${[
-      `${to.passOn}(bytea, text)`,
-      `${to.attempt}(bytea, text, text, int, int, int, bigint)`,
-      `${to.release}(bytea, text)`,
-      `${to.withdraw}(bytea, text)`,
-      `${to.break}(bytea, bigint)`,
-      `${to.prune}(bigint)`,
-    ].join(', ')}`,
-    `DO $locks$ BEGIN
-  IF (SELECT pg_get_function_result(to_regprocedure('${to.renew}(bytea[], text[], int[], int[])'))) = 'SETOF text' THEN
-    DROP FUNCTION ${to.renew}(bytea[], text[], int[], int[]);
-  END IF;
-END $locks$`,
+    ...holdFunctions(place),
+    ...pruneFunctions(place),
   ]
 }

@@ -132,7 +132,8 @@ export const living = `living AS MATERIALIZED (
 const onPrimary = '(SELECT pg_current_wal_lsn()) IS NOT NULL'
 
 /** Whatever the server's default, what gives a fence is flushed: one that a crash could take back is none. */
-const durable = `CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`
+const durable = `CASE WHEN current_setting('synchronous_commit') = 'off'
+  THEN set_config('synchronous_commit', 'on', true) END`
 
 export const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`
 

@@ -1,0 +1,21 @@
+import { WRONG_LEVEL } from './errors.ts'
+
+// What the functions of strategy `unique-key` have in common.
+
+export const ms = (what: string): string => `${what} * interval '1 millisecond'`
+
+/** An older request may arrive late: the end of a hold is never brought forward. */
+export const later = (ttl: string, delay: string): string =>
+  `expires_at = greatest(expires_at, clock_timestamp() + ${ms(ttl)}),
+    blocked_until = greatest(blocked_until, clock_timestamp() + ${ms(`(${ttl} + ${delay})`)})`
+
+/** Functions of several statements rely on each of them seeing what others committed before it. */
+export const fresh: string = `IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+    RAISE EXCEPTION 'transactions are % by default', current_setting('transaction_isolation')
+      USING ERRCODE = '${WRONG_LEVEL}';
+  END IF;`
+
+/** A crash must not take a fence back, nor a release: these are flushed, whatever the server's default. */
+export const durable = `IF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;`

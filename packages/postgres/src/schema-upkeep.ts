@@ -1,0 +1,79 @@
+import type { Place } from './options.ts'
+import { durable, fresh, ms } from './schema-parts.ts'
+import { living, namesOf } from './sql.ts'
+
+/** What deletes the rows of locks that nobody uses any more. */
+export function pruneFunctions(place: Place): readonly string[] {
+  const to = namesOf(place)
+  return [
+    // Some of them, and the highest fence of these, in one transaction: a row that is made again starts above it.
+    // No lock on the table, and none that others wait for: nobody uses these rows.
+    `CREATE OR REPLACE FUNCTION ${to.prune}(p_older_ms bigint, p_most int) RETURNS bigint LANGUAGE plpgsql AS $locks$
+DECLARE
+  v_names bytea[];
+  v_pruned bigint;
+  v_highest bigint;
+BEGIN
+  ${fresh}
+  ${durable}
+  v_names := ARRAY(
+    SELECT name FROM ${to.locks} WHERE name <> '' AND since < clock_timestamp() - ${ms('p_older_ms')}
+      AND (attempt IS NULL OR blocked_until < clock_timestamp() - ${ms('p_older_ms')})
+      AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = ${to.locks}.name)
+    LIMIT p_most FOR UPDATE SKIP LOCKED
+  );
+  -- Somebody may have come to wait before the row was locked; nobody can since.
+  WITH pruned AS (
+    DELETE FROM ${to.locks} l
+    WHERE name = ANY (v_names) AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = l.name)
+    RETURNING fence
+  ) SELECT count(*), coalesce(max(fence), 0) INTO v_pruned, v_highest FROM pruned;
+  IF v_pruned > 0 THEN
+    INSERT INTO ${to.locks} AS l (name, fence) VALUES ('', v_highest)
+    ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence, v_highest);
+  END IF;
+  RETURN v_pruned;
+END
+$locks$`,
+    // Waiters whose listener is gone, of names that nobody has asked for since.
+    `CREATE OR REPLACE FUNCTION ${to.pruneWaiters}() RETURNS void LANGUAGE plpgsql AS $locks$
+BEGIN
+  WITH ${living}, dead AS (
+    SELECT attempt FROM ${to.waiters} WHERE listener NOT IN (SELECT key FROM living) FOR UPDATE SKIP LOCKED
+  ) DELETE FROM ${to.waiters} w USING dead WHERE w.attempt = dead.attempt;
+END
+$locks$`,
+  ]
+}
+
+/** Brings what an earlier version made up to date, and is nothing where that was done. Privileges stay as they are. */
+export function upgrade(place: Place): readonly string[] {
+  const to = namesOf(place)
+  const column = (where: string): string =>
+    `EXISTS (SELECT FROM pg_attribute WHERE attrelid = '${to.waiters}'::regclass AND ${where})`
+  return [
+    // The sequence of an identity column is as unlogged as its table, and may be unusable on a standby once promoted.
+    `DO $locks$ BEGIN
+  IF ${column("attname = 'position' AND attidentity <> ''")} THEN
+    ALTER TABLE ${to.waiters} ALTER COLUMN position DROP IDENTITY;
+  END IF;
+  IF NOT ${column("attname = 'secret'")} THEN
+    ALTER TABLE ${to.waiters} ADD COLUMN secret text;
+  END IF;
+END $locks$`,
+    // Left there, a function would stand beside the one that takes more, or returns something else.
+    `DROP FUNCTION IF EXISTS ${[
+      `${to.passOn}(bytea, text)`,
+      `${to.attempt}(bytea, text, text, int, int, int, bigint)`,
+      `${to.release}(bytea, text)`,
+      `${to.withdraw}(bytea, text)`,
+      `${to.break}(bytea, bigint)`,
+      `${to.prune}(bigint)`,
+    ].join(', ')}`,
+    `DO $locks$ BEGIN
+  IF (SELECT pg_get_function_result(to_regprocedure('${to.renew}(bytea[], text[], int[], int[])'))) = 'SETOF text' THEN
+    DROP FUNCTION ${to.renew}(bytea[], text[], int[], int[]);
+  END IF;
+END $locks$`,
+  ]
+}
