@@ -74,6 +74,12 @@ export function isOfOtherDefaults(error: unknown): boolean {
   return code === WRONG_LEVEL || code === '25006'
 }
 
+/** Whether a pooler gave the statement to a server connection that knows its name already, or not. Nothing was run. */
+export function isOfItsName(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === '42P05' || code === '26000'
+}
+
 export function isQueueFull(error: unknown): boolean {
   return codeOf(error) === QUEUE_FULL
 }

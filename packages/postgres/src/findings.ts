@@ -54,7 +54,7 @@ const checks: Readonly<Record<string, Check>> = {
     if (strategy === 'row')
       return warning(message, 'connect directly, or use strategy unique-key with listen: false')
     return listen
-      ? warning(message, 'set listen: false, or connect directly')
+      ? warning(`${message}; waiters poll once a second`, 'set listen: false, or connect directly')
       : ok(`${message}; waiters poll`)
   },
 

@@ -2,7 +2,14 @@ import type { Clock, LockError } from '@locks/core'
 import { Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import type { Pool } from 'pg'
-import { faults, isOfFailedTransaction, isOfOtherDefaults, isRefusal, isTransient } from './errors.ts'
+import {
+  faults,
+  isOfFailedTransaction,
+  isOfItsName,
+  isOfOtherDefaults,
+  isRefusal,
+  isTransient,
+} from './errors.ts'
 import { Line, send } from './line.ts'
 import type { Row, Statement } from './line.ts'
 import type { Settings } from './options.ts'
@@ -31,7 +38,7 @@ const ourDefaults: Statement = {
 export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: Clock): Runner {
   const nonces = nonceMaker()
   const repeated = (run: Run): Pick<Runner, 'run' | 'ask'> => {
-    const safely = retried(run, isTransient, faults, clock)
+    const safely = retried(unnamedIfNeeded(run), isTransient, faults, clock)
     return {
       run: (statement, values) => safely(statement, values, undefined),
       async ask(statement, values) {
@@ -59,6 +66,20 @@ export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: C
 }
 
 type Run = (statement: Statement, values: unknown[], nonce: string | undefined) => Promise<readonly Row[]>
+
+/** A pooler in transaction mode mixes up the names of statements: from the first time on, none has one. */
+function unnamedIfNeeded(run: Run): Run {
+  let named = true
+  return async ({ name, text }, ...rest) => {
+    try {
+      return await run({ name: named ? name : undefined, text }, ...rest)
+    } catch (error) {
+      if (!isOfItsName(error)) throw error
+      named = false
+      return run({ name: undefined, text }, ...rest)
+    }
+  }
+}
 
 function nonceMaker(): () => string {
   const prefix = randomBytes(6).toString('hex')

@@ -1,3 +1,6 @@
+import { createLocks } from '@locks/core'
+import { fromConfig } from '@locks/postgres'
+import { Pool } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { startPgbouncer, whyNoPgbouncer } from './pgbouncer.ts'
@@ -27,19 +30,42 @@ describe('trap 6: PgBouncer', () => {
     expect((await control.query('SELECT FROM locks_holders WHERE key IS NOT NULL')).rowCount).toBe(0)
   })
 
-  test('unique-key that would prepare statements works in transaction mode, or is told what to do', async ({
+  test('unique-key works in transaction mode as it is, without names for statements and without LISTEN', async ({
     skip,
   }) => {
     if (missing !== undefined) skip(missing)
     const url = await start('transaction')
-    // They share a server connection, on which an older PgBouncer lets the names of their statements collide.
-    for (let n = 0; n < 3; n += 1)
-      await open({ url })
-        .with('told', () => undefined)
-        .catch((error: unknown) => {
-          expect(error).toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
-          expect(String(error)).toContain('listen: false')
-        })
+    // They share server connections, on which the names of their statements collide.
+    const clients = [1, 2, 3].map(() => open({ url, poolSize: 2 }))
+    const fences: bigint[] = []
+    const rounds = clients.flatMap((locks) =>
+      Array.from({ length: 10 }, () =>
+        locks.with('shared', { waitMs: scaled(60_000) }, async (lease) => {
+          await lease.extend()
+          fences.push(lease.fence)
+        }),
+      ),
+    )
+    await Promise.all(rounds)
+    expect(fences).toEqual(fences.map((_, n) => BigInt(n) + 1n))
+    expect(await open({ url: server.url }).inspect('shared')).toMatchObject({ held: false })
+  })
+
+  test("nor does a pool of the program's own need more", async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const connectionString = await start('transaction')
+    const clients = [1, 2, 3].map(() => {
+      const pool = new Pool({ connectionString, max: 2 })
+      onTestFinished(() => pool.end())
+      const locks = createLocks(fromConfig({ pool }))
+      onTestFinished(() => locks.close())
+      return locks
+    })
+    for (let round = 0; round < 5; round += 1)
+      await Promise.all(
+        clients.map((locks) => locks.with('pool', { waitMs: scaled(30_000) }, (lease) => lease.extend())),
+      )
+    expect(await open({ url: server.url }).inspect('pool')).toMatchObject({ held: false })
   })
 
   test.for([
