@@ -62,11 +62,10 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   }
 
   async function askReplicas(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
-    const { name, attemptId } = request
     const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
     const { answer, replicas } = outcome
     if (typeof answer === 'object' || (replicas ?? -1) >= waitForReplicas) return answer
-    await store.free(name, attemptId, request)
+    await store.withdraw(request)
     const reached = replicas ?? 'an unknown number'
     throw new LockError(
       'LOCK_UNAVAILABLE',
@@ -130,13 +129,13 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     },
 
     async withdraw(request) {
-      const { name, attemptId } = request
+      const { attemptId } = request
       // It must not overtake the attempt, which may be held up by a first look at the server, a script to be
       // loaded, or a slot that moved: what is granted then would stay.
       await underWay.get(attemptId)?.catch(() => undefined)
       underWay.delete(attemptId)
       waiting.forget(request)
-      await store.free(name, attemptId, request)
+      await store.withdraw(request)
     },
 
     renew: (renewals) => store.renew(renewals),

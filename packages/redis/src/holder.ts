@@ -1,12 +1,26 @@
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
+import { hash } from 'node:crypto'
 import { isRecord } from './options.ts'
 import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
 
-/** What a request says about its holder, as it is kept beside the lock. */
+const attemptShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}:\d{1,19}$/
+
+/** Whether `text` is `<uuid>:<number>`, and so none of the fields that a lock has beside its holder. */
+export function isAttemptId(text: string): boolean {
+  return attemptShape.test(text)
+}
+
+/** The owner of an acquire without an explicit one. The attempt id, which is a secret, does not follow from it. */
+export function defaultOwner(attemptId: string): string {
+  return `${attemptId.slice(0, 8)}-${hash('sha256', attemptId).slice(0, 12)}`
+}
+
+/** What a request says about its holder, as it is kept beside the lock. The default owner is left out. */
 export function aboutOf({ attemptId, owner, metadata }: AcquireRequest): string {
   const { host, pid, label } = metadata
-  if (owner !== attemptId || label !== undefined || pid !== process.pid)
-    return JSON.stringify(owner === attemptId ? metadata : { owner, ...metadata })
+  const named = owner !== attemptId && owner !== defaultOwner(attemptId)
+  if (named || label !== undefined || pid !== process.pid)
+    return JSON.stringify(named ? { owner, ...metadata } : metadata)
   if (host !== usual.host) usual = { host, text: `${pid}@${host}` }
   return usual.text
 }
@@ -32,7 +46,7 @@ export function holderOf(fields: readonly unknown[]): {
   const [, fence = '0', since = '', about = ''] = parts
   const { owner, metadata } = readAbout(about)
   const sinceMs = Math.floor(Number(since === '' ? fence : since) / 1_000)
-  const holder = { owner: owner ?? attempt, fence: BigInt(fence), since: sinceMs }
+  const holder = { owner: owner ?? defaultOwner(attempt), fence: BigInt(fence), since: sinceMs }
   return { attempt, holder: metadata === undefined ? holder : { ...holder, metadata }, foreign: false }
 }
 

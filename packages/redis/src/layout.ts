@@ -15,7 +15,7 @@ export interface Layout {
 }
 
 /** On a Cluster, what does not share a slot in Redisson's layout gets names of its own under this. */
-const ENCODED = 'locks:{'
+const ENCODED = 'locks_name:{'
 
 /**
  * As Redisson names its keys. There a name with a brace may not share its slot with its token; on one

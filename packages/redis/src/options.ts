@@ -12,7 +12,10 @@ export interface RedisOptions {
   readonly cluster?: { readonly nodes: readonly ClusterNode[]; readonly options?: ClusterOptions }
   /** Yours: it is used, never reconfigured and never closed. A second connection like it listens for grants. */
   readonly client?: Redis | Cluster
-  /** In front of every lock name, behind the `keyPrefix` of ioredis. */
+  /**
+   * In front of every lock name, behind the `keyPrefix` of ioredis. Default: `locks:`. With `''` the name of a lock is
+   * its key, as in Redisson: services with Redisson's `RLock` and this adapter then exclude each other.
+   */
   readonly prefix?: string
   /** How long a lock that was handed over waits for its new holder to renew it: 2 s unless told. */
   readonly claimTtlMs?: number
@@ -45,6 +48,9 @@ export interface RedisSettings {
   readonly onWarning: (warning: RedisWarning) => void
 }
 
+/** Keeps locks apart from what applications have in the same Redis. */
+const DEFAULT_PREFIX = 'locks:'
+
 const places = ['url', 'connection', 'cluster', 'client'] as const
 const ranges = new Map<string, readonly [min: number, max: number]>([
   ['claimTtlMs', [100, 60_000]],
@@ -67,7 +73,7 @@ export function settle(options: unknown): RedisSettings {
     client: place.client,
     connection: place.connection ?? {},
     cluster: place.cluster,
-    prefix: textOf(all, 'prefix') ?? '',
+    prefix: textOf(all, 'prefix') ?? DEFAULT_PREFIX,
     claimTtlMs: integerOf(all, 'claimTtlMs') ?? 2_000,
     waitForReplicas: integerOf(all, 'waitForReplicas') ?? 0,
     waitForReplicasMs: integerOf(all, 'waitForReplicasMs') ?? 1_000,

@@ -1,3 +1,4 @@
+import { ATTEMPT, ENTRY, headOf, readLock, readToken, refused } from './lua.ts'
 import { HOLD_FIELD, QUEUE_FIELD, script } from './script.ts'
 import type { Script } from './script.ts'
 
@@ -32,14 +33,16 @@ local t = redis.call('TIME')
 local now = t[1] .. string.sub('00000' .. t[2], -6)
 `
 
-/** A fence is at least the time, so that it also rises after the counter was lost. */
-const mint = `
+/**
+ * A fence is at least the time, so that it also rises after the counter was lost. Nothing is written where the key
+ * is not a counter of ours.
+ */
+const mint = (otherwise: string): string => `
+${readToken}
+if wrong then ${otherwise} end
 local fence = now
-local last = redis.call('SET', token, now, 'GET')
-if last and (#last > #now or (#last == #now and last >= now)) then
-  fence = string.format('%.0f', last + 1)
-  redis.call('SET', token, fence)
-end
+if last and (#last > #now or (#last == #now and last >= now)) then fence = string.format('%.0f', last + 1) end
+redis.call('SET', token, fence)
 `
 
 const hold = `fence .. (fence == now and ';;' or ';' .. now .. ';') .. about`
@@ -49,11 +52,13 @@ const hold = `fence .. (fence == now and ';;' or ';' .. now .. ';') .. about`
  * before anything is told: what nobody receives here still reaches whoever listens to a replica, as after a failover,
  * and must not be taken for a grant. Stops when it comes to `own`, which is the caller. Those who come after
  * the new holder are told when its claim ends: should it be left unused, by a paused process, they look then.
+ * Anyone may publish, so a grant ends with a proof: a hash keyed with the secret of the waiter's entry, nested so that
+ * a text cannot be made longer. Hints have none, and are worth a look at most.
  */
 const handOver = ({ publish, countSubscribers, grants }: Dialect): string => `
 local grants = ${grants}
 local function mint()
-  ${mint}
+  ${mint('return nil, wrong')}
   return fence
 end
 local function give(attempt, about, lifeMs, fence)
@@ -67,21 +72,24 @@ end
 local function listens(member)
   return redis.call('PUBSUB', '${countSubscribers}', channelOf(member))[2] > 0
 end
-local function tell(member, what)
-  redis.call('${publish}', channelOf(member), string.match(member, '^%S+') .. what)
-end
 local function tellHeirs(what)
-  for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do tell(heir, what) end
+  for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do
+    local attempt = string.match(heir, '${ENTRY}')
+    if attempt then redis.call('${publish}', channelOf(heir), attempt .. what) end
+  end
 end
-local function handOver(own)
+local function handOver(own, fence)
   while true do
-    local member = redis.call('ZPOPMIN', queue)[1]
-    if not member or member == own then return nil end
+    local member = headOf(queue)
+    if not member then return nil end
+    redis.call('ZREM', queue, member)
+    if member == own then return nil end
     if listens(member) then
-      local attempt, claimMs, delayMs, about = string.match(member, '^(%S+) (%d+) (%d+) (.*)$')
-      local fence = mint()
+      local attempt, claimMs, delayMs, secret, about = string.match(member, '${ENTRY}')
       give(attempt, about, claimMs + delayMs, fence)
-      tell(member, ' ' .. fence .. ' ' .. now .. ' ' .. claimMs .. ' ' .. lock)
+      local text = attempt .. ' ' .. fence .. ' ' .. now .. ' ' .. claimMs .. ' ' .. lock
+      local proof = redis.sha1hex(secret .. redis.sha1hex(secret .. text))
+      redis.call('${publish}', channelOf(member), text .. ' ' .. proof)
       tellHeirs(' ' .. claimMs + delayMs)
       return member
     end
@@ -89,38 +97,42 @@ local function handOver(own)
 end
 `
 
-/** Without waiters, which is what counts, it makes five calls and no function, and writes out no number. */
+/** Without waiters, which is what counts, it makes six calls and no function, and writes out no number. */
 const acquire = (dialect: Dialect): string => `
 local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+if not string.match(attempt, '${ATTEMPT}') then return { 'refused', 'attempt', lock } end
 ${clock}
 if redis.call('EXISTS', lock, queue) == 0 then
-  ${mint}
+  ${mint(`return { 'refused', wrong, token, redis.call('TYPE', token).ok }`)}
   redis.call('HSET', lock, attempt, '1', '${HOLD_FIELD}', ${hold})
   redis.call('PEXPIRE', lock, lifeMs)
   return fence
 end
+${refused}
+${readLock}
+${headOf}
 ${handOver(dialect)}
 local delayMs, claimMs, own = ARGV[4] or '0', ARGV[5], nil
-if claimMs then own = attempt .. ' ' .. claimMs .. ' ' .. delayMs .. ' ' .. about end
-local fields = redis.call('HGETALL', lock)
-if #fields == 0 then
-  if not handOver(own) then
-    local fence = mint()
+if claimMs then own = attempt .. ' ' .. claimMs .. ' ' .. delayMs .. ' ' .. ARGV[6] .. ' ' .. about end
+local fields, holder, fence, _, queued = readLock(lock)
+if not fields then return refused('foreign', lock) end
+if headOf(queue) == nil then return refused('foreign', queue) end
+local leftMs = redis.call('PTTL', lock)
+if holder == attempt and leftMs > tonumber(delayMs) then
+  if leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
+  return fence
+end
+-- Its own hold that is over by now was never answered, or it would not ask again: nobody acts under it.
+if not holder or (holder == attempt and fence) then
+  local wrong
+  fence, wrong = mint()
+  if not fence then return refused(wrong, token) end
+  if holder or not handOver(own, fence) then
     give(attempt, about, lifeMs, fence)
     return fence
   end
-  fields = redis.call('HGETALL', lock)
-end
-local mine, fence, queued
-for i = 1, #fields, 2 do
-  if fields[i] == attempt then mine = true end
-  if fields[i] == '${QUEUE_FIELD}' then queued = true end
-  if fields[i] == '${HOLD_FIELD}' then fence = string.match(fields[i + 1], '^%d+') end
-end
-local leftMs = redis.call('PTTL', lock)
-if mine and leftMs > tonumber(delayMs) then
-  if leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
-  return fence
+  fields, holder, fence, _, queued = readLock(lock)
+  leftMs = redis.call('PTTL', lock)
 end
 local place = -1
 if own and listens(own) then
@@ -138,26 +150,32 @@ return { leftMs, place, now, unpack(fields) }
 `
 
 /**
- * The lock goes on from its holder, whom it is known to be. Redisson's waiters know no queue: where some listen, about
- * every other time it is left free for them.
+ * The lock goes on from `attempt`, which holds it. Only its own fields are removed: should others be there by now, they
+ * stay, and so does the key. Where nothing can be granted, the next waiters look and learn why. Redisson's waiters
+ * know no queue: where some listen, about every other time the lock is left free for them.
  */
 const letGo = (dialect: Dialect, mayBeQueued: string): string => `
-redis.call('DEL', lock)
+redis.call('HDEL', lock, attempt, '${HOLD_FIELD}', '${QUEUE_FIELD}')
 local theirs = 'redisson_lock__channel' .. string.sub(token, ${'redisson_lock_token'.length + 1})
-if ${mayBeQueued} and redis.call('EXISTS', queue) == 1 then
+if ${mayBeQueued} and headOf(queue) then
   ${clock}
   ${handOver(dialect)}
+  if redis.call('EXISTS', lock) == 1 then
+    tellHeirs('')
+    return 0
+  end
   if t[2] % 2 == 0 and redis.call('PUBSUB', '${dialect.countSubscribers}', theirs)[2] > 0 then
     redis.call('${dialect.publish}', theirs, '0')
-    local head = redis.call('ZRANGE', queue, 0, 0)[1]
+    local head = headOf(queue)
     while head and not listens(head) do
       redis.call('ZREM', queue, head)
-      head = redis.call('ZRANGE', queue, 0, 0)[1]
+      head = headOf(queue)
     end
     tellHeirs('')
     return 0
   end
-  if handOver() then return 0 end
+  local fence = mint()
+  if not fence then tellHeirs('') elseif handOver(nil, fence) then return 0 end
 end
 redis.call('${dialect.publish}', theirs, '0')
 return 0
@@ -169,24 +187,31 @@ return 0
  */
 const free = (dialect: Dialect): string => `
 local lock, token, queue, attempt, member = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
-local place = member and redis.call('ZRANK', queue, member)
-if place then redis.call('ZREM', queue, member) end
-local held = redis.call('HMGET', lock, attempt, '${QUEUE_FIELD}')
-if not held[1] then
+${headOf}
+local place = member and redis.pcall('ZRANK', queue, member)
+if type(place) == 'number' then redis.call('ZREM', queue, member) else place = nil end
+local held = redis.pcall('HMGET', lock, attempt, '${QUEUE_FIELD}')
+if held.err and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
+if held.err or not held[1] or not string.match(attempt, '${ATTEMPT}') then
   if place and place < ${HEIRS} then
+    ${clock}
     ${handOver(dialect)}
-    local ours = redis.call('HEXISTS', lock, '${HOLD_FIELD}') == 1
+    local ours = redis.pcall('HEXISTS', lock, '${HOLD_FIELD}') == 1
     tellHeirs(' ' .. (ours and redis.call('PTTL', lock) or 0) + 1)
   end
-  return redis.call('EXISTS', lock)
+  return 1
 end
 ${letGo(dialect, 'held[2]')}
 `
 
 const end = (dialect: Dialect): string => `
 local lock, token, queue, fence, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
-local held = redis.call('HMGET', lock, '${HOLD_FIELD}', owner)
-if fence ~= string.match(held[1] or '', '^%d*') or (fence == '' and not held[2]) then return 1 end
+${refused}
+${readLock}
+${headOf}
+local fields, attempt, minted = readLock(lock)
+if not fields then return refused('foreign', lock) end
+if not attempt or fence ~= (minted or '') or (fence == '' and attempt ~= owner) then return 1 end
 ${letGo(dialect, 'true')}
 `
 
@@ -194,18 +219,18 @@ ${letGo(dialect, 'true')}
 export interface Scripts {
   /**
    * KEYS lock, token, queue. ARGV attempt, life in ms, about; then, unless 0, lock-delay in ms, and to be
-   * enqueued the claim in ms. Answers the fence, or [remaining ms, place in the queue or -1, time in µs, fields
-   * of the lock …].
+   * enqueued the claim in ms and the secret of the entry. Returns the fence, or [remaining ms, place in the queue or
+   * -1, time in µs, fields of the lock …].
    */
   readonly acquire: Script
   /**
    * KEYS lock, token, queue. ARGV attempt, and the member to take out of the queue if there is one.
-   * Answers 0 when the lock is no longer the attempt's, 1 when somebody else holds it.
+   * Returns 0 when this call ended the hold of the attempt, 1 when it did not hold the lock.
    */
   readonly free: Script
   /**
    * KEYS lock, token, queue. ARGV fence of the hold to end or '', and else which of Redisson's fields has it.
-   * Answers 0 when it was ended, 1 when it is over.
+   * Returns 0 when it was ended, 1 when it is over.
    */
   readonly end: Script
 }

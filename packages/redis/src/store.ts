@@ -3,9 +3,11 @@ import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } f
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
 import { repliedWith } from './errors.ts'
-import { aboutOf, holderOf } from './holder.ts'
+import { aboutOf, holderOf, isAttemptId } from './holder.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
+import { Proofs } from './proofs.ts'
+import { notAnAttempt, refusalIn } from './refused.ts'
 import { keysOf } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
 import { scriptsOf } from './queue-scripts.ts'
@@ -61,6 +63,8 @@ export class Store {
   readonly #claimTtlMs: number
   readonly #scripts: Scripts
   readonly #layouts = new Map<string, Layout>()
+  /** What makes grants believable that are pushed to this client. */
+  readonly proofs: Proofs = new Proofs()
 
   constructor(connection: Connection, claimTtlMs: number, waiting: Connection = connection) {
     this.#connection = connection
@@ -84,8 +88,9 @@ export class Store {
     enqueue: boolean,
     read: (answer: bigint | Refusal) => T | Promise<T>,
   ): Promise<T> {
+    if (!isAttemptId(request.attemptId)) return Promise.reject(notAnAttempt())
     const [keys, args] = this.#attemptCall(request, enqueue)
-    return this.#connection.run(this.#scripts.acquire, keys, args, (reply) => read(answerOf(reply)))
+    return this.#run(this.#scripts.acquire, keys, args, (reply) => read(answerOf(reply)))
   }
 
   /** As `attempt`, and how many replicas have what it wrote; undefined when that cannot be known. */
@@ -95,21 +100,36 @@ export class Store {
     wanted: number,
     timeoutMs: number,
   ): Promise<{ readonly answer: bigint | Refusal; readonly replicas: number | undefined }> {
+    if (!isAttemptId(request.attemptId)) throw notAnAttempt()
     const [keys, args] = this.#attemptCall(request, enqueue)
     const { acquire } = this.#scripts
     const { reply, replicas } = await this.#waiting.runAndWait(acquire, keys, args, wanted, timeoutMs)
+    const refusal = refusalIn(reply)
+    if (refusal !== undefined) throw refusal
     return { answer: answerOf(reply), replicas }
   }
 
-  /** Takes `attemptId` out of the lock and, with the request, out of its queue. */
-  free(name: string, attemptId: string, request?: AcquireRequest): Promise<'released' | 'not-held'> {
-    const member = request?.willWait === true ? this.#memberOf(request) : undefined
-    return this.#free(this.layout(name), attemptId, member)
+  /** Ends the hold of `attemptId`. `not-held` when it does not hold the name: that is free, or another's. */
+  free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+    return this.#endOnce(this.#scripts.free, this.layout(name), [attemptId], 'released')
   }
 
-  /** As `free`, by the key that a grant was told with. */
+  /** Takes the attempt out of the lock and out of its queue, wherever it is. */
+  async withdraw(request: AcquireRequest): Promise<void> {
+    const { name, attemptId, willWait } = request
+    const args = willWait ? [attemptId, this.#memberOf(request)] : [attemptId]
+    await this.#run(this.#scripts.free, this.layout(name).keys, args, () => undefined)
+  }
+
+  /** As `withdraw`, by the key that a grant was told with. */
   async giveBack(lock: string, attemptId: string): Promise<void> {
-    await this.#free(layoutBeside(lock, this.#connection.cluster), attemptId)
+    const { keys } = layoutBeside(lock, this.#connection.cluster)
+    await this.#run(this.#scripts.free, keys, [attemptId], () => undefined)
+  }
+
+  /** How long a lock that is handed over to `request` waits for its first renewal. */
+  claimOf({ ttlMs }: AcquireRequest): number {
+    return Math.min(ttlMs, this.#claimTtlMs)
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
@@ -122,15 +142,16 @@ export class Store {
     const { name, attemptId, ttlMs, lockDelayMs } = request
     const { lock } = this.layout(name)
     const { fence } = from
+    if (!isAttemptId(from.attemptId)) throw notAnAttempt()
     const life = [ttlMs + lockDelayMs, lockDelayMs]
     const args = [from.attemptId, attemptId, String(fence), ...life, aboutOf(request)]
-    const adopted = await this.#connection.run(scripts.adopt, keysOf([lock]), args, isOne)
+    const adopted = await this.#run(scripts.adopt, keysOf([lock]), args, isOne)
     return adopted ? { name, attemptId, fence, ttlMs } : 'lost'
   }
 
   async look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
-    const reply = await this.#connection.run(scripts.inspect, keysOf([lock, queue]), [], listOf)
+    const reply = await this.#run(scripts.inspect, keysOf([lock, queue]), [], listOf)
     const [leftMs, waiters, ...fields] = reply
     const { attempt, holder } = holderOf(fields)
     return { attempt, holder, leftMs: leftOf(leftMs), waiters: Number(waiters ?? 0) }
@@ -169,7 +190,7 @@ export class Store {
   async raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
     const args = [attemptId, String(fence), String(minted)]
-    return this.#connection.run(scripts.raise, keysOf([lock, token]), args, isOne)
+    return this.#run(scripts.raise, keysOf([lock, token]), args, isOne)
   }
 
   async #renewAll(batches: readonly Due[][], outcomes: RenewOutcome[]): Promise<void> {
@@ -199,15 +220,24 @@ export class Store {
     }
   }
 
-  #free(layout: Layout, attemptId: string, member?: string): Promise<'released' | 'not-held'> {
-    const args = member === undefined ? [attemptId] : [attemptId, member]
-    return this.#endOnce(this.#scripts.free, layout, args, 'released')
+  /** What a script must not touch makes the call fail, before the reply is read. */
+  #run<T>(
+    script: Script,
+    keys: Keys,
+    args: readonly Argument[],
+    read: (reply: unknown) => T | Promise<T>,
+  ): Promise<T> {
+    return this.#connection.run(script, keys, args, (reply) => {
+      const refusal = refusalIn(reply)
+      if (refusal !== undefined) throw refusal
+      return read(reply)
+    })
   }
 
   #endOnce<T>(script: Script, { keys }: Layout, args: Argument[], done: T): Promise<T | 'not-held'> {
     const connection = this.#connection
     const { breaks } = connection
-    return connection.run(script, keys, args, (reply) => {
+    return this.#run(script, keys, args, (reply) => {
       if (!isOne(reply)) return done
       // Perhaps by this very call, whose reply was lost: asked again, core knows what to make of it.
       if (connection.breaks !== breaks)
@@ -219,18 +249,19 @@ export class Store {
   #attemptCall(request: AcquireRequest, enqueue: boolean): [Keys, Argument[]] {
     const { name, attemptId, ttlMs, lockDelayMs } = request
     const args = [attemptId, ttlMs + lockDelayMs, aboutOf(request)]
-    if (enqueue) args.push(lockDelayMs, this.#claimOf(request))
+    if (enqueue) args.push(lockDelayMs, this.claimOf(request), this.#secretOf(request))
     else if (lockDelayMs > 0) args.push(lockDelayMs)
     return [this.layout(name).keys, args]
   }
 
-  #claimOf({ ttlMs }: AcquireRequest): number {
-    return Math.min(ttlMs, this.#claimTtlMs)
+  /** An entry says all that the release needs to make this attempt the holder; the script writes it alike. */
+  #memberOf(request: AcquireRequest): string {
+    const { attemptId, lockDelayMs } = request
+    return `${attemptId} ${this.claimOf(request)} ${lockDelayMs} ${this.#secretOf(request)} ${aboutOf(request)}`
   }
 
-  /** A place in the queue says all that the release needs to make this attempt the holder; the script says it alike. */
-  #memberOf(request: AcquireRequest): string {
-    return `${request.attemptId} ${this.#claimOf(request)} ${request.lockDelayMs} ${aboutOf(request)}`
+  #secretOf({ name, attemptId }: AcquireRequest): string {
+    return this.proofs.secretOf(this.layout(name).lock, attemptId)
   }
 
   /** Groups of one slot on a Cluster, of any on a single server. */

@@ -1,6 +1,6 @@
 import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core'
 
-/** A grant as the release that made it tells: `attempt fence µs claim lock`. */
+/** A grant as the release that made it tells: `attempt fence µs claim lock proof`. Anyone may have sent it. */
 export interface Told {
   readonly attemptId: string
   readonly fence: bigint
@@ -9,6 +9,9 @@ export interface Told {
   readonly ttlMs: number
   /** Key of the lock. */
   readonly lock: string
+  /** All of the message but its proof, which is empty where there is none. */
+  readonly text: string
+  readonly proof: string
 }
 
 /** Worth a look after a while: `attempt ms` when somebody else's claim ends, `attempt` on Redisson's turn. */
@@ -17,15 +20,28 @@ export interface Hint {
   readonly inMs: number | undefined
 }
 
-export function readMessage(text: string): Told | Hint {
-  const grant = /^(\S+) (\d+) (\d+) (\d+) (.*)$/s.exec(text)
-  if (grant === null) {
-    const [attemptId = '', inMs] = text.split(' ')
+const attempt = String.raw`([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}:\d{1,19})`
+const grantForm = new RegExp(
+  String.raw`^(${attempt} (\d{1,16}) (\d{16}) (\d{1,9}) (.+?))(?: ([\da-f]{40}))?$`,
+  's',
+)
+const hintForm = new RegExp(String.raw`^${attempt}(?: (\d{1,9}))?$`)
+
+/** Undefined for what has neither form. */
+export function readMessage(message: string): Told | Hint | undefined {
+  const hint = hintForm.exec(message)
+  if (hint !== null) {
+    const [, attemptId = '', inMs] = hint
     return { attemptId, inMs: inMs === undefined ? undefined : Number(inMs) }
   }
-  const [, attemptId = '', fence = '', madeAt, ttlMs, lock = ''] = grant
-  return { attemptId, fence: BigInt(fence), madeAt: Number(madeAt), ttlMs: Number(ttlMs), lock }
+  const grant = grantForm.exec(message)
+  if (grant === null) return undefined
+  const [, text = '', attemptId = '', fence = '', madeAt, ttlMs, lock = '', proof = ''] = grant
+  return { attemptId, fence: BigInt(fence), madeAt: Number(madeAt), ttlMs: Number(ttlMs), lock, text, proof }
 }
+
+/** Anyone may send hints: so often one makes a waiter look, and not more. */
+const HINT_EVERY_MS = 50
 
 /** One attempt in the queue of a lock. */
 export class Waiter {
@@ -39,6 +55,8 @@ export class Waiter {
   /** When to look again, whatever the wait was to last. */
   #lookAt = Infinity
   #endsAt = Infinity
+  /** A look because of a hint is not due before. */
+  #hintedAfter = 0
   #timer: Timer | undefined
 
   constructor(request: AcquireRequest, clock: Clock) {
@@ -61,9 +79,11 @@ export class Waiter {
     this.#wake?.()
   }
 
-  /** Worth trying again in a while. */
-  wakeIn(ms: number): void {
-    this.#lookAt = this.#clock.now() + ms
+  /** Perhaps worth trying again in a while. Never puts off what is due earlier. */
+  hint(ms: number): void {
+    const at = Math.max(this.#clock.now() + ms, this.#hintedAfter)
+    if (at >= this.#lookAt) return
+    this.#lookAt = at
     if (this.#wake === undefined) return
     this.#timer?.cancel()
     this.#arm()
@@ -92,6 +112,8 @@ export class Waiter {
         this.#arm()
       })
     this.#woken = false
+    const now = this.#clock.now()
+    if (now >= this.#lookAt) this.#hintedAfter = now + HINT_EVERY_MS
     this.#lookAt = Infinity
     return this.#grant()
   }
@@ -103,7 +125,7 @@ export class Waiter {
 
   /**
    * A lower bound of when the grant was made: not before the exchange was sent, plus the time that has
-   * passed on the server since. Read after a long pause, it is so found to be over.
+   * passed on the server since. Read after a long pause, it is so found to be over: then it is worth a look only.
    */
   #grant(): PushedGrant | undefined {
     const [told, exchange] = [this.#told, this.#exchange]
@@ -112,6 +134,8 @@ export class Waiter {
     const mapped = exchange.sentAt + (told.madeAt - exchange.serverTime) / 1_000
     const { name } = this.request
     const { attemptId, fence, ttlMs } = told
-    return { name, attemptId, fence, ttlMs, grantedAt: Math.min(mapped, this.#clock.now()) }
+    const now = this.#clock.now()
+    if (mapped + ttlMs <= now) return undefined
+    return { name, attemptId, fence, ttlMs, grantedAt: Math.min(mapped, now) }
   }
 }

@@ -3,6 +3,7 @@ import type { Connection } from './connection.ts'
 import { Listener } from './listener.ts'
 import type { Refusal, Store } from './store.ts'
 import { readMessage, Waiter } from './waiters.ts'
+import type { Told } from './waiters.ts'
 
 /** What Redisson's waiters get as a head start on their turn. */
 const NUDGE_MS = 30
@@ -13,6 +14,9 @@ const IDLE_CHANNELS = 128
 /** Grants remembered, so that a message that comes late is not mistaken for one of an abandoned attempt. */
 const GRANTS = 10_000
 
+/** Grants that are handed back at the same time. */
+const GIVING_BACK = 1_000
+
 /** The attempts of one client that wait in queues, and how they hear of it. */
 export class Waiting {
   readonly #store: Store
@@ -21,6 +25,8 @@ export class Waiting {
   readonly #waiters = new Map<string, Waiter>()
   /** Attempts that were granted after they had been in a queue, each with the key of its lock. */
   readonly #granted = new Map<string, string>()
+  /** Grants that are being handed back, because nobody wants them. */
+  readonly #givingBack = new Set<string>()
   /** Waiters that wait for a release by Redisson, by its channel. */
   readonly #foreign = new Map<string, Set<Waiter>>()
 
@@ -144,18 +150,36 @@ export class Waiting {
 
   #heard(channel: string, text: string): void {
     const watchers = this.#foreign.get(channel)
-    if (watchers !== undefined) for (const waiter of watchers) waiter.wake()
-    else if (text !== '0') this.#told(text)
+    if (watchers !== undefined) for (const waiter of watchers) waiter.hint(0)
+    else this.#read(text)
   }
 
-  #told(text: string): void {
-    const told = readMessage(text)
-    const waiter = this.#waiters.get(told.attemptId)
-    if (!('fence' in told)) waiter?.wakeIn(told.inMs ?? NUDGE_MS)
-    else if (waiter !== undefined && this.#lockOf(waiter.request) === told.lock) waiter.told(told)
+  /** Whoever may publish to the channel can have sent it, in any form. */
+  #read(text: string): void {
+    const message = readMessage(text)
+    if (message === undefined) return
+    const waiter = this.#waiters.get(message.attemptId)
+    if (!('fence' in message)) waiter?.hint(message.inMs ?? NUDGE_MS)
+    else if (this.#store.proofs.isValid(message.lock, message.attemptId, message.text, message.proof))
+      this.#told(message, waiter)
+    else waiter?.hint(0)
+  }
+
+  /** A grant that the store has made. */
+  #told(told: Told, waiter: Waiter | undefined): void {
+    const { lock, attemptId } = told
+    if (waiter !== undefined && this.#lockOf(waiter.request) === lock)
+      waiter.told({ ...told, ttlMs: Math.min(told.ttlMs, this.#store.claimOf(waiter.request)) })
     // Given up, and enqueued or granted all the same by a request that came late; or not the lock that was asked for.
-    // If this fails, the claim ends by itself.
-    else if (this.#granted.get(told.attemptId) !== told.lock)
-      this.#store.giveBack(told.lock, told.attemptId).catch(() => undefined)
+    else if (this.#granted.get(attemptId) !== lock) this.#giveBack(lock, attemptId)
+  }
+
+  /** If this fails, the claim ends by itself. An old grant may be said again and again: one at a time is enough. */
+  #giveBack(lock: string, attemptId: string): void {
+    const grant = `${attemptId} ${lock}`
+    if (this.#givingBack.has(grant) || this.#givingBack.size >= GIVING_BACK) return
+    this.#givingBack.add(grant)
+    const over = (): void => void this.#givingBack.delete(grant)
+    this.#store.giveBack(lock, attemptId).then(over, over)
   }
 }

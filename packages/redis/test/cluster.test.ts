@@ -9,7 +9,7 @@ import { bare, commandCounts, connect, queued, uniqueName, until } from './suppo
 const service = await startService('redis-cluster')
 afterAll(() => service.close())
 const [one, two] = [service.server('node-1'), service.server('node-2')]
-const options = { cluster: { nodes: service.servers.map(({ host, port }) => ({ host, port })) } }
+const options = { cluster: { nodes: service.servers.map(({ host, port }) => ({ host, port })) }, prefix: '' }
 
 function slotOf(key: string): number {
   return Number(new Command('get', [key]).getSlot())
@@ -143,7 +143,10 @@ test('a client that starts while one primary hangs has the locks of the others',
   await using own = await startService('redis-cluster', { settings, needsControl: true })
   await own.server('node-3').pause()
   onTestFinished(() => own.server('node-3').resume())
-  const locks = connect({ cluster: { nodes: own.servers.map(({ host, port }) => ({ host, port })) } })
+  const locks = connect({
+    cluster: { nodes: own.servers.map(({ host, port }) => ({ host, port })) },
+    prefix: '',
+  })
   const lock = nameOnFirst()
   await locks.with(lock, () => undefined)
 })
@@ -154,7 +157,7 @@ test('a client whose first attempt goes to a primary that hangs has the locks of
   await own.server('node-3').pause()
   onTestFinished(() => own.server('node-3').resume())
   const nodes = own.servers.map(({ host, port }) => ({ host, port }))
-  const { adapter, request, take } = bare({ cluster: { nodes } })
+  const { adapter, request, take } = bare({ cluster: { nodes }, prefix: '' })
   const hung = adapter.attempt(request(nameWhere((slot) => slot > 12_000)))
   hung.catch(() => undefined)
   await take(request(nameOnFirst()))

@@ -26,7 +26,7 @@ test('whoever listens to a replica only is dead to the primary, and hears of no 
   const heard: string[] = []
   ears.on('message', (_channel, text) => heard.push(text))
   await ears.subscribe(channel)
-  await redisCommand(primary, 'ZADD', `locks_queue:{${lock}}`, 1, `${stranded}:1 20000 0 {}`)
+  await redisCommand(primary, 'ZADD', `locks_queue:{${lock}}`, 1, `${stranded}:1 20000 0 secret {}`)
   await lease.release()
   const next = await turn
   expect((await holder.inspect(lock)).holder?.fence).toBe(next.fence)
@@ -42,7 +42,18 @@ test('nobody gets a place in the queue whom the server does not hear', async () 
   await take(request(lock))
   const keys = [lock, `redisson_lock_token:{${lock}}`, `locks_queue:{${lock}}`]
   const late = `${randomUUID()}:1`
-  const call = [scriptsOf(false).acquire.text, keys.length, ...keys, late, 20_000, '{}', 0, 2_000, 'call']
+  const call = [
+    scriptsOf(false).acquire.text,
+    keys.length,
+    ...keys,
+    late,
+    20_000,
+    '{}',
+    0,
+    2_000,
+    'secret',
+    'call',
+  ]
   const reply = await redisCommand(server, 'EVAL', ...call)
   expect(reply).toMatchObject(['call', { 1: -1 }])
   expect(await exists(server, `locks_queue:{${lock}}`)).toBe(false)
@@ -50,7 +61,7 @@ test('nobody gets a place in the queue whom the server does not hear', async () 
 
 test('when those give up who heard of the releases of Redisson, the next in the queue hears of them', async () => {
   const lock = uniqueName()
-  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
   await redisCommand(server, 'PEXPIRE', lock, 600_000)
   const observer = connect(at(server))
   const channel = `redisson_lock__channel:{${lock}}`
@@ -112,10 +123,10 @@ test('a renewal that comes late, an adoption or a repeated attempt never bring t
   expect(await adapter.renew([{ grant, ttlMs: 1_000, lockDelayMs: 0 }])).toEqual(['lost'])
 })
 
-test('a key without a ttl, which is no lock, is not asked for again and again', async () => {
+test('a hold of Redisson without a ttl is not asked for again and again', async () => {
   const { adapter, request } = bare(at(server))
   const lock = uniqueName()
-  await redisCommand(server, 'HSET', lock, 'somebody', 1)
+  await redisCommand(server, 'HSET', lock, `${randomUUID()}:1`, 1)
   const wanted = request(lock, { willWait: true })
   const first = await adapter.attempt(wanted)
   expect('busy' in first && first.retryInMs).toBeGreaterThanOrEqual(500)

@@ -1,6 +1,7 @@
 import { assertInTime } from '@locks/core/conformance'
+import { Redis } from 'ioredis'
 import { setTimeout as pass } from 'node:timers/promises'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { scriptsOf } from '../src/queue-scripts.ts'
 import {
@@ -8,6 +9,7 @@ import {
   bare,
   commandCounts,
   connect,
+  entryOf,
   exists,
   holdersOf,
   proxied,
@@ -28,7 +30,7 @@ test('trap 1: an acquire whose reply was lost is sent again: its holder keeps th
   const swallowed = proxy.swallowNextReply()
   const lease = await locks.lock(lock).acquire()
   await swallowed
-  expect(await holdersOf(server, lock)).toEqual([[lease.owner, '1']])
+  expect((await holdersOf(server, lock)).map(([, count]) => count)).toEqual(['1'])
   expect((await locks.inspect(lock)).holder?.fence).toBe(lease.fence)
   await lease.release()
   expect(await exists(server, lock)).toBe(false)
@@ -46,7 +48,8 @@ test('trap 2: a release whose reply was lost is sent again, and neither fails no
   await swallowed
   const next = await turn
   expect(next.fence).toBeGreaterThan(lease.fence)
-  expect(await holdersOf(server, lock)).toEqual([[next.owner, '1']])
+  expect(await holdersOf(server, lock)).toHaveLength(1)
+  expect((await others.inspect(lock)).holder?.fence).toBe(next.fence)
 })
 
 test('a break whose reply was lost is sent again, and not taken for one that came too late', async () => {
@@ -70,7 +73,8 @@ test('a renewal whose reply was lost is sent again: the lease goes on, nothing i
   const swallowed = proxy.swallowNextReply()
   await lease.extend()
   await swallowed
-  expect(await holdersOf(server, lock)).toEqual([[lease.owner, '1']])
+  expect(await holdersOf(server, lock)).toHaveLength(1)
+  expect((await locks.inspect(lock)).holder?.fence).toBe(lease.fence)
   await lease.release()
   expect(await exists(server, lock)).toBe(false)
 })
@@ -96,7 +100,7 @@ test('trap 3: a release between a failed try and the subscription is not missed'
 test('trap 4: woken by Redisson but beaten, a waiter goes on waiting, and gets the next release', async () => {
   const locks = connect(at(server))
   const lock = uniqueName()
-  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
   await redisCommand(server, 'PEXPIRE', lock, 60_000)
   const channel = `redisson_lock__channel:{${lock}}`
   const turn = locks.lock(lock).acquire({ waitMs: 30_000 })
@@ -104,7 +108,7 @@ test('trap 4: woken by Redisson but beaten, a waiter goes on waiting, and gets t
   // Another Java thread was faster.
   expect(await redisCommand(server, 'PUBLISH', channel, '0')).toBe(1)
   expect(await Promise.race([turn, pass(200)])).toBeUndefined()
-  expect(await holdersOf(server, lock)).toEqual([['a-java-client:1', '1']])
+  expect(await holdersOf(server, lock)).toEqual([['4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', '1']])
   const start = performance.now()
   await redisCommand(server, 'DEL', lock)
   await redisCommand(server, 'PUBLISH', channel, '0')
@@ -147,10 +151,12 @@ test('a grant for an attempt that was given up is handed back by the client that
   const late = other.request(lock, { willWait: true })
   await other.adapter.attempt(late)
   await other.adapter.wait?.(late, 60_000, new AbortController().signal)
+  await other.adapter.attempt(late)
+  const entry = await entryOf(server, lock)
   await other.adapter.withdraw(late)
   await holder.adapter.release(held)
   // The same request again, from a connection that was slow: it queues for somebody who has gone.
-  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, `${late.attemptId} 600000 0 {}`)
+  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))
 })
@@ -164,7 +170,7 @@ test('a grant for an attempt that got the lock otherwise, and has released it, i
   await other.adapter.attempt(wanted)
   await other.adapter.wait?.(wanted, 60_000, new AbortController().signal)
   await other.adapter.attempt(wanted)
-  expect(await holder.adapter.inspect(lock)).toMatchObject({ waiters: 1 })
+  const entry = await entryOf(server, lock)
   // It cannot listen for a while, and gets the lock by looking.
   proxy.retarget({ host: server.host, port: 1 })
   await redisCommand(server, 'CLIENT', 'KILL', 'TYPE', 'pubsub')
@@ -175,7 +181,7 @@ test('a grant for an attempt that got the lock otherwise, and has released it, i
   const channel = `locks_grants:${wanted.attemptId.split(':')[0]}`
   await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',1'))
   // As if a request of that attempt had come late: whoever looks finds the lock given to it.
-  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, `${wanted.attemptId} 600000 0 {}`)
+  await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))
 })
@@ -190,15 +196,51 @@ test('a grant of another lock than the attempt is for is handed back, and not ta
   await other.adapter.wait?.(wanted, 60_000, signal)
   await other.adapter.attempt(wanted)
   const turn = other.adapter.wait?.(wanted, 60_000, signal)
-  // Whoever looks finds the other lock given to it.
-  await redisCommand(server, 'ZADD', `locks_queue:{${another}}`, 1, `${wanted.attemptId} 600000 0 {}`)
-  expect(await holder.adapter.attempt(holder.request(another))).toMatchObject({ busy: true })
+  const heldToo = await holder.take(holder.request(another))
+  await other.adapter.attempt({ ...wanted, name: another })
+  const entry = await entryOf(server, another)
+  await holder.adapter.release(heldToo)
   await until(async () => !(await exists(server, another)))
   await holder.adapter.release(held)
   const pushed = await turn
   expect(pushed?.fence).toBe((await holder.adapter.inspect(lock)).holder?.fence)
-  // Neither is it once that attempt has its lock.
-  await redisCommand(server, 'ZADD', `locks_queue:{${another}}`, 1, `${wanted.attemptId} 600000 0 {}`)
+  // Neither is it once that attempt has its lock: whoever looks finds the other one given to it.
+  await redisCommand(server, 'ZADD', `locks_queue:{${another}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(another))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, another)))
+})
+
+test('an attempt whose grant was never answered is not kept out by the lock-delay of that grant', async () => {
+  const { adapter, request, take } = bare(at(server))
+  const wanted = request(uniqueName(), { ttlMs: 50, lockDelayMs: 60_000 })
+  const first = await take(wanted)
+  await until(async () => Number(await redisCommand(server, 'PTTL', wanted.name)) <= 60_000)
+  expect(await adapter.attempt(request(wanted.name))).toMatchObject({ busy: true })
+  const second = await take(wanted)
+  expect(second.fence).toBeGreaterThan(first.fence)
+  expect(await adapter.renew([{ grant: second, ttlMs: 50, lockDelayMs: 60_000 }])).toEqual(['renewed'])
+  expect(await adapter.release(second)).toBe('released')
+})
+
+test('a try whose grant was lost for longer than its ttl is an outage, and not kept out by itself', async () => {
+  const proxy = await proxied(server)
+  // It sends again by itself what was not answered.
+  const client = new Redis({ host: proxy.host, port: proxy.port, maxRetriesPerRequest: null })
+  client.on('error', () => undefined)
+  onTestFinished(() => client.disconnect())
+  const locks = connect({ client, prefix: '' }, { storeTimeoutMs: 20_000 })
+  await locks.with(uniqueName(), () => undefined)
+  const lock = uniqueName()
+  const swallowed = proxy.swallowNextReply()
+  const outcome = locks.lock(lock).tryAcquire({ ttlMs: 200, lockDelayMs: 60_000 })
+  const failed = expect(outcome).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  proxy.retarget({ host: server.host, port: 1 })
+  await swallowed
+  await until(async () => {
+    const leftMs = Number(await redisCommand(server, 'PTTL', lock))
+    return leftMs > 0 && leftMs <= 60_000
+  })
+  proxy.retarget({ host: server.host, port: server.port })
+  await failed
+  expect(await locks.lock(lock).tryAcquire()).not.toBeNull()
 })

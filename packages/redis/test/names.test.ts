@@ -13,7 +13,7 @@ const nodes = cluster.servers.map(({ host, port }) => ({ host, port }))
 
 describe.each<readonly [string, RedisOptions]>([
   ['one server', at(service.server('redis'))],
-  ['a Cluster', { cluster: { nodes } }],
+  ['a Cluster', { cluster: { nodes }, prefix: '' }],
 ])('on %s', (_, options) => {
   const plain = uniqueName()
 
@@ -35,7 +35,7 @@ describe.each<readonly [string, RedisOptions]>([
   })
 })
 
-test('a name that is the key of the queue of another is unavailable while that one is waited for', async () => {
+test('a name that is the key of the queue of another is refused while that one is waited for', async () => {
   const options = at(service.server('redis'))
   const [holder, waiter, other] = [connect(options), connect(options), connect(options)]
   const lock = uniqueName()
@@ -43,17 +43,20 @@ test('a name that is the key of the queue of another is unavailable while that o
   const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
   await queued(holder, lock)
   const wrong = other.lock(`locks_queue:{${lock}}`).tryAcquire()
-  await expect(wrong).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await expect(wrong).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
   await lease.release()
   await (await turn).release()
 })
 
 /** Short, of what the layout is made of, so that those that differ in a brace only are met often. */
 const name = fc
-  .array(fc.constantFrom('{', '}', ':', 'x', '%', 'locks', 'locks_queue', 'redisson_lock_token'), {
-    minLength: 1,
-    maxLength: 6,
-  })
+  .array(
+    fc.constantFrom('{', '}', ':', 'x', '%', 'locks', 'locks_name', 'locks_queue', 'redisson_lock_token'),
+    {
+      minLength: 1,
+      maxLength: 6,
+    },
+  )
   .map((parts) => parts.join(''))
 
 /** Two names, often one within the other. */
@@ -73,7 +76,7 @@ function wrappers(): ((inner: string) => string)[] {
     (inner) => `{${inner}}`,
     (inner) => `:${inner}`,
     (inner) => `:{${inner}}`,
-    (inner) => `locks:{${encodeURIComponent(inner)}}`,
+    (inner) => `locks_name:{${encodeURIComponent(inner)}}`,
     (inner) => layoutOf(inner, false).queue,
     (inner) => layoutOf(inner, true).queue,
   ]
@@ -109,4 +112,12 @@ test('all that a lock needs on a Cluster is in one slot, whatever its name', () 
     }),
     { numRuns },
   )
+})
+
+test('behind the default prefix the hash tag of a name decides its slot, and all its keys share that', () => {
+  const slotOf = (key: string): number => Number(new Command('get', [key]).getSlot())
+  const { lock, token, queue, redisson, grants } = layoutOf('locks:{tenant}:job', true)
+  expect(lock).toBe('locks:{tenant}:job')
+  for (const key of [lock, token, queue, redisson, `${grants}client`])
+    expect(slotOf(key)).toBe(slotOf('tenant'))
 })

@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { at, bare, connect, exists, queued, uniqueName } from './support/bed.ts'
+import { at, bare, connect, exists, proxied, queued, uniqueName } from './support/bed.ts'
 
 const service = await startService('redis')
 afterAll(() => service.close())
@@ -48,7 +48,7 @@ test('list passes over hashes that its user may not read', async () => {
   await using guarded = await startService('redis', { settings })
   const { host, port } = guarded.server('redis')
   await redisCommand({ host, port }, 'HSET', 'yours', `${randomUUID()}:1`, 1)
-  const locks = connect({ connection: { host, port, username: 'locks', password: 'secret' } })
+  const locks = connect({ connection: { host, port, username: 'locks', password: 'secret' }, prefix: '' })
   await locks.lock('mine:a').acquire()
   expect((await locks.list()).map(({ name }) => name)).toEqual(['mine:a'])
 })
@@ -57,7 +57,14 @@ test('on a Cluster, list asks every primary, and finds names that are encoded th
   await using cluster = await startService('redis-cluster')
   const nodes = cluster.servers.map(({ host, port }) => ({ host, port }))
   const [locks, operator] = [connect({ cluster: { nodes } }), connect({ cluster: { nodes } })]
-  const names = ['{', 'a}b', 'locks:{x}', '{x}{y}', ...Array.from({ length: 20 }, () => uniqueName())]
+  const names = [
+    '{',
+    'a}b',
+    'locks:{x}',
+    'locks_name:{x}',
+    '{x}{y}',
+    ...Array.from({ length: 20 }, () => uniqueName()),
+  ]
   for (const name of names) await locks.lock(name).acquire()
   const held = await operator.list({ limit: 100 })
   expect(held.map(({ name }) => name).toSorted()).toEqual(names.toSorted())
@@ -67,20 +74,22 @@ test('on a Cluster, list asks every primary, and finds names that are encoded th
 test('a hold of Redisson is told by its field: it is broken only while it is that one, and Java waiters are told', async () => {
   const { adapter } = bare(at(server))
   const lock = uniqueName()
-  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
   await redisCommand(server, 'PEXPIRE', lock, 60_000)
   const java = new Redis({ host: server.host, port: server.port })
   onTestFinished(() => java.disconnect())
   const told = new Promise((resolve) => java.on('message', (_channel, text) => resolve(text)))
   await java.subscribe(`redisson_lock__channel:{${lock}}`)
   const { holder } = await adapter.inspect(lock)
-  expect(holder).toEqual({ owner: 'a-java-client:1' })
-  expect(await adapter.break?.(lock, { owner: 'a-java-client:2' })).toBe('not-held')
-  expect(await adapter.break?.(lock, { owner: 'a-java-client:1', fence: 1n })).toBe('not-held')
-  expect(await adapter.break?.(lock, { owner: 'a-java-client:1' })).toBe('broken')
+  expect(holder).toEqual({ owner: '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1' })
+  expect(await adapter.break?.(lock, { owner: '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:2' })).toBe('not-held')
+  expect(await adapter.break?.(lock, { owner: '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', fence: 1n })).toBe(
+    'not-held',
+  )
+  expect(await adapter.break?.(lock, { owner: '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1' })).toBe('broken')
   expect(await told).toBe('0')
   expect(await exists(server, lock)).toBe(false)
-  expect(await adapter.break?.(lock, { owner: 'a-java-client:1' })).toBe('not-held')
+  expect(await adapter.break?.(lock, { owner: '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1' })).toBe('not-held')
 })
 
 test('a hold of ours cannot be broken without its fence', async () => {
@@ -94,7 +103,7 @@ test('a hold of ours cannot be broken without its fence', async () => {
 test('a broken hold of Redisson goes to whoever waits here, at once', async () => {
   const [waiter, operator] = [connect(at(server)), connect(at(server))]
   const lock = uniqueName()
-  await redisCommand(server, 'HSET', lock, 'a-java-client:1', 1)
+  await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
   await redisCommand(server, 'PEXPIRE', lock, 600_000)
   const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
   await queued(operator, lock)
@@ -157,4 +166,38 @@ test('a lease that was handed on and serialised at once is there for its whole t
   const text = (await turn).serialize()
   await expect.poll(async () => (await holder.inspect(lock)).remainingMs).toBeGreaterThan(60_000)
   await (await holder.resume(text)).release()
+})
+
+test('a broken hold ends as lost, also when its lock was taken and released by another meanwhile', async () => {
+  const [holder, other] = [connect(at(server)), connect(at(server))]
+  const lock = uniqueName()
+  const passItOn = async (): Promise<void> => {
+    expect(await other.lock(lock).break()).not.toBeNull()
+    await other.with(lock, () => undefined)
+    expect(await other.inspect(lock)).toMatchObject({ held: false })
+  }
+  const lease = await holder.lock(lock).acquire()
+  await passItOn()
+  await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  await expect(holder.with(lock, passItOn)).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  // Free, and never taken by another: lost as well.
+  const broken = await holder.lock(lock).acquire()
+  await other.lock(lock).break()
+  await expect(broken.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+})
+
+test('a release that is sent twice by the client after a lost reply is asked for again, and succeeds', async () => {
+  const proxy = await proxied(server)
+  const { adapter, request, take } = bare(at(proxy))
+  const grant = await take(request(uniqueName()))
+  await adapter.release(await take(request(uniqueName())))
+  const swallowed = proxy.swallowNextReply()
+  await expect(adapter.release(grant)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await swallowed
+  expect(await adapter.release(grant)).toBe('not-held')
+  const locks = connect(at(proxy))
+  const lease = await locks.lock(uniqueName()).acquire()
+  const again = proxy.swallowNextReply()
+  await lease.release()
+  await again
 })

@@ -130,17 +130,6 @@ test('trap 9: a lock held before the memory was full can be renewed, handed over
   await (await turn).release()
 })
 
-test('trap 9: a key that is no lock is an outage of that name, and is left alone', async () => {
-  const { adapter, request } = bare(at(server))
-  const lock = uniqueName()
-  await redisCommand(server, 'SET', lock, 'precious')
-  const failure = { code: 'LOCK_UNAVAILABLE', cause: { code: 'WRONGTYPE' } }
-  await expect(adapter.attempt(request(lock))).rejects.toMatchObject(failure)
-  const renewal = { grant: { ...request(lock), fence: 1n }, ttlMs: 1_000, lockDelayMs: 0 }
-  expect(await adapter.renew([renewal])).toEqual(['unknown'])
-  expect(await redisCommand(server, 'GET', lock)).toBe('precious')
-})
-
 test('trap 11: an eviction policy that may take locks is warned of, or refused', async () => {
   await redisCommand(server, 'CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
   onTestFinished(async () => {

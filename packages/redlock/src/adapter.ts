@@ -131,8 +131,11 @@ export function redlockAdapter(
     })
   }
 
-  /** Everywhere; whoever does not answer gets it when it reads on, in order behind what it was asked before. */
-  async function free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+  /**
+   * Everywhere; a node that does not answer gets it when it reads on, in order behind what it was asked before. A
+   * majority that ended the hold has released it. Where so many did not hold it that no majority can have, it is lost.
+   */
+  async function release(name: string, attemptId: string): Promise<'released' | 'not-held'> {
     fences.delete(attemptId)
     const answers = await nodes.ask((node) => node.free(name, attemptId), {
       enough: (soFar) =>
@@ -142,6 +145,15 @@ export function redlockAdapter(
     if (count(answers, (one) => one === 'released') >= quorum) return 'released'
     if (count(answers, (one) => one === 'not-held') > minority) return 'not-held'
     throw nodes.outage('no release', answers)
+  }
+
+  /** As `release`, of an attempt that may hold any number of nodes. */
+  async function withdraw(name: string, attemptId: string): Promise<void> {
+    fences.delete(attemptId)
+    const answers = await nodes.ask((node) => node.free(name, attemptId), {
+      enough: (soFar) => valuesOf(soFar).length >= quorum,
+    })
+    if (valuesOf(answers).length < quorum) throw nodes.outage('not withdrawn', answers)
   }
 
   return {
@@ -167,12 +179,12 @@ export function redlockAdapter(
       await underWay.get(attemptId)?.catch(() => undefined)
       withdrawn.delete(attemptId)
       waits.over(attemptId)
-      await free(name, attemptId)
+      await withdraw(name, attemptId)
     },
 
     renew,
 
-    release: ({ name, attemptId }) => free(name, attemptId),
+    release: ({ name, attemptId }) => release(name, attemptId),
 
     list: (limit) => listHeld(nodes, limit, fencing),
 

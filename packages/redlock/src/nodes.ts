@@ -170,11 +170,13 @@ export class Nodes {
       return new Error(`node ${index + 1}: ${why}`)
     })
     const failed = errors.filter((_, index) => failures[index] !== undefined)
-    const unfit = failures.filter((failure) => isLockError(failure) && failure.code === 'LOCK_UNSUPPORTED')
+    // What the servers are set to, or keep under that name, will not pass by itself.
+    const final = failures.flatMap((failure) =>
+      isLockError(failure) && failure.code !== 'LOCK_UNAVAILABLE' ? [failure.code] : [],
+    )
     const summary = failed.map(({ message }) => message).join('; ')
     return new LockError(
-      // What the servers are set to will not pass by itself.
-      unfit.length > this.all.length - this.quorum ? 'LOCK_UNSUPPORTED' : 'LOCK_UNAVAILABLE',
+      (final.length > this.all.length - this.quorum ? final[0] : undefined) ?? 'LOCK_UNAVAILABLE',
       `${what}: ${failed.length} of ${this.all.length} nodes failed, ${this.quorum} are needed (${summary})`,
       { cause: new AggregateError(errors, 'what became of each node') },
     )

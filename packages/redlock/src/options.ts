@@ -7,7 +7,7 @@ export interface RedlockOptions {
   readonly nodes?: readonly (string | RedisOptions)[]
   /** `redlock://[user:password@]host:port,host:port,…[/db]` or `redlock:redis://…,redis://…`. */
   readonly url?: string
-  /** In front of every lock name. */
+  /** In front of every lock name, and of a node's own prefix. Default: the nodes' own, which is `locks:` by default. */
   readonly prefix?: string
   /** How many nodes must agree: a majority unless told, and never less. */
   readonly quorum?: number
@@ -34,9 +34,9 @@ export function settle(options: unknown): RedlockSettings {
   if ((options['nodes'] === undefined) === (options['url'] === undefined))
     throw invalid('exactly one of nodes, url must be given')
   const all = options['url'] === undefined ? options : { ...options, ...fromUrl(options['url']) }
-  const { nodes, prefix = '', fencing = true } = all
+  const { nodes, prefix, fencing = true } = all
   if (!Array.isArray(nodes) || nodes.length === 0) throw invalid('nodes must be a list of servers')
-  if (typeof prefix !== 'string') throw invalid('prefix must be a string')
+  if (prefix !== undefined && typeof prefix !== 'string') throw invalid('prefix must be a string')
   if (typeof fencing !== 'boolean') throw invalid('fencing must be true or false')
   if (nodes.some((node, index) => nodes.slice(0, index).some((other) => isSame(node, other))))
     throw invalid('a server is named twice: its vote would count twice')
@@ -50,13 +50,13 @@ export function settle(options: unknown): RedlockSettings {
   }
 }
 
-function nodeOf(node: unknown, prefix: string): RedisOptions {
-  if (typeof node === 'string') return { url: node, ...(prefix && { prefix }) }
+function nodeOf(node: unknown, prefix: string | undefined): RedisOptions {
+  if (typeof node === 'string') return { url: node, ...(prefix !== undefined && { prefix }) }
   if (!isRecord(node)) throw invalid('every node must be a URL or options as for @locks/redis')
   if (node['waitForReplicas'] !== undefined)
     throw invalid('waitForReplicas is not for nodes: what counts is the majority')
   const own = typeof node['prefix'] === 'string' ? node['prefix'] : ''
-  return prefix === '' ? node : { ...node, prefix: prefix + own }
+  return prefix === undefined ? node : { ...node, prefix: prefix + own }
 }
 
 function isSame(one: unknown, other: unknown): boolean {

@@ -10,6 +10,9 @@ function level(findings: readonly Finding[], check: string): string | undefined 
   return findings.find((finding) => finding.check === check)?.level
 }
 
+/** The holder field of one RedissonRedLock on a node: to each node it is another client. */
+const javaOn = (node: number): string => `4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a1${node}:42`
+
 test('with three of five nodes a broken hold is broken, and with two it is an outage', async () => {
   const { servers: nodes } = await servers(5, { appendonly: 'yes', appendfsync: 'always' })
   const [holder, operator] = [connect(over(nodes)), bare(over(nodes, { nodeTimeoutMs: 10_000 }))]
@@ -51,20 +54,20 @@ test('RedissonRedLock is broken whichever nodes describe it first, and not while
   const breakAs = (owner: string): Promise<unknown> | undefined => adapter.break?.(lock, { owner })
   const hold = async (): Promise<void> => {
     for (const [index, node] of nodes.entries()) {
-      await redisCommand(node, 'HSET', lock, `client-${index}:42`, 1)
+      await redisCommand(node, 'HSET', lock, javaOn(index), 1)
       await redisCommand(node, 'PEXPIRE', lock, 120_000)
     }
   }
   await hold()
   proxies[0]?.delay(100)
-  expect(await breakAs('client-0:42')).toBe('broken')
+  expect(await breakAs(javaOn(0))).toBe('broken')
   await until(async () => (await heldOn(nodes, lock)) === 0)
 
   await hold()
   await nodes[0]?.stop()
   // The two that are left cannot tell whether the one they do not know is still the same.
-  await expect(breakAs('client-0:42')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-  expect(await breakAs('client-1:42')).toBe('broken')
+  await expect(breakAs(javaOn(0))).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  expect(await breakAs(javaOn(1))).toBe('broken')
   expect(await heldOn(nodes.slice(1), lock)).toBe(0)
 })
 
@@ -156,4 +159,67 @@ test('clients of the user have the listeners they had before, and a dozen sets o
   expect(warnings).toEqual([])
   for (const locks of all) await locks.close()
   expect(clients.map(listenersOf)).toEqual(before)
+})
+
+test('a broken hold ends as lost, also when its lock was taken and released by another meanwhile', async () => {
+  const { servers: nodes } = await servers(3)
+  const [holder, other] = [connect(over(nodes)), connect(over(nodes))]
+  const lock = uniqueName()
+  const passItOn = async (): Promise<void> => {
+    expect(await other.lock(lock).break()).not.toBeNull()
+    await other.with(lock, () => undefined)
+    expect(await other.inspect(lock)).toMatchObject({ held: false })
+  }
+  const lease = await holder.lock(lock).acquire()
+  await passItOn()
+  await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  await expect(holder.with(lock, passItOn)).rejects.toMatchObject({ code: 'LOCK_LOST' })
+})
+
+test('a hold on a bare majority is released, although the others never had it', async () => {
+  const { servers: nodes } = await servers(3)
+  const [locks, lock] = [connect(over(nodes)), uniqueName()]
+  await nodes[2]?.pause()
+  const lease = await locks.lock(lock).acquire()
+  await nodes[2]?.resume()
+  await lease.release()
+  const again = await locks.lock(lock).acquire()
+  for (const node of nodes.slice(2)) await redisCommand(node, 'DEL', lock)
+  await again.release()
+})
+
+test('what is no lock on a majority of the nodes fails at once, and stays; on a minority it does not matter', async () => {
+  const { servers: nodes } = await servers(3)
+  const [locks, lock] = [connect(over(nodes)), uniqueName()]
+  const [first, second] = nodes
+  if (first === undefined || second === undefined) throw new Error('too few nodes')
+  await redisCommand(first, 'SET', lock, 'precious')
+  await locks.with(lock, () => undefined)
+  await redisCommand(second, 'HSET', lock, 'name', 'bob')
+  const message: unknown = expect.stringContaining(JSON.stringify(lock))
+  const failure = { code: 'LOCK_INVALID_ARGUMENT', message }
+  await expect(locks.lock(lock).tryAcquire()).rejects.toMatchObject(failure)
+  await expect(locks.lock(lock).acquire({ waitMs: 60_000 })).rejects.toMatchObject(failure)
+  await expect(locks.inspect(lock)).rejects.toMatchObject(failure)
+  await expect(locks.lock(lock).break()).rejects.toMatchObject(failure)
+  expect(await redisCommand(first, 'GET', lock)).toBe('precious')
+  expect(await redisCommand(second, 'HGETALL', lock)).toEqual(['name', 'bob'])
+})
+
+test('without a prefix given, nodes have that of @locks/redis; an empty one shares names with Redisson', async () => {
+  const { servers: nodes } = await servers(3)
+  const [node] = nodes
+  if (node === undefined) throw new Error('no nodes')
+  const url = `redlock://${nodes.map(({ host, port }) => `${host}:${port}`).join(',')}`
+  const lock = uniqueName()
+  for (const [options, key] of [
+    [{ url }, `locks:${lock}`],
+    [{ url: `${url}?prefix=` }, lock],
+    [over(nodes), lock],
+    [over(nodes, { prefix: 'app:' }), `app:${lock}`],
+  ] as const) {
+    const lease = await connect(options).lock(lock).acquire()
+    await until(async () => (await redisCommand(node, 'EXISTS', key)) === 1)
+    await lease.release()
+  }
 })

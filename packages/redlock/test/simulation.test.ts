@@ -96,8 +96,9 @@ class SimulatedNode implements RedlockNode {
 
   free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
     return this.#over(() => {
-      if (this.#lookUp(name)?.attempt === attemptId) this.#held.delete(name)
-      return this.#lookUp(name) === undefined ? 'released' : 'not-held'
+      if (this.#lookUp(name)?.attempt !== attemptId) return 'not-held'
+      this.#held.delete(name)
+      return 'released'
     })
   }
 

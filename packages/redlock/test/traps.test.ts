@@ -11,6 +11,7 @@ import {
   over,
   proxiesOf,
   servers,
+  somebody,
   takeTurns,
   uniqueName,
   until,
@@ -27,7 +28,7 @@ test('trap 1: half of an even number is no majority', async () => {
   const { servers: nodes } = await servers(4)
   const { adapter, request } = bare(over(nodes))
   const lock = uniqueName()
-  for (const node of nodes.slice(0, 2)) await redisCommand(node, 'HSET', lock, 'somebody:1', 1)
+  for (const node of nodes.slice(0, 2)) await redisCommand(node, 'HSET', lock, somebody(1), 1)
   expect(await adapter.attempt(request(lock))).toMatchObject({ busy: true })
   await until(async () => (await heldOn(nodes.slice(2), lock)) === 0)
 })
@@ -53,7 +54,7 @@ test('trap 3: a vote split three ways that nobody gives back settles when it exp
   const lock = uniqueName()
   const start = performance.now()
   for (const [n, node] of nodes.entries()) {
-    await redisCommand(node, 'HSET', lock, `somebody:${n}`, 1)
+    await redisCommand(node, 'HSET', lock, somebody(n), 1)
     await redisCommand(node, 'PEXPIRE', lock, 1_000)
   }
   const lease = await locks.lock(lock).acquire({ waitMs: 20_000 })

@@ -18,8 +18,9 @@ export function connect(options: RedisOptions, locksOptions: LocksOptions = {}):
   return locks
 }
 
+/** Without a prefix, so that the name of a lock is its key. */
 export function at({ host, port }: Address): RedisOptions {
-  return { connection: { host, port } }
+  return { connection: { host, port }, prefix: '' }
 }
 
 export interface Bare {
@@ -38,9 +39,10 @@ export function bare(options: RedisOptions, host: Partial<AdapterHost> = {}): Ba
     adapter,
     request(name, changes = {}) {
       const attemptId = `${clientId}:${++attempts}`
+      const owner = `owner ${attempts}`
       const metadata = { host: 'test', pid: process.pid }
       const rest = { ttlMs: 20_000, lockDelayMs: 0, willWait: false, metadata }
-      return { name, attemptId, owner: attemptId, mode: 'exclusive', ...rest, ...changes }
+      return { name, attemptId, owner, mode: 'exclusive', ...rest, ...changes }
     },
     async take(request) {
       const answer = await adapter.attempt(request)
@@ -93,6 +95,13 @@ export async function startProcess(options: RedisOptions, locksOptions: LocksOpt
 
 export function uniqueName(hint = 'lock'): string {
   return `test:${hint}:${randomUUID()}`
+}
+
+/** The first entry in the queue of `lock`. */
+export async function entryOf(server: Address, lock: string): Promise<string> {
+  const reply = await redisCommand(server, 'ZRANGE', `locks_queue:{${lock}}`, 0, 0)
+  if (!Array.isArray(reply) || typeof reply[0] !== 'string') throw new Error(`nobody waits for ${lock}`)
+  return reply[0]
 }
 
 /** Resolves once so many clients are in the queue of `lock`. */

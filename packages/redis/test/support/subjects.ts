@@ -1,6 +1,7 @@
 import type { Subject } from '@locks/core/conformance'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
+import { layoutOf } from '../../src/layout.ts'
 
 const secret = 'p@ss/word:1'
 /** Locks outlive a restart; clients log in as somebody whose password must not show. */
@@ -14,7 +15,8 @@ const login = { username: 'locks', password: secret }
 /** What is left for a free lock, other than its fence. Of several servers, each knows its own part. */
 function leftoversOn(servers: readonly Server[]): (lock: string) => Promise<readonly string[]> {
   return async (lock) => {
-    const keys = [lock, lock.includes('{') ? `locks_queue::${lock}` : `locks_queue:{${lock}}`]
+    const layout = layoutOf(`locks:${lock}`, servers.length > 1)
+    const keys = [layout.lock, layout.queue]
     const left: string[] = []
     for (const server of servers)
       for (const key of keys) {
@@ -106,7 +108,7 @@ export async function clusterSubjects(): Promise<{
     leftovers: leftoversOn(service.servers),
     secret,
   }
-  const prefix = '{06S}:'
+  const prefix = 'locks:{06S}:'
   const leftovers = leftoversOn(service.servers)
   const natMap = (to: Address) => ({ [`${first.host}:${first.port}`]: addressOf(to) })
   const pinned: Subject = {
@@ -120,7 +122,7 @@ export async function clusterSubjects(): Promise<{
         prefix,
       }),
     },
-    leftovers: (lock) => leftovers(prefix + lock),
+    leftovers: (lock) => leftovers(`{06S}:${lock}`),
   }
   return { subject, pinned, service }
 }

@@ -22,8 +22,9 @@ export async function servers(count: number, settings?: Settings): Promise<Servi
   return service
 }
 
+/** Without a prefix, so that the name of a lock is its key. */
 export function over(nodes: readonly Address[], more: Partial<RedlockOptions> = {}): RedlockOptions {
-  return { nodes: nodes.map(({ host, port }) => ({ connection: { host, port } })), ...more }
+  return { nodes: nodes.map(({ host, port }) => ({ connection: { host, port } })), prefix: '', ...more }
 }
 
 export function connect(options: RedlockOptions, locksOptions: LocksOptions = {}): Locks {
@@ -42,6 +43,11 @@ export async function proxiesOf(all: readonly Server[]): Promise<readonly FaultP
     await Promise.all(proxies.map((proxy) => proxy.close()))
   })
   return proxies
+}
+
+/** A holder field as Redisson writes it. */
+export function somebody(thread: number): string {
+  return `${randomUUID()}:${thread}`
 }
 
 export function uniqueName(): string {

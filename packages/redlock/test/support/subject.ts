@@ -41,7 +41,8 @@ export async function redlockSubjects(
       for (let looks = 0; ; looks += 1) {
         const left: string[] = []
         for (const server of service.servers)
-          if ((await redisCommand(server, 'EXISTS', lock)) !== 0) left.push(`${server.name} ${lock}`)
+          if ((await redisCommand(server, 'EXISTS', `locks:${lock}`)) !== 0)
+            left.push(`${server.name} ${lock}`)
         if (left.length === 0 || looks === 50) return left
         await new Promise((resolve) => setTimeout(resolve, 10))
       }

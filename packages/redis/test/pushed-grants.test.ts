@@ -1,0 +1,231 @@
+import { Redis } from 'ioredis'
+import type { RedisOptions } from '@locks/redis'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import type { Address } from '../../../conformance/services/index.ts'
+import {
+  at,
+  bare,
+  commandCounts,
+  connect,
+  enqueue,
+  queued,
+  startProcess,
+  uniqueName,
+  until,
+} from './support/bed.ts'
+
+// What a user can do to waiters who may publish to every channel, and nothing else.
+
+const service = await startService('redis')
+const cluster = await startService('redis-cluster')
+afterAll(() => Promise.all([service.close(), cluster.close()]))
+const server = service.server('redis')
+const nodes = cluster.servers.map(({ host, port }) => ({ host, port }))
+
+const stranger = { username: 'stranger', password: 'only-publish' }
+for (const address of [server, ...nodes])
+  await redisCommand(
+    address,
+    'ACL',
+    'SETUSER',
+    stranger.username,
+    ...['on', `>${stranger.password}`, 'resetkeys', 'allchannels', '-@all', '+publish', '+spublish'],
+  )
+
+interface Place {
+  readonly title: string
+  readonly options: RedisOptions
+  readonly servers: readonly Address[]
+  readonly publish: 'publish' | 'spublish'
+  readonly subscribe: 'subscribe' | 'ssubscribe'
+  readonly channelOf: (lock: string, attempt: string) => string
+}
+
+const clientOf = (attempt: string): string => attempt.split(':')[0] ?? ''
+
+const places: readonly Place[] = [
+  {
+    title: 'one server',
+    options: at(server),
+    servers: [server],
+    publish: 'publish',
+    subscribe: 'subscribe',
+    channelOf: (_lock, attempt) => `locks_grants:${clientOf(attempt)}`,
+  },
+  {
+    title: 'a Cluster',
+    options: { cluster: { nodes }, prefix: '' },
+    servers: nodes,
+    publish: 'spublish',
+    subscribe: 'ssubscribe',
+    channelOf: (lock, attempt) => `locks_grants:{${lock}}:${clientOf(attempt)}`,
+  },
+]
+
+/** What the one server says that has the key; the others of a Cluster say where it is. */
+async function ask(
+  servers: readonly Address[],
+  call: (address: Address) => Promise<unknown>,
+): Promise<unknown> {
+  for (const address of servers)
+    try {
+      return await call(address)
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('MOVED')) throw error
+    }
+  throw new Error('no server has that key')
+}
+
+/** A connection with the rights of the stranger, or of an administrator. */
+function open({ host, port }: Address, login: Partial<typeof stranger> = {}): Redis {
+  const client = new Redis({ host, port, ...login, enableReadyCheck: false, disableClientInfo: true })
+  onTestFinished(() => client.disconnect())
+  client.on('error', () => undefined)
+  return client
+}
+
+describe.each(places)('on $title', ({ options, servers, publish, subscribe, channelOf }) => {
+  async function entryOf(lock: string): Promise<string> {
+    const reply = await ask(servers, (address) =>
+      redisCommand(address, 'ZRANGE', `locks_queue:{${lock}}`, 0, 0),
+    )
+    return Array.isArray(reply) ? String(reply[0]) : ''
+  }
+
+  /** As many clients as receive it. */
+  async function say(lock: string, attempt: string, text: string): Promise<unknown> {
+    const channel = channelOf(lock, attempt)
+    return ask(servers, (address) => open(address, stranger)[publish](channel, text))
+  }
+
+  /** Every message to the client of an attempt, from now on. */
+  async function overhear(lock: string, attempt: string): Promise<readonly string[]> {
+    const heard: string[] = []
+    await ask(servers, async (address) => {
+      const client = open(address)
+      client.on(subscribe === 'subscribe' ? 'message' : 'smessage', (_channel, text: string) =>
+        heard.push(text),
+      )
+      await client[subscribe](channelOf(lock, attempt))
+    })
+    return heard
+  }
+
+  const looks = async (): Promise<number> => {
+    const counts = await Promise.all(servers.map((address) => commandCounts(address)))
+    return counts.reduce((sum, { evalsha }) => sum + (evalsha ?? 0), 0)
+  }
+
+  test('a forged grant makes nobody a holder: its waiter looks, and waits on', async () => {
+    const [holder, waiter] = [connect(options), connect(options)]
+    const lock = uniqueName()
+    const lease = await holder.lock(lock).acquire({ renew: false, ttlMs: 600_000 })
+    let next: bigint | undefined
+    const turn = waiter
+      .lock(lock)
+      .acquire({ waitMs: 60_000 })
+      .then(({ fence }) => (next = fence))
+    await queued(holder, lock)
+    const [attempt = ''] = (await entryOf(lock)).split(' ')
+    const forged = `${attempt} ${lease.fence + 5n} ${Date.now()}000 3600000 ${lock}`
+    for (const text of [forged, `${forged} ${'0'.repeat(40)}`]) {
+      const before = await looks()
+      expect(await say(lock, attempt, text)).toBe(1)
+      await until(async () => (await looks()) > before)
+      expect(next).toBeUndefined()
+      expect((await holder.inspect(lock)).holder?.fence).toBe(lease.fence)
+    }
+    await lease.release()
+    await turn
+    expect((await holder.inspect(lock)).holder?.fence).toBe(next)
+    expect(next).not.toBe(lease.fence + 5n)
+  })
+
+  test('a true grant whose claim was made longer on the way is none', async () => {
+    const lock = uniqueName()
+    const holder = bare(options)
+    const held = await holder.take(holder.request(lock))
+    const first = await enqueue(options, lock)
+    const heard = await overhear(lock, first.wanted.attemptId)
+    await holder.adapter.release(held)
+    await until(() => heard.length > 0)
+    const { signal } = new AbortController()
+    expect(await first.adapter.wait?.(first.wanted, 60_000, signal)).toMatchObject({ ttlMs: 2_000 })
+    // It asks for the same lock once more, and is told the same with another length.
+    const again = { ...first.wanted }
+    await first.adapter.release({ ...held, attemptId: again.attemptId })
+    await holder.take(holder.request(lock))
+    await first.adapter.attempt(again)
+    const wait = first.adapter.wait?.(again, 60_000, signal)
+    await say(lock, again.attemptId, (heard[0] ?? '').replace(' 2000 ', ' 9000000 '))
+    expect(await wait).toBeUndefined()
+  })
+
+  test('an old grant that is said again is none after its end', async () => {
+    const lock = uniqueName()
+    const holder = bare(options)
+    const held = await holder.take(holder.request(lock))
+    const quick = { ...options, claimTtlMs: 100 }
+    const waiting = await enqueue(quick, lock)
+    const heard = await overhear(lock, waiting.wanted.attemptId)
+    const { signal } = new AbortController()
+    await holder.adapter.release(held)
+    expect(await waiting.adapter.wait?.(waiting.wanted, 60_000, signal)).toMatchObject({ ttlMs: 100 })
+    await until(async () => !(await holder.adapter.inspect(lock)).held)
+    const next = await holder.take(holder.request(lock))
+    await waiting.adapter.attempt(waiting.wanted)
+    const wait = waiting.adapter.wait?.(waiting.wanted, 60_000, signal)
+    await until(() => heard.length > 0)
+    await say(lock, waiting.wanted.attemptId, heard[0] ?? '')
+    expect(await wait).toBeUndefined()
+    expect((await holder.adapter.inspect(lock)).holder?.fence).toBe(next.fence)
+  })
+
+  test('messages of no known form end no process, and take nothing from its waiters', async () => {
+    const child = await startProcess(options)
+    const [holder, lock] = [connect(options), uniqueName()]
+    const lease = await holder.lock(lock).acquire({ renew: false, ttlMs: 600_000 })
+    const turn = child.call('acquire', { lock, options: { waitMs: 60_000 } })
+    await queued(holder, lock)
+    const [attempt = ''] = (await entryOf(lock)).split(' ')
+    const texts = [
+      ...['', ' ', '0', 'granted x oops', '\0', '{"a":1}', 'x'.repeat(100_000), '\u{1f512}', '\r\n'],
+      ...['', ' ', ' x', ' -1', ' 1e400', ' NaN', ' 999999999999999999999', ' 1 ', ' 1 2', ' 1 2 3'].map(
+        (rest) => attempt + rest,
+      ),
+      `${attempt} 0x10 1 1 ${lock}`,
+      `${attempt} 1 1 1 `,
+      `${attempt} ${'9'.repeat(400)} ${'9'.repeat(400)} ${'9'.repeat(400)} ${lock} ${'f'.repeat(40)}`,
+      `${attempt} -1 -1 -1 ${lock} ${'f'.repeat(40)}`,
+      `hold 1 1 1 ${lock} ${'f'.repeat(40)}`,
+    ]
+    for (const text of texts) expect(await say(lock, attempt, text)).toBe(1)
+    await lease.release()
+    expect(await turn).toBeDefined()
+  })
+
+  test('a flood of hints makes its waiter look a bounded number of times', async () => {
+    const [holder, waiter] = [connect(options), connect(options)]
+    const lock = uniqueName()
+    const lease = await holder.lock(lock).acquire({ renew: false, ttlMs: 600_000 })
+    const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
+    await queued(holder, lock)
+    const [attempt = ''] = (await entryOf(lock)).split(' ')
+    const before = await looks()
+    const startedAt = performance.now()
+    await ask(servers, async (address) => {
+      const client = open(address, stranger)
+      for (let n = 0; n < 100; n += 1)
+        await Promise.all(
+          Array.from({ length: 10 }, () => client[publish](channelOf(lock, attempt), `${attempt} 0`)),
+        )
+    })
+    const seconds = (performance.now() - startedAt) / 1_000
+    expect((await looks()) - before).toBeLessThanOrEqual(2 + Math.ceil(seconds * 20))
+    // A hint to look later never puts off what is due earlier.
+    await say(lock, attempt, `${attempt} 999999999`)
+    await lease.release()
+    await (await turn).release()
+  })
+})
