@@ -27,7 +27,9 @@ export interface Deployment {
 /** A lock that its server confirmed must survive kill -9. */
 const durable = { appendonly: 'yes', appendfsync: 'always' }
 const SESSION = '3s'
-const givenRedis = fileURLToPath(import.meta.resolve('../../packages/redis/test/support/given-redis.fixture.mjs'))
+const givenRedis = fileURLToPath(
+  import.meta.resolve('../../packages/redis/test/support/given-redis.fixture.mjs'),
+)
 
 type Parts = Omit<Deployment, 'close'>
 

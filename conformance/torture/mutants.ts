@@ -30,7 +30,12 @@ export const tortureMutants: readonly TortureMutant[] = [
   {
     bug: 'a renewal that failed extends the lease all the same',
     faults: 'swallow,refuse',
-    edits: [hold("if (outcome === 'renewed')\n            this.#deadline", "if (outcome !== 'lost')\n            this.#deadline")],
+    edits: [
+      hold(
+        "if (outcome === 'renewed')\n            this.#deadline",
+        "if (outcome !== 'lost')\n            this.#deadline",
+      ),
+    ],
   },
   {
     bug: 'a lease is taken for valid until a timer says otherwise',

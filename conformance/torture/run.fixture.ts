@@ -25,7 +25,9 @@ describe.concurrent('torture', () => {
           faults: ['kill', 'pause', 'block', 'cut', 'delay', 'swallow', 'refuse'],
           onProgress: ({ elapsedMs, grants, faults, phase }) => {
             if (Math.floor(elapsedMs / 1_000) % 60 === 0)
-              process.stderr.write(`${name}: ${Math.round(elapsedMs / 1_000)} s, ${grants} grants, ${faults} faults, ${phase}\n`)
+              process.stderr.write(
+                `${name}: ${Math.round(elapsedMs / 1_000)} s, ${grants} grants, ${faults} faults, ${phase}\n`,
+              )
           },
         })
         const { events: _, ...shown } = result

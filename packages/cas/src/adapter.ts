@@ -8,7 +8,7 @@ import type {
   LockState,
   RenewOutcome,
 } from '@locks/core'
-import { isAttemptId } from './attempt-id.ts'
+import { isAttemptId } from '@locks/core'
 import { changeOf } from './change.ts'
 import type { Change, Decision, Trace, Write } from './change.ts'
 import { unavailable } from './errors.ts'

@@ -1,5 +1,5 @@
+import { isAttemptId } from '@locks/core'
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
-import { defaultOwner, isAttemptId } from './attempt-id.ts'
 
 /**
  * What stands in the store for a held name. No time among it but lengths, and `since`, which is for
@@ -78,8 +78,8 @@ function parse(value: string): (Readonly<Record<string, unknown>> & { readonly n
 }
 
 /** For people: never with the attempt id, which is what proves to the store who holds the name. */
-export function holderOf({ attemptId, owner, metadata, since }: Held, fence: bigint): Holder {
-  return { owner: owner === attemptId ? defaultOwner(attemptId) : owner, fence, metadata, since }
+export function holderOf({ owner, metadata, since }: Held, fence: bigint): Holder {
+  return { owner, fence, metadata, since }
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

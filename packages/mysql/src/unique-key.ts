@@ -1,5 +1,6 @@
+import { isAttemptId } from '@locks/core'
 import type { Adapter, AdapterHost, Capabilities, LockState } from '@locks/core'
-import { isAttemptId, readHolder, UnderWay } from '@locks/sql'
+import { readHolder, UnderWay } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { HIGHEST_FENCE, newEcho, numberIn, read, surelyWrote, wrote } from './echo.ts'
 import { faults } from './errors.ts'

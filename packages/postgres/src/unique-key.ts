@@ -8,8 +8,8 @@ import type {
   Renewal,
   RenewOutcome,
 } from '@locks/core'
-import { isLockError } from '@locks/core'
-import { isAttemptId, readHolder, UnderWay, writeHolder } from '@locks/sql'
+import { isAttemptId, isLockError } from '@locks/core'
+import { readHolder, UnderWay, writeHolder } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
 import { Line } from './line.ts'

@@ -1,24 +1,12 @@
+import { defaultOwner } from '@locks/core'
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
-import { hash } from 'node:crypto'
 import { isRecord } from './options.ts'
 import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
-
-const attemptShape = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}:\d{1,19}$/
-
-/** Whether `text` is `<uuid>:<number>`, and so none of the fields that a lock has beside its holder. */
-export function isAttemptId(text: string): boolean {
-  return attemptShape.test(text)
-}
-
-/** The owner of an acquire without an explicit one. The attempt id, which is a secret, does not follow from it. */
-export function defaultOwner(attemptId: string): string {
-  return `${attemptId.slice(0, 8)}-${hash('sha256', attemptId).slice(0, 12)}`
-}
 
 /** What a request says about its holder, as it is kept beside the lock. The default owner is left out. */
 export function aboutOf({ attemptId, owner, metadata }: AcquireRequest): string {
   const { host, pid, label } = metadata
-  const named = owner !== attemptId && owner !== defaultOwner(attemptId)
+  const named = owner !== defaultOwner(attemptId)
   if (named || label !== undefined || pid !== process.pid)
     return JSON.stringify(named ? { owner, ...metadata } : metadata)
   if (host !== usual.host) usual = { host, text: `${pid}@${host}` }

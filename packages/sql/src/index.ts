@@ -1,4 +1,3 @@
-export { isAttemptId } from './attempt-id.ts'
 export { boolean, fromUrl, identifier, wholeNumber } from './checks.ts'
 export { faultsOf } from './faults.ts'
 export type { Dialect, Faults } from './faults.ts'

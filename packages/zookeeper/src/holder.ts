@@ -1,7 +1,5 @@
 import type { AcquireRequest, Holder } from '@locks/core'
-import { defaultOwner } from './attempt-id.ts'
 import { code, isRequestError } from './errors.ts'
-import { prefixOf } from './paths.ts'
 import type { Wire } from './wire.ts'
 
 /** What a node says about whoever made it, for people to read. */
@@ -15,11 +13,7 @@ export async function readHolder(wire: Wire, path: string): Promise<Holder | und
     const { data, stat } = await wire.data(path)
     const fence = stat.czxid.readBigInt64BE()
     const since = Number(stat.ctime.readBigInt64BE())
-    const node = path.slice(path.lastIndexOf('/') + 1)
-    const said = { owner: node, ...parse(data) }
-    // Its attempt id proves to the store who holds the name, and is not for people to read.
-    const owner = node.startsWith(prefixOf(said.owner)) ? defaultOwner(said.owner) : said.owner
-    return { ...said, owner, fence, since }
+    return { owner: path.slice(path.lastIndexOf('/') + 1), ...parse(data), fence, since }
   } catch (error) {
     if (isRequestError(error, code.noNode)) return undefined
     throw error

@@ -32,9 +32,15 @@ the start of the last assertHeld() that passed, so that an overlap is real. The 
     names: { takes: 'N', help: 'locks that all of them want; default 8' },
     ttl: { takes: 'TIME', help: 'length of a lease, where the client chooses it; default 1s' },
     faults: { takes: 'LIST', help: `of ${faultKinds.join(',')}; default: all that apply` },
-    'on-fault': { takes: 'COMMAND', help: 'run it at random moments, with LOCKS_FAULT=1, 2, … in its environment' },
+    'on-fault': {
+      takes: 'COMMAND',
+      help: 'run it at random moments, with LOCKS_FAULT=1, 2, … in its environment',
+    },
     seed: { takes: 'N', help: 'of the schedule of faults; default: a random one, which is shown' },
-    html: { takes: 'FILE', help: 'write a page with the holds, faults, losses and refused writes of each worker' },
+    html: {
+      takes: 'FILE',
+      help: 'write a page with the holds, faults, losses and refused writes of each worker',
+    },
     history: { takes: 'DIR', help: 'keep what every process recorded there' },
     yes: { short: 'y', help: 'do not ask before a store that is not on this machine' },
     ...backendOptions,
@@ -115,7 +121,9 @@ function faultsOf(args: Arguments): readonly FaultKind[] {
   const wanted = faultKinds.filter((kind) => words.includes(kind))
   const stray = words.find((word) => !wanted.some((kind) => kind === word))
   if (stray === undefined) return wanted
-  throw new UsageError(`--faults: no fault is called ${JSON.stringify(stray)}; there are ${faultKinds.join(', ')}`)
+  throw new UsageError(
+    `--faults: no fault is called ${JSON.stringify(stray)}; there are ${faultKinds.join(', ')}`,
+  )
 }
 
 async function confirm(remote: readonly string[], args: Arguments, session: Session): Promise<void> {
@@ -125,7 +133,8 @@ async function confirm(remote: readonly string[], args: Arguments, session: Sess
 connections by the hundred and, with --on-fault, does to it what you say. Do not run it against a store in production.`,
   )
   if (args.flag('yes')) return
-  if (!process.stdin.isTTY) throw new UsageError('there is no terminal to ask at: torture of another machine needs --yes')
+  if (!process.stdin.isTTY)
+    throw new UsageError('there is no terminal to ask at: torture of another machine needs --yes')
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   session.onEnd(async () => terminal.close())
   terminal.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))

@@ -49,5 +49,7 @@ export function wireFault(
 
 /** Shorter than the lease, or longer. */
 export function lastingMs(random: Random, ttlMs: number): number {
-  return Math.round(ttlMs * (random.chance(0.6) ? 0.1 + random.fraction() * 0.7 : 1.1 + random.fraction() * 0.6))
+  return Math.round(
+    ttlMs * (random.chance(0.6) ? 0.1 + random.fraction() * 0.7 : 1.1 + random.fraction() * 0.6),
+  )
 }

@@ -63,7 +63,9 @@ function figures(result: TortureResult): string {
     ['Grants', `${result.grants}, of them ${result.contendedWaits} after a wait for another holder`],
     ['Not granted', `${result.busy} held by another, ${result.timeouts} after a wait`],
     ['Faults', countsOf(result.faults)],
-    ...(leftOut === undefined ? [] : [['Not applied', `${leftOut.faults.join(', ')}: ${leftOut.reason}`] as const]),
+    ...(leftOut === undefined
+      ? []
+      : [['Not applied', `${leftOut.faults.join(', ')}: ${leftOut.reason}`] as const]),
     ['Lost leases', `${result.losses} noticed by their holder, ${result.refusedWrites} stale writes refused`],
     ['Recovery', `p50 ${showDuration(recoveryMs.p50)}, longest ${showDuration(recoveryMs.max)}`],
     ['Lease', showDuration(result.ttlMs)],
@@ -89,6 +91,8 @@ function closeBy({ events: proof }: Violation, events: readonly HistoryEvent[]):
   if (name === undefined) return ''
   const times = proof.map(({ t }) => t)
   const [from, until] = [Math.min(...times) - AROUND_MS, Math.max(...times) + AROUND_MS]
-  const near = events.filter((event) => 'task' in event && event.name === name && event.t >= from && event.t <= until)
+  const near = events.filter(
+    (event) => 'task' in event && event.name === name && event.t >= from && event.t <= until,
+  )
   return near.length === 0 ? '' : `<figure><div class="scroll">${timeline(near)}</div></figure>`
 }

@@ -18,7 +18,9 @@ export async function leftovers(
   const found = await Promise.all(
     names.map(async (name) => {
       try {
-        const lease = await locks.lock(name).acquire({ waitMs: Math.max(0, Math.round(until - performance.now())) })
+        const lease = await locks
+          .lock(name)
+          .acquire({ waitMs: Math.max(0, Math.round(until - performance.now())) })
         await lease.release()
         const { held } = await locks.inspect(name)
         return held ? `${name} is held after its last release` : undefined

@@ -2,7 +2,10 @@ import { showDuration } from '../duration.ts'
 import type { Progress } from './options.ts'
 
 /** How far a run is: a line that changes on a terminal, a line every ten seconds elsewhere. */
-export function liveProgress(forMs: number): { readonly show: (progress: Progress) => void; readonly over: () => void } {
+export function liveProgress(forMs: number): {
+  readonly show: (progress: Progress) => void
+  readonly over: () => void
+} {
   const { stderr } = process
   let last = -Infinity
   return {

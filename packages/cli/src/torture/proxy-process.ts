@@ -25,7 +25,9 @@ process.on('message', (call: ProxyCall) => {
 })
 
 async function open(slots: number, targets: readonly { host: string; port: number }[]): Promise<void> {
-  const rows = Array.from({ length: slots }, () => Promise.all(targets.map(startFaultProxy)))
+  const rows = Array.from({ length: slots }, () =>
+    Promise.all(targets.map((target) => startFaultProxy(target))),
+  )
   proxies = await Promise.all(rows)
   const message: ProxyMessage = {
     type: 'opened',

@@ -45,7 +45,10 @@ export async function runStage(options: StageOptions): Promise<Seen> {
   let phase: Progress['phase'] = 'faults'
   const resource = createRecorder(join(options.folder, 'resource.jsonl'), 'resource')
   const write = fencedResource(resource)
-  const shared = [`${prefix}1`, ...Array.from({ length: options.names - 1 }, (_, n) => `${prefix}${n + 2}`)] as const
+  const shared = [
+    `${prefix}1`,
+    ...Array.from({ length: options.names - 1 }, (_, n) => `${prefix}${n + 2}`),
+  ] as const
   const first = shared[0] ?? ''
 
   const start = (slot: number, generation: number): Promise<Worker> => {
@@ -106,7 +109,10 @@ export async function runStage(options: StageOptions): Promise<Seen> {
       ...(fault === undefined ? [] : [hurtServers([fault, ...others], seeded(seed, 1_000), stage)]),
     ]
     const failed = Promise.all(hands).then(() => undefined)
-    await Promise.race([failed.then(() => rest(options.forMs, options.signal)), rest(options.forMs - options.quietMs, options.signal)])
+    await Promise.race([
+      failed.then(() => rest(options.forMs, options.signal)),
+      rest(options.forMs - options.quietMs, options.signal),
+    ])
     calm.abort()
     await failed
     phase = 'quiet'

@@ -40,7 +40,8 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
       runId,
       ttlMs,
       quietMs: ttlMs * 2 + 3_000,
-      ...(route.noWire !== undefined && leftOut.length > 0 && { leftOut: { faults: leftOut, reason: route.noWire } }),
+      ...(route.noWire !== undefined &&
+        leftOut.length > 0 && { leftOut: { faults: leftOut, reason: route.noWire } }),
     }
     options.onBegin?.(plan)
     proxies = await startProxies(options.processes, route.targets)

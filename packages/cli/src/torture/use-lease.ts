@@ -57,7 +57,10 @@ export async function useLease(task: Task, name: string, lease: Lease): Promise<
     if (again.fence !== lease.fence && held())
       complain(task, `re-entry of ${name}`, new Error(`got fence ${again.fence} beside ${lease.fence}`))
     recorder.record({ type: 'release-called', ...inner })
-    await again.release().then(() => ended(undefined, inner), (error: unknown) => ended(error, inner))
+    await again.release().then(
+      () => ended(undefined, inner),
+      (error: unknown) => ended(error, inner),
+    )
   }
   const ended = (failure: unknown, of = act): void => {
     if (failure === undefined) return recorder.record({ type: 'released', ...of })

@@ -50,7 +50,10 @@ export async function startFaultProxy(
     stats.connections += 1
     if (mode.refusing) {
       if (mode.refusing === 'accept') client.resetAndDestroy()
-      else refused.add(client.once('data', () => client.resetAndDestroy()).once('close', () => refused.delete(client)))
+      else
+        refused.add(
+          client.once('data', () => client.resetAndDestroy()).once('close', () => refused.delete(client)),
+        )
       return
     }
     const arrival = arrivals.next()
