@@ -138,6 +138,31 @@ export const clientMutants: readonly Mutant[] = [
     edits: [acquisition('return this.abandon(this.#outage(error));', 'return this.#refuse(undefined);')],
   },
   {
+    bug: 'any fence of an adapter is believed',
+    rule: 'ERR-13',
+    edits: [core('checked-answers')('fence >= min && fence <= MAX_FENCE', 'true')],
+  },
+  {
+    bug: 'a grant of another attempt is taken for the own',
+    rule: 'ERR-13',
+    edits: [core('checked-answers')('if (attemptId !== asked.attemptId)', 'if (false)')],
+  },
+  {
+    bug: 'a grant of another name is taken for the one asked for',
+    rule: 'ERR-13',
+    edits: [core('checked-answers')('if (name !== asked.name)', 'if (false)')],
+  },
+  {
+    bug: 'the length of a grant is not checked',
+    rule: 'ERR-13',
+    edits: [core('checked-answers')('!(ttlMs > 0 && ttlMs <= maxTtlMs)', 'false')],
+  },
+  {
+    bug: 'the time to try again is not checked',
+    rule: 'ERR-13',
+    edits: [core('checked-answers')("readSpan('attempt', 'retryInMs', retryInMs)", 'retryInMs')],
+  },
+  {
     bug: "the store's own errors reach the caller",
     rule: 'HYG-5',
     edits: [

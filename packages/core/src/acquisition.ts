@@ -7,7 +7,7 @@ import { Hold, validMs } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { Settings } from './options.ts'
 import type { Slot } from './slot.ts'
-import type { AcquireRequest, Busy, Grant, Holder, PushedGrant } from './spi.ts'
+import type { AcquireRequest, Busy, Grant, Holder } from './spi.ts'
 import { callStore, PAUSE_MS } from './store-call.ts'
 
 /** A silent store is called an outage after this long, although the name was known to be taken. */
@@ -222,11 +222,12 @@ export class Acquisition implements Alarm {
     if (pushed !== undefined) return this.#take(pushed, pushed.grantedAt)
     if (clock.now() < startedAt + maxMs) this.#silentSince = undefined
     waiting.abort()
-    const dropLate = (late: PushedGrant | undefined): void => {
+    const drop = (): void => {
       const wanted = this.#pending || this.#client.holds.has(request.attemptId)
-      if (late !== undefined && !wanted) void this.#client.undo(request)
+      if (!wanted) void this.#client.undo(request)
     }
-    woken.then(dropLate, () => undefined)
+    // What failed so late may have been a grant that could not be read.
+    woken.then((late) => late && drop(), drop)
     const earlyMs = startedAt + MIN_WAIT_MS - clock.now()
     if (this.#pending && earlyMs > 0) await this.#pause(earlyMs)
   }

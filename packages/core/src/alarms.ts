@@ -12,6 +12,8 @@ export interface Alarm {
   fire(now: number): void
 }
 
+const MISTAKE_MS = 1_000
+
 /**
  * Every deadline of a client on one timer: a binary heap of alarms. Setting and cancelling on the
  * way of an uncontended cycle touches no system timer: a timer that is armed too early just fires,
@@ -32,8 +34,10 @@ export class Alarms {
     return this.#heap.length
   }
 
-  set(alarm: Alarm, at: number): void {
+  /** A time that is not a number rings after a second: it is a mistake, but must neither be lost nor loop. */
+  set(alarm: Alarm, time: number): void {
     if (alarm.slot >= 0) this.cancel(alarm)
+    const at = Number.isNaN(time) ? this.#clock.now() + MISTAKE_MS : time
     alarm.at = at
     alarm.slot = this.#heap.push(alarm) - 1
     this.#up(alarm.slot)
@@ -71,7 +75,9 @@ export class Alarms {
   #ring(): void {
     this.stop()
     const now = this.#clock.now()
-    for (let next = this.#heap[0]; next !== undefined; next = this.#heap[0]) {
+    // Bounded, so that alarms which set themselves for a time that is over still let the process breathe.
+    let most = this.#heap.length
+    for (let next = this.#heap[0]; next !== undefined && most > 0; next = this.#heap[0], most -= 1) {
       if (next.at - next.slackMs > now) break
       this.cancel(next)
       next.fire(now)

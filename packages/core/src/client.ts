@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { AbortListeners } from './abort-listeners.ts'
+import { adapterFault, kindOf } from './adapter-fault.ts'
 import { Alarms } from './alarms.ts'
 import { defaultOwner, newAttemptId } from './attempt-id.ts'
+import { checkedAdapter } from './checked-adapter.ts'
 import type { Clock } from './clock.ts'
 import { LockError } from './errors.ts'
 import { Events } from './events.ts'
@@ -11,7 +13,7 @@ import { LoopMeter } from './loop-meter.ts'
 import type { Settings } from './options.ts'
 import { Renewer } from './renewer.ts'
 import { Slot } from './slot.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, HolderMetadata } from './spi.ts'
+import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, HolderMetadata } from './spi.ts'
 import { callStore } from './store-call.ts'
 
 const host = hostname()
@@ -42,11 +44,8 @@ export class Client {
     this.clock = clock
     this.storeTimeoutMs = storeTimeoutMs
     this.alarms = new Alarms(clock)
-    this.adapter = factory({
-      clientId: this.clientId,
-      clock,
-      report: (state, attemptId) => this.#report(state, attemptId),
-    })
+    const report: AdapterHost['report'] = (state, attemptId) => this.#report(state, attemptId)
+    this.adapter = checkedAdapter(factory, { clientId: this.clientId, clock, report })
     if (this.adapter.capabilities.kind === 'connection')
       this.meter = new LoopMeter(clock, () => this.#slots.size > 0)
   }
@@ -81,10 +80,13 @@ export class Client {
     if (this.#slots.get(slot.name) === slot) this.#slots.delete(slot.name)
   }
 
-  #report(state: 'ok' | 'jeopardy' | 'lost', attemptId: string | undefined): void {
-    const one = attemptId === undefined ? undefined : this.holds.get(attemptId)
-    const concerned = attemptId === undefined ? [...this.holds.values()] : one ? [one] : []
-    for (const hold of concerned) hold.reported(state)
+  /** A report that makes no sense may have meant any hold and any state: every hold is in doubt until renewed. */
+  #report(state: unknown, attemptId: unknown): void {
+    const known = state === 'ok' || state === 'jeopardy' || state === 'lost'
+    if (known && typeof attemptId === 'string') return this.holds.get(attemptId)?.reported(state)
+    const sane = known && attemptId === undefined
+    const fault = sane ? undefined : adapterFault('report', `${kindOf(state)} about ${kindOf(attemptId)}`)
+    for (const hold of [...this.holds.values()]) hold.reported(sane ? state : 'jeopardy', fault)
   }
 
   /**

@@ -161,10 +161,10 @@ export class Hold implements Alarm {
   }
 
   /** The adapter learnt something unasked. */
-  reported(state: 'ok' | 'jeopardy' | 'lost'): void {
+  reported(state: 'ok' | 'jeopardy' | 'lost', cause?: LockError): void {
     if (this.check() === 'lost' || !this.live) return
     if (state === 'lost') this.#lose('the store ended its session', { definite: true })
-    else if (state === 'jeopardy') this.#doubt(undefined)
+    else if (state === 'jeopardy') this.#doubt(cause)
     else this.#state = 'held'
   }
 

@@ -25,7 +25,7 @@ export class Renewer {
     let outcomes: readonly RenewOutcome[] = []
     let failure: unknown
     try {
-      outcomes = [...(await this.#client.adapter.renew(renewals))]
+      outcomes = await this.#client.adapter.renew(renewals)
     } catch (error) {
       failure = error
     }

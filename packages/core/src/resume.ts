@@ -45,7 +45,7 @@ export async function resumeLease(
   try {
     const { answer: grant } = await adopting
     client.assertOpen()
-    if (grant === 'lost' || grant.fence !== from.fence || clock.now() >= sentAt + validMs(grant.ttlMs))
+    if (grant === 'lost' || clock.now() >= sentAt + validMs(grant.ttlMs))
       throw new LockError('LOCK_LOST', `the serialised lease of ${quote(name)} is over`, { lock: name })
     const slot = client.slot(name)
     const hold = new Hold(client, slot, request, grant, sentAt, settings)

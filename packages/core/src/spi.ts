@@ -11,6 +11,8 @@ import type { Clock } from './clock.ts'
  * - It MUST reject when the outcome is unknown or the store does not answer, with a `LockError`
  *   coded `LOCK_UNAVAILABLE` or with any other error, which core wraps as one. It MUST NOT answer
  *   "busy", "lost" or "not-held" for want of an answer.
+ * - Core checks every answer, and every property of it. One that is not of the shape and range given here is discarded
+ *   as `LOCK_UNAVAILABLE`: the outcome counts as unknown, and what may have been granted is withdrawn.
  * - It MUST NOT put a password into an error, nor an object that carries one.
  * - It SHOULD settle on its own within a few seconds. Core survives one that never does.
  * - Core keeps the process alive while somebody waits for an outcome. An adapter's own sockets and
@@ -147,8 +149,12 @@ export interface AcquireRequest {
 export interface Grant {
   readonly name: string
   readonly attemptId: string
+  /** From 1 to 2^63-1. */
   readonly fence: bigint
-  /** How long the store promises from when it granted; less than asked for where it hands over with a short claim. */
+  /**
+   * How long the store promises from when it granted. At most what was asked for, and less where the store hands over
+   * with a short claim; with a session, what the session gives.
+   */
   readonly ttlMs: number
 }
 

@@ -144,6 +144,31 @@ describe('alarms', () => {
     expect(clock.keepsAlive).toBe(false)
   })
 
+  test('a time that is not a number rings after a while, and neither loops nor disturbs the others', async () => {
+    const { clock, alarms, start } = setUp()
+    const other = new Bell()
+    const broken: Bell = new Bell({ onRing: () => alarms.set(broken, NaN) })
+    for (const time of [NaN, -Infinity, Infinity, NaN]) alarms.set(broken, time)
+    alarms.set(other, start + 5)
+    await clock.advance(10_000)
+    expect(other.rings).toEqual([start + 5])
+    expect(broken.rings).toHaveLength(10)
+  })
+
+  test('alarms that set themselves for a time that is over let other work go on', async () => {
+    const { clock, alarms, start } = setUp()
+    let worked = 0
+    const eager: Bell = new Bell({
+      onRing: (now) => {
+        if (eager.rings.length < 100) alarms.set(eager, now - 1)
+        setImmediate(() => (worked += 1))
+      },
+    })
+    alarms.set(eager, start)
+    await clock.advance(0)
+    expect([eager.rings.length, worked]).toEqual([100, 100])
+  })
+
   test('after stop nothing rings', async () => {
     const { clock, alarms, start } = setUp()
     const bell = new Bell({ keepsAlive: true })

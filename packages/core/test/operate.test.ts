@@ -9,7 +9,8 @@ function storeWith(more: Partial<Adapter>): {
   readonly store: ScriptedStore
   readonly factory: AdapterFactory
 } {
-  const store = new ScriptedStore()
+  const claims = { list: more.list !== undefined, break: more.break !== undefined }
+  const store = new ScriptedStore({ capabilities: claims })
   return { store, factory: (host) => ({ ...store.factory(host), ...more }) }
 }
 

@@ -17,7 +17,7 @@ export type AdapterMethod =
 /**
  * `fail`: not executed, rejects. `lose-reply`: executed, then rejects. `hang`: not executed, settles
  * only when healed, by a rejection. `swallow-reply`: executed, then hangs likewise. `delayMs` holds
- * back the reply of an executed call, `lateMs` the call itself.
+ * back the reply of an executed call, `lateMs` the call itself. `spoilt` puts other values into the answer.
  */
 export type Fault =
   | 'fail'
@@ -26,6 +26,7 @@ export type Fault =
   | 'swallow-reply'
   | { readonly delayMs: number }
   | { readonly lateMs: number }
+  | { readonly spoilt: Readonly<Record<string, unknown>> }
 
 export interface Faults {
   /** How often each method was called. */
@@ -90,6 +91,7 @@ export function faulty(factory: AdapterFactory): {
     if (fault === 'swallow-reply') return hang(method, since)
     if (fault === 'lose-reply') throw new Error(`injected: the reply to ${method} was lost`)
     if (typeof fault === 'object' && 'delayMs' in fault) await sleep(fault.delayMs)
+    if (typeof fault === 'object' && 'spoilt' in fault) return Object.assign({}, result, fault.spoilt)
     return result
   }
 

@@ -191,5 +191,37 @@ export const errors: readonly Rule[] = [
       assert.equal(await holder.locks.lock(lock).tryAcquire(), null)
     },
   },
+  {
+    id: 'ERR-13',
+    title:
+      'an answer of the adapter that makes no sense is LOCK_UNAVAILABLE, grants nothing and leaves nothing',
+    kind: 'required',
+    async run(h) {
+      const [holder, other] = [await h.client(), await h.client()]
+      const lock = h.name()
+      const stranger = h.adapter().request(lock)
+      const grants = [
+        ...[{ fence: -1n }, { fence: 2n ** 63n }, { fence: 7 }],
+        ...[{ ttlMs: NaN }, { ttlMs: 1e12 }, { ttlMs: 0 }],
+        ...[{ attemptId: stranger.attemptId }, { name: h.name() }, { busy: true }],
+      ]
+      for (const spoilt of grants) {
+        other.faults.inject('attempt', { spoilt })
+        await h.rejects(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
+        other.faults.heal()
+        await soonFree(h, lock)
+      }
+      const lease = await holder.locks.lock(lock).acquire()
+      for (const spoilt of [{ retryInMs: NaN }, { retryInMs: Infinity }, { busy: 1 }, { holder: 'me' }]) {
+        other.faults.inject('attempt', { spoilt })
+        const refused = other.locks.lock(lock).acquire({ waitMs: h.ms(100) })
+        await h.rejects(inTime('a refusal', h.ms(5_000), refused), 'LOCK_UNAVAILABLE')
+        other.faults.heal()
+      }
+      await assertHolder(h, lease)
+      await lease.release()
+      await soonFree(h, lock)
+    },
+  },
   ...wireErrors,
 ]
