@@ -35,6 +35,9 @@ function unusedAdapter(capabilities: Capabilities): Adapter {
     renew: touched,
     release: touched,
     inspect: touched,
+    adopt: touched,
+    list: touched,
+    break: touched,
     close,
   }
 }
