@@ -2,6 +2,7 @@ import type { Line as AnyLine } from '@locks/sql'
 import { createConnection } from 'mysql2'
 import type { Connection, ConnectionOptions } from 'mysql2'
 import { Socket } from 'node:net'
+import { faults } from './errors.ts'
 
 /** A value as text: the program may have changed how mysql2 reads types. */
 export type Cell = string | undefined
@@ -55,6 +56,7 @@ export class Line implements AnyLine {
   readonly #stream: Socket | undefined
   #onEnd: (() => void) | undefined
   #ended = false
+  #asked = 0
   busySince: number | undefined
   /** What the server calls it. */
   thread: number = 0
@@ -126,6 +128,21 @@ export class Line implements AnyLine {
       if (values.length === 0) this.#connection.query(options, reply)
       else this.#connection.execute(options, [...values], reply)
     })
+  }
+
+  /**
+   * The one row, if any, of a statement that takes a nonce as its first value and returns it as its first column, which
+   * is left out here. mysql2 pairs replies with statements by their order: on a connection that answers another
+   * statement than the one sent, nothing can be relied on.
+   */
+  async ask(text: string, values: Values = []): Promise<readonly Cell[] | undefined> {
+    const nonce = String((this.#asked += 1))
+    const { rows } = await this.query(text, [nonce, ...values])
+    const [answered, ...row] = rows[0] ?? []
+    if (rows.length === 0) return undefined
+    if (answered === nonce) return row
+    this.destroy()
+    throw faults.unavailable('the server answered another statement than the one sent')
   }
 
   onEnd(done: (() => void) | undefined): void {

@@ -6,7 +6,7 @@ import { errnoOf, faults } from './errors.ts'
 import type { Cell, Line } from './line.ts'
 import { bytesOf } from './runner.ts'
 import type { Runner } from './runner.ts'
-import { getKey, isReadOnly, killHolder } from './sql.ts'
+import { getKey, isReadOnly, killHolder, releaseLocks, showLife } from './sql.ts'
 import type { SessionStatements } from './sql.ts'
 
 /** The wait ended without a grant, but nothing is wrong: killed, timed out, chosen by the deadlock detector. */
@@ -37,22 +37,27 @@ export function sessionDriver(
 ): MysqlSessionDriver {
   /** Whether the name is locked now, and marked with the key. */
   async function lock(line: Line, text: string, { request: { name }, key }: HoldInfo): Promise<boolean> {
-    if (sql.begin !== undefined) return (await line.query(text, [key, Buffer.from(name)])).rows.length > 0
-    const { rows } = await line.query(text, [lockName(name)])
-    const [got] = rows[0] ?? []
-    // NULL is neither "yours" nor "somebody else's".
+    if (sql.begin !== undefined) {
+      const row = await line.ask(text, [key, Buffer.from(name)])
+      return row !== undefined && isLocked(row)
+    }
+    if (!isLocked(await line.ask(text, [lockName(name)]))) return false
+    if (isLocked(await line.ask(getKey, [key]))) return true
+    throw faults.unavailable('the key of this hold is in use')
+  }
+
+  /** NULL is neither "yours" nor "somebody else's". */
+  function isLocked([got]: readonly Cell[] = []): boolean {
     if (got === undefined) throw faults.unavailable('GET_LOCK failed')
-    if (got === '1') await line.query(getKey, [key])
     return got === '1'
   }
 
-  /** Ends a silent connection after whole seconds, never before its time. Whether that had to be said. */
-  async function allowSilence(line: Line, silenceMs: number): Promise<boolean> {
+  /** Ends a silent connection after whole seconds, never before its time. */
+  async function allowSilence(line: Line, silenceMs: number): Promise<void> {
     const seconds = Math.ceil(silenceMs / 1_000)
-    if (line.waitTimeoutS === seconds) return false
+    if (line.waitTimeoutS === seconds) return
     await line.query(`SET SESSION wait_timeout = ${seconds}`)
     line.waitTimeoutS = seconds
-    return true
   }
 
   /** A connection that is gone needs no killing. */
@@ -86,8 +91,7 @@ export function sessionDriver(
       if (sql.begin !== undefined) await line.query(sql.begin)
       if (await lock(line, sql.tryLock, hold)) return 'locked'
       const name = Buffer.from(hold.request.name)
-      const { rows } = await line.query(sql.look, [name, name])
-      const [there, ...about] = rows[0] ?? []
+      const [there, ...about] = (await line.ask(sql.look, [name, name])) ?? []
       return there === '1' ? { holder: liveHold(about)?.state.holder } : 'missing'
     },
 
@@ -97,8 +101,8 @@ export function sessionDriver(
      */
     async make(line, { request }) {
       if (sql.makeRow === undefined) return
-      const { rows } = await line.query(sql.makeRow.lock, [lockName(request.name)])
-      if (rows[0]?.[0] !== '1') throw faults.unavailable('the row of the lock cannot be made')
+      const [got] = (await line.ask(sql.makeRow.lock, [lockName(request.name)])) ?? []
+      if (got !== '1') throw faults.unavailable('the row of the lock cannot be made')
       const name = Buffer.from(request.name)
       await line.query(sql.makeRow.insert, [name, name])
       await line.query('COMMIT')
@@ -116,12 +120,14 @@ export function sessionDriver(
     },
 
     async probe(line, silenceMs) {
-      if (!(await allowSilence(line, silenceMs))) await line.query('DO 1')
+      await allowSilence(line, silenceMs)
+      await line.ask(showLife)
     },
 
     async free(line) {
-      for (const text of sql.free) await line.query(text)
-      return true
+      if (sql.begin !== undefined) await line.query('ROLLBACK')
+      const [released] = (await line.ask(releaseLocks)) ?? []
+      return Number(released) === sql.locks
     },
 
     cancel: ({ thread }) => killed(`KILL QUERY ${thread}`),

@@ -101,7 +101,8 @@ export interface SessionStatements {
   readonly makeRow: { readonly lock: string; readonly insert: string } | undefined
   /** Whether the row is there, and who holds it. */
   readonly look: string
-  readonly free: readonly string[]
+  /** How many named locks a hold has: its key, and where it has no row the lock itself. */
+  readonly locks: number
   readonly mint: string
   readonly inspect: string
   readonly list: string
@@ -139,34 +140,37 @@ ON DUPLICATE KEY UPDATE
     isThere: 'SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ?',
   }
   const look = (there: string): string =>
-    `SELECT ${there}, ${state} FROM (SELECT 1 AS one) o LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`
+    `SELECT ?, ${there}, ${state} FROM (SELECT 1 AS one) o LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`
   if (strategy === 'named')
     return {
       ...shared,
-      tryLock: 'SELECT GET_LOCK(?, 0)',
-      lock: `SELECT GET_LOCK(?, ${FOREVER_S})`,
+      tryLock: 'SELECT ?, GET_LOCK(?, 0)',
+      lock: `SELECT ?, GET_LOCK(?, ${FOREVER_S})`,
       begin: undefined,
       makeRow: undefined,
       look: look('? IS NOT NULL'),
-      free: ['SELECT RELEASE_ALL_LOCKS()'],
+      locks: 2,
     }
-  const lock = `SELECT GET_LOCK(?, 0) FROM ${to.rows} WHERE name = ? FOR UPDATE`
+  const lock = `SELECT ?, GET_LOCK(?, 0) FROM ${to.rows} WHERE name = ? FOR UPDATE`
   return {
     ...shared,
     tryLock: `${lock} SKIP LOCKED`,
     lock,
     begin: 'START TRANSACTION',
     makeRow: {
-      lock: 'SELECT GET_LOCK(?, 5)',
+      lock: 'SELECT ?, GET_LOCK(?, 5)',
       insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
     },
     look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),
-    free: ['ROLLBACK', 'SELECT RELEASE_ALL_LOCKS()'],
+    locks: 1,
   }
 }
 
 /** Also the way to mark a hold as living. */
-export const getKey = 'SELECT GET_LOCK(?, 0)'
+export const getKey = 'SELECT ?, GET_LOCK(?, 0)'
+/** With how many there were. */
+export const releaseLocks = 'SELECT ?, RELEASE_ALL_LOCKS()'
+export const showLife = 'SELECT ?'
 /** Other than 0 it may be a word. */
 export const isReadOnly = 'SELECT @@GLOBAL.read_only'
 export const hasKey: string = `SELECT ${ownerOf('?')} IS NOT NULL`

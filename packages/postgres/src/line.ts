@@ -4,6 +4,7 @@ import type { Line as AnyLine } from '@locks/sql'
 import { Socket } from 'node:net'
 import { Client } from 'pg'
 import type { ClientConfig } from 'pg'
+import { faults } from './errors.ts'
 
 /** A statement, and the name it is prepared under where that is possible; none where it is not worth it. */
 export interface Statement {
@@ -51,12 +52,15 @@ export class Line implements AnyLine {
   readonly #named: boolean
   #onEnd: (() => void) | undefined
   #ended = false
+  #asked = 0
   readonly idleLimitMs: number = Infinity
   busySince: number | undefined
   /** The backend that answers, once that is known. */
   pid: number | undefined
   /** For how long the server bears a transaction in which nothing happens, once that was said. */
   silenceMs: number | undefined
+  /** The transaction that holds a lock on it, while one does. */
+  transaction: string | undefined
 
   private constructor(client: Client, named: boolean) {
     this.#client = client
@@ -104,6 +108,19 @@ export class Line implements AnyLine {
 
   query(statement: Statement, values: unknown[] = []): Promise<readonly Row[]> {
     return send(this.#client, statement, values, this.#named)
+  }
+
+  /**
+   * The one row of a statement that takes a nonce as its last value and returns it as its first column, which is left
+   * out here. `pg` pairs replies with statements by their order: on a connection that answers another statement than
+   * the one sent, nothing can be relied on.
+   */
+  async ask(statement: Statement, values: unknown[] = []): Promise<Row> {
+    const nonce = String((this.#asked += 1))
+    const [[answered, ...row] = []] = await this.query(statement, [...values, nonce])
+    if (answered === nonce) return row
+    this.destroy()
+    throw faults.unavailable('the server answered another statement than the one sent')
   }
 
   /** What `sends` sends goes out in one piece: the server is woken once. */

@@ -1,7 +1,7 @@
 import { readHolder, writeHolder } from '@locks/sql'
 import type { SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
-import { codeOf, isEnd } from './errors.ts'
+import { codeOf, faults, isEnd, isOfFailedTransaction } from './errors.ts'
 import type { Line, Row } from './line.ts'
 import { sameBackend } from './pooler.ts'
 import type { Runner } from './runner.ts'
@@ -9,6 +9,14 @@ import type { RowStatements } from './sql.ts'
 
 /** The wait ended without a grant, but nothing is wrong: cancelled, timed out, chosen by the deadlock detector. */
 const worthAnotherTry = new Set(['57014', '55P03', '40P01', '40001'])
+
+/** What was minted for the hold with this key, and for no other. */
+function fenceOf(key: string, [row]: readonly Row[]): bigint | undefined {
+  if (row === undefined) return undefined
+  const [of, fence] = row
+  if (of !== key) throw faults.unavailable('the server answered another statement than the one sent')
+  return fence === null || fence === undefined ? undefined : BigInt(fence)
+}
 
 const nothing: Promise<readonly Row[]> = Promise.resolve([])
 
@@ -30,22 +38,21 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
       const known = line.silenceMs === silenceMs
       // Unknown until all is answered: the server may take this and refuse the try.
       line.silenceMs = undefined
-      const [, , [got]] = await Promise.all(
+      const [, , [locked, backend, transaction]] = await Promise.all(
         line.together(
           () =>
             [
               known ? nothing : line.query(sql.allow, [String(silenceMs)]),
               line.query(sql.begin),
-              line.query(sql.tryLock, [name, key]),
+              line.ask(sql.tryLock, [name, key]),
             ] as const,
         ),
       )
       line.silenceMs = silenceMs
-      if (got !== undefined) {
-        line.pid = sameBackend(line.pid, Number(got[1]))
-        return 'locked'
-      }
-      const [[there, pid, fence, holder, since] = []] = await line.query(sql.look, [name])
+      line.pid = sameBackend(line.pid, Number(backend))
+      line.transaction = locked === 't' ? (transaction ?? undefined) : undefined
+      if (line.transaction !== undefined) return 'locked'
+      const [there, pid, fence, holder, since] = await line.ask(sql.look, [name])
       line.pid = sameBackend(line.pid, Number(pid))
       return there === 't' ? { holder: readHolder(holder, fence, since) } : 'missing'
     },
@@ -57,26 +64,35 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
     queue(line, { request, key }) {
       // Sent together: the server takes one after the other, and stays with the second.
       const prepared = line.query(sql.prepareWait)
-      const locked = line.query(sql.lock, [Buffer.from(request.name), key]).then((rows) => rows.length > 0)
+      const locked = line.ask(sql.lock, [Buffer.from(request.name), key]).then(([got, , transaction]) => {
+        line.transaction = got === 't' ? (transaction ?? undefined) : undefined
+        return line.transaction !== undefined
+      })
       // The second also opens the connection on which a wait is cancelled, if there was none: that must not take long.
       return { queued: Promise.all([prepared, isThere(line)]), locked }
     },
 
     async mint({ pid }, { request, key }) {
       const values = [Buffer.from(request.name), request.attemptId, writeHolder(request), key, pid]
-      const [[fence] = []] = await runner.run(sql.mint, values)
-      if (fence !== null && fence !== undefined) return BigInt(fence)
-      const [[first] = []] = await runner.run(sql.mintFirst, values)
-      return first === null || first === undefined ? undefined : BigInt(first)
+      const fence = fenceOf(key, await runner.run(sql.mint, values))
+      return fence ?? fenceOf(key, await runner.run(sql.mintFirst, values))
     },
 
     async probe(line, silenceMs) {
-      await line.query(sql.probe, [String(silenceMs)])
+      const [transaction] = await line.ask(sql.probe, [String(silenceMs)])
+      if (transaction !== line.transaction) throw faults.unavailable('the transaction of this hold is over')
     },
 
     async free(line) {
-      await line.query(sql.rollback)
-      return true
+      const { transaction } = line
+      line.transaction = undefined
+      if (transaction === undefined) {
+        await line.query(sql.rollback)
+        return false
+      }
+      const sent = line.together(() => [line.ask(sql.prove), line.query(sql.rollback)] as const)
+      const [[proven]] = await Promise.all(sent)
+      return proven === transaction
     },
 
     async cancel({ pid }) {
@@ -93,7 +109,8 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
       await runner.run(sql.terminate, [Buffer.from(name), attemptId])
     },
 
-    saysEnded: (error) => isEnd(error),
+    // A transaction that failed has freed its locks.
+    saysEnded: (error) => isEnd(error) || isOfFailedTransaction(error),
     isWorthAnotherTry: (error) => worthAnotherTry.has(codeOf(error) ?? ''),
   }
 }

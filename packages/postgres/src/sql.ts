@@ -183,6 +183,7 @@ export interface RowStatements {
   readonly prepareWait: Statement
   readonly lock: Statement
   readonly probe: Statement
+  readonly prove: Statement
   readonly rollback: Statement
   readonly mint: Statement
   readonly mintFirst: Statement
@@ -202,31 +203,35 @@ export interface RowStatements {
 export function rowStatements(place: Place): RowStatements {
   const to = namesOf(place)
   const allowing = (local: string): string =>
-    `SELECT set_config('idle_in_transaction_session_timeout', $1, ${local})`
+    `set_config('idle_in_transaction_session_timeout', $1, ${local})`
+  // Locking a row gives a transaction its number: while that is the same, the row is locked.
+  const transaction = 'txid_current_if_assigned()'
+  const locking = (nonce: string, row: string): string =>
+    `SELECT ${nonce}::text, got.locked, pg_backend_pid(), ${transaction} FROM (SELECT) AS once LEFT JOIN (
+  SELECT pg_try_advisory_xact_lock($2) AS locked FROM (${row}) AS found
+) AS got ON true`
   const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
   return {
     makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
     // The server itself ends a holder that is silent for longer. For the connection: a transaction forgets it when it is
     // rolled back.
-    allow: statement(allowing('false')),
+    allow: statement(`SELECT ${allowing('false')}`),
     begin: plain('BEGIN ISOLATION LEVEL READ COMMITTED'),
-    tryLock: statement(`SELECT pg_try_advisory_xact_lock($2), pg_backend_pid()
-FROM (SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED) AS got`),
-    look: statement(`SELECT there.name IS NOT NULL, pg_backend_pid(), h.fence, h.holder, ${epochMs('h.since')}
+    tryLock: statement(locking('$3', `SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED`)),
+    look: statement(`SELECT $2::text, there.name IS NOT NULL, pg_backend_pid(), h.fence, h.holder, ${epochMs('h.since')}
 FROM (VALUES ($1::bytea)) AS wanted (name)
 LEFT JOIN ${to.rows} there ON there.name = wanted.name
 LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     prepareWait: statement(
       `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`,
     ),
-    lock: statement(
-      `SELECT pg_try_advisory_xact_lock($2) FROM (SELECT name FROM ${to.rows} WHERE name = $1 FOR UPDATE) AS got`,
-    ),
-    probe: statement(allowing('true')),
+    lock: statement(locking('$3', `SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE`)),
+    probe: statement(`SELECT $2::text, ${transaction}, ${allowing('true')}`),
+    prove: statement(`SELECT $1::text, ${transaction}`),
     rollback: plain('ROLLBACK'),
     mint: statement(`UPDATE ${to.holders} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
-  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4) RETURNING fence, ${durable}`),
-    mintFirst: statement(`SELECT ${to.mint}($1, $2, $3, $4, $5)`),
+  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4) RETURNING key, fence, ${durable}`),
+    mintFirst: statement(`SELECT $4::bigint, ${to.mint}($1, $2, $3, $4, $5)`),
     inspect: statement(`SELECT h.attempt, h.fence, h.holder, ${epochMs('h.since')}
 FROM ${to.holders} h WHERE h.name = $1 AND ${lives} AND ${onPrimary}`),
     // Whoever holds the key now is the holder, and no other that has got the number of its process since.
