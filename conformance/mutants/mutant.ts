@@ -54,7 +54,8 @@ export async function copyOf(
   return { root, home, dispose: () => rm(root, { recursive: true, force: true }) }
 }
 
-async function apply(home: string, { file, find, replace }: Edit): Promise<void> {
+/** Applies an edit to a copy of the packages in `home`. */
+export async function apply(home: string, { file, find, replace }: Edit): Promise<void> {
   const [name = '', ...path] = file.split('/')
   const target = join(home, name, 'dist', ...path)
   const text = await readFile(target, 'utf8')

@@ -1,0 +1,57 @@
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import type { Socket } from 'node:net'
+import { onTestFinished } from 'vitest'
+import type { Server } from '../../../conformance/services/index.ts'
+
+const READY = 'Z'.charCodeAt(0)
+
+/** Whole answers, each of which ends with ReadyForQuery, and what is left of the next. */
+function split(bytes: Buffer): { readonly answers: readonly Buffer[]; readonly rest: Buffer } {
+  const answers: Buffer[] = []
+  let [from, at] = [0, 0]
+  while (at + 5 <= bytes.length) {
+    const end = at + 1 + bytes.readUInt32BE(at + 1)
+    if (end > bytes.length) break
+    if (bytes[at] === READY) {
+      answers.push(bytes.subarray(from, end))
+      from = end
+    }
+    at = end
+  }
+  return { answers, rest: bytes.subarray(from) }
+}
+
+/** A proxy that can give the answer before to the next statement, and so on: each is one behind from then on. */
+export async function lagging(server: Pick<Server, 'host' | 'port'>): Promise<{
+  readonly url: string
+  readonly lag: () => void
+  readonly ended: () => number
+}> {
+  let lags = false
+  let ended = 0
+  const proxy = createServer((client) => {
+    const behind: Socket = connect(server.port, server.host)
+    let [last, rest] = [Buffer.alloc(0), Buffer.alloc(0)]
+    client.on('error', () => undefined).on('data', (bytes) => void behind.write(bytes))
+    client.on('close', () => {
+      ended += 1
+      behind.destroy()
+    })
+    behind.on('error', () => undefined).on('close', () => client.destroy())
+    behind.on('data', (bytes) => {
+      const found = split(Buffer.concat([rest, bytes]))
+      rest = Buffer.from(found.rest)
+      for (const answer of found.answers) {
+        client.write(lags && last.length > 0 ? last : answer)
+        last = Buffer.from(answer)
+      }
+    })
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const address = proxy.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`
+  return { url, lag: () => void (lags = true), ended: () => ended }
+}
