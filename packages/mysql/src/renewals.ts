@@ -1,4 +1,5 @@
 import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core'
+import { renewLocked } from '@locks/sql'
 import { newEcho, numberIn, read, wrote } from './echo.ts'
 import { faults, isTransient } from './errors.ts'
 import type { Runner } from './runner.ts'
@@ -6,9 +7,6 @@ import type { UniqueKeyStatements } from './sql.ts'
 
 /** Few enough that a batch takes a moment only, whoever else wants the rows. */
 const BATCH = 500
-
-/** How long a batch waits for rows that others have locked: a part of the shortest ttl, and never longer than this. */
-const LOCKED_PATIENCE_MS = 1_000
 
 type Outcomes = Map<Renewal, RenewOutcome>
 
@@ -19,8 +17,8 @@ export function renewer(sql: UniqueKeyStatements, runner: Runner, clock: Clock):
     const mine = await lockable(renewals, outcomes)
     await update(mine, outcomes)
     const open = renewals.filter((renewal) => !outcomes.has(renewal))
-    if (open.length > 0) await oneByOne(open, outcomes)
-    return outcomes
+    const late = open.length === 0 ? [] : await renewLocked(open, clock, renewOne)
+    return new Map([...outcomes, ...late])
   }
 
   /** Those that hold their row, as far as nobody has locked it. What has lost it is known. */
@@ -51,32 +49,12 @@ export function renewer(sql: UniqueKeyStatements, runner: Runner, clock: Clock):
     let renewed = renewals
     if (result.affected !== renewals.length) {
       // One that was not renewed has ended since, or had a longer end already.
-      const { rows } = await runner.ask(sql.renewed, [echo, batch], read(echo))
+      const again = newEcho()
+      const { rows } = await runner.ask(sql.renewed, [again, batch], read(again))
       const held = new Set(rows.map(([, attempt]) => attempt))
       renewed = renewals.filter(({ grant }) => held.has(hex(grant.attemptId)))
     }
     for (const renewal of renewed) outcomes.set(renewal, 'renewed')
-  }
-
-  /** Stands in line for each row: many may ask for it without a pause. What takes too long is not known. */
-  async function oneByOne(renewals: readonly Renewal[], outcomes: Outcomes): Promise<void> {
-    let over = false
-    const patienceMs = Math.min(LOCKED_PATIENCE_MS, ...renewals.map(({ ttlMs }) => ttlMs / 4))
-    const work = async (): Promise<void> => {
-      for (const renewal of renewals) {
-        if (over) return
-        const outcome = await renewOne(renewal).catch(() => 'unknown' as const)
-        if (!over) outcomes.set(renewal, outcome)
-      }
-    }
-    await new Promise<void>((resolve) => {
-      const timer = clock.timer(patienceMs, resolve)
-      void work().then(() => {
-        timer.cancel()
-        resolve()
-      })
-    })
-    over = true
   }
 
   async function renewOne(renewal: Renewal): Promise<RenewOutcome> {

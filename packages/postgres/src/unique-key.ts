@@ -9,7 +9,7 @@ import type {
   RenewOutcome,
 } from '@locks/core'
 import { isAttemptId, isLockError } from '@locks/core'
-import { readHolder, UnderWay, writeHolder } from '@locks/sql'
+import { readHolder, renewLocked, UnderWay, writeHolder } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
 import { Line } from './line.ts'
@@ -33,9 +33,6 @@ const DEAF_POLL_MS = 1_000
 const MOST_ABANDONED = 10_000
 
 const MOST_CROWDED = 10_000
-
-/** How long renewals wait for rows that others have locked: a part of the shortest ttl, and never longer than this. */
-const LOCKED_PATIENCE_MS = 1_000
 
 /** Where a waiter is told of a hand-off, and what proves it. */
 interface Queue {
@@ -176,20 +173,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return renewals.map(({ grant }) => outcomes.get(grant.attemptId))
   }
 
-  /** One after the other, so that rows which stay locked do not keep all connections. */
-  async function renewLocked(renewals: readonly Renewal[]): Promise<Map<Renewal, RenewOutcome>> {
-    const outcomes = new Map<Renewal, RenewOutcome>()
-    const shortestMs = Math.min(...renewals.map(({ ttlMs }) => ttlMs))
-    const giveUpAt = clock.now() + Math.min(LOCKED_PATIENCE_MS, shortestMs / 4)
-    for (const [n, renewal] of renewals.entries()) {
-      const patienceMs = Math.floor((giveUpAt - clock.now()) / (renewals.length - n))
-      if (patienceMs < 1) break
-      const { grant, ttlMs, lockDelayMs } = renewal
-      const values = [Buffer.from(grant.name), grant.attemptId, ttlMs, lockDelayMs, patienceMs]
-      const [[outcome] = []] = await runner.ask(sql.renewLocked, values).catch(() => [])
-      outcomes.set(renewal, outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown')
-    }
-    return outcomes
+  async function renewOne(renewal: Renewal, patienceMs: number): Promise<RenewOutcome> {
+    const { grant, ttlMs, lockDelayMs } = renewal
+    const values = [Buffer.from(grant.name), grant.attemptId, ttlMs, lockDelayMs, patienceMs]
+    const [[outcome] = []] = await runner.ask(sql.renewLocked, values)
+    return outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown'
   }
 
   function slowly(busy: Busy): Busy {
@@ -221,10 +209,10 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     async renew(renewals) {
       const outcomes = await renewUnlocked(renewals)
       const locked = renewals.filter((_, n) => outcomes[n] === 'locked')
-      const late = locked.length === 0 ? new Map<Renewal, RenewOutcome>() : await renewLocked(locked)
+      const late = locked.length === 0 ? undefined : await renewLocked(locked, clock, renewOne)
       return renewals.map((renewal, n) => {
         const outcome = outcomes[n]
-        return outcome === 'renewed' || outcome === 'lost' ? outcome : (late.get(renewal) ?? 'unknown')
+        return outcome === 'renewed' || outcome === 'lost' ? outcome : (late?.get(renewal) ?? 'unknown')
       })
     },
 
