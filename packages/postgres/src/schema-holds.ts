@@ -15,7 +15,7 @@ DECLARE
 BEGIN
   ${fresh}
   ${durable}
-  v_locked := ARRAY(SELECT l.name FROM ${to.locks} l WHERE l.name = ANY (p_names) FOR UPDATE SKIP LOCKED);
+  v_locked := ARRAY(SELECT l.name FROM ${to.locks} l WHERE l.name = ANY (p_names) FOR NO KEY UPDATE SKIP LOCKED);
   WITH renewed AS (
     UPDATE ${to.locks} l SET ${later('r.ttl', 'r.delay')}
     FROM unnest(p_names, p_attempts, p_ttls, p_delays) AS r (name, attempt, ttl, delay)

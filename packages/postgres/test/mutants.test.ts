@@ -89,7 +89,7 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
   [
     'a renewal waits for locked rows',
     renewed,
-    [edit('postgres/schema-holds.js', ' FOR UPDATE SKIP LOCKED', '')],
+    [edit('postgres/schema-holds.js', ' FOR NO KEY UPDATE SKIP LOCKED', ' FOR NO KEY UPDATE')],
   ],
   [
     'a locked row is taken for a lost one',

@@ -33,6 +33,16 @@ test('a release of what is free, never was, has expired or is held by another is
   expect(await client.adapter.release(expired)).toBe('not-held')
 })
 
+test('the text of a lease with anything but an attempt id in it continues nothing', async () => {
+  const [from, to] = [bare(config), bare(config)]
+  const grant = await from.take(from.request('forged'))
+  for (const attemptId of ['', 'hold', '\0', `${grant.attemptId}0x`, `${grant.attemptId} `])
+    expect(await to.adapter.adopt?.({ ...grant, attemptId }, to.request('forged'))).toBe('lost')
+  for (const fence of [0n, -1n, 2n ** 63n, 2n ** 64n])
+    expect(await to.adapter.adopt?.({ ...grant, fence }, to.request('forged'))).toBe('lost')
+  expect(await to.adapter.adopt?.(grant, to.request('forged'))).toMatchObject({ fence: grant.fence })
+})
+
 // What a server does whose NOTIFY queue is full: the transaction fails as it commits.
 const fullQueue = `CREATE FUNCTION full_queue() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000';
