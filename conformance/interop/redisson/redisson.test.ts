@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => service.close())
 
 function node(ttlMs: number = longMs): Locks {
-  const locks = createLocks(redis({ url }), { ttlMs })
+  const locks = createLocks(redis({ url, prefix: '' }), { ttlMs })
   onTestFinished(() => locks.close())
   return locks
 }
@@ -113,7 +113,7 @@ test('SIGKILL of Java frees its lock for Node within its lease', async () => {
 
 test('SIGKILL of Node frees its lock for Java within its lease', async () => {
   const [child, peer, lock] = [
-    await nodeProcess({ adapter: '@locks/redis', url }, leaseMs),
+    await nodeProcess({ adapter: '@locks/redis', url, prefix: '' }, leaseMs),
     await redisson(),
     uniqueName(),
   ]

@@ -20,7 +20,9 @@ beforeAll(async () => {
 afterAll(() => service.close())
 
 function node(): Locks {
-  const locks = createLocks(redlock({ nodes: urls, nodeTimeoutMs: scaled(5_000) }), { ttlMs: longMs })
+  const locks = createLocks(redlock({ nodes: urls, prefix: '', nodeTimeoutMs: scaled(5_000) }), {
+    ttlMs: longMs,
+  })
   onTestFinished(() => locks.close())
   return locks
 }
@@ -78,7 +80,7 @@ test('SIGKILL of either side frees the lock for the other within its lease', asy
   await heard(lock, 3)
   expect(await tookMs(() => first.kill(), granted)).toBeLessThan(leaseMs + graceMs)
   await (await granted).release()
-  const child = await nodeProcess({ adapter: '@locks/redlock', nodes: urls }, leaseMs)
+  const child = await nodeProcess({ adapter: '@locks/redlock', nodes: urls, prefix: '' }, leaseMs)
   await child.call('acquire', { lock })
   const next = take(second, lock)
   await heard(lock, 1)
