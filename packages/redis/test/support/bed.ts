@@ -30,9 +30,9 @@ export interface Bare {
 }
 
 /** An adapter without core above it. */
-export function bare(options: RedisOptions, host: Partial<AdapterHost> = {}): Bare {
+export function bare(options: RedisOptions, host: Partial<AdapterHost> = {}, factory = redis): Bare {
   const clientId = randomUUID()
-  const adapter = redis(options)({ clientId, clock: systemClock, report: () => undefined, ...host })
+  const adapter = factory(options)({ clientId, clock: systemClock, report: () => undefined, ...host })
   onTestFinished(() => adapter.close())
   let attempts = 0
   return {
@@ -57,8 +57,8 @@ export interface Waiting extends Bare {
 }
 
 /** A client of its own that listens and is in the queue of a lock that is held. */
-export async function enqueue(options: RedisOptions, lock: string): Promise<Waiting> {
-  const client = bare(options)
+export async function enqueue(options: RedisOptions, lock: string, factory = redis): Promise<Waiting> {
+  const client = bare(options, {}, factory)
   const wanted = client.request(lock, { willWait: true })
   await client.adapter.attempt(wanted)
   // Over once it listens.

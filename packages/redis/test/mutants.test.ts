@@ -1,0 +1,156 @@
+import type * as adapter from '@locks/redis'
+import { cp, mkdtemp, realpath, rm, symlink, mkdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { apply } from '../../../conformance/mutants/mutant.ts'
+import type { Edit } from '../../../conformance/mutants/mutant.ts'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { at, bare, enqueue, uniqueName } from './support/bed.ts'
+
+// Deliberate bugs in what keeps strangers out, as edits of the built adapter: each must be noticed.
+
+const service = await startService('redis')
+afterAll(() => service.close())
+const server = service.server('redis')
+
+type Factory = typeof adapter.redis
+
+/** The adapter with some edits, beside the core and the client that the healthy one has. */
+async function mutate(edits: readonly Edit[]): Promise<Factory> {
+  const root = await mkdtemp(join(tmpdir(), 'locks-redis-mutant-'))
+  onTestFinished(() => rm(root, { recursive: true, force: true }))
+  const own = fileURLToPath(new URL('..', import.meta.url))
+  const home = join(root, 'node_modules', '@locks')
+  await mkdir(home, { recursive: true })
+  for (const part of ['package.json', 'dist'])
+    await cp(join(own, part), join(home, 'redis', part), { recursive: true })
+  await symlink(await realpath(join(own, 'node_modules/@locks/core')), join(home, 'core'))
+  await symlink(await realpath(join(own, 'node_modules/ioredis')), join(root, 'node_modules/ioredis'))
+  for (const edit of edits) await apply(home, edit)
+  const module: unknown = await import(pathToFileURL(join(home, 'redis/dist/index.js')).href)
+  if (!isAdapter(module)) throw new Error('the mutant has no adapter')
+  return module.redis
+}
+
+function isAdapter(module: unknown): module is typeof adapter {
+  return typeof module === 'object' && module !== null && 'redis' in module
+}
+
+async function forgedGrant(factory: Factory): Promise<void> {
+  const lock = uniqueName()
+  const holder = bare(at(server))
+  const { fence } = await holder.take(holder.request(lock))
+  const { adapter: waiter, wanted } = await enqueue(at(server), lock, factory)
+  const turn = waiter.wait?.(wanted, 60_000, new AbortController().signal)
+  const [client = ''] = wanted.attemptId.split(':')
+  const forged = `${wanted.attemptId} ${fence + 1n} ${Date.now()}000 3600000 ${lock} ${'0'.repeat(40)}`
+  await redisCommand(server, 'PUBLISH', `locks_grants:${client}`, forged)
+  expect(await turn).toBeUndefined()
+}
+
+async function bookkeepingName(factory: Factory): Promise<void> {
+  const { adapter: locks, request, take } = bare(at(server), {}, factory)
+  const grant = await take(request(uniqueName()))
+  expect(await locks.release({ ...grant, attemptId: 'hold' })).toBe('not-held')
+  expect(await locks.release(grant)).toBe('released')
+}
+
+async function foreignHash(factory: Factory): Promise<void> {
+  const { adapter: locks, request } = bare(at(server), {}, factory)
+  const name = uniqueName()
+  await redisCommand(server, 'HSET', name, 'name', 'bob', 'email', 'b@x')
+  await expect(locks.attempt(request(name))).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  await expect(locks.inspect(name)).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+}
+
+async function foreignCounter(factory: Factory): Promise<void> {
+  const { adapter: locks, request } = bare(at(server), {}, factory)
+  const name = uniqueName()
+  const token = `redisson_lock_token:{${name}}`
+  await redisCommand(server, 'SET', token, 'precious')
+  await expect(locks.attempt(request(name))).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  expect(await redisCommand(server, 'GET', token)).toBe('precious')
+}
+
+async function highFence(factory: Factory): Promise<void> {
+  const { adapter: locks, request } = bare(at(server), {}, factory)
+  const name = uniqueName()
+  await redisCommand(server, 'SET', `redisson_lock_token:{${name}}`, String(2n ** 53n))
+  await expect(locks.attempt(request(name))).rejects.toMatchObject({ code: 'LOCK_UNSUPPORTED' })
+}
+
+async function releaseOfFree(factory: Factory): Promise<void> {
+  const { adapter: locks, request, take } = bare(at(server), {}, factory)
+  const grant = await take(request(uniqueName()))
+  await redisCommand(server, 'DEL', grant.name)
+  expect(await locks.release(grant)).toBe('not-held')
+}
+
+async function shownOwner(factory: Factory): Promise<void> {
+  const { adapter: locks, request, take } = bare(at(server), {}, factory)
+  const wanted = request(uniqueName())
+  await take({ ...wanted, owner: wanted.attemptId })
+  expect((await locks.inspect(wanted.name)).holder?.owner).not.toContain(wanted.attemptId)
+}
+
+const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, Edit])[] = [
+  [
+    'the proof of a pushed grant is not checked',
+    forgedGrant,
+    {
+      file: 'redis/waiting.js',
+      find: 'this.#store.proofs.isValid(message.lock, message.attemptId, message.text, message.proof)',
+      replace: 'true',
+    },
+  ],
+  [
+    'any text is an attempt id',
+    bookkeepingName,
+    { file: 'redis/lua.js', find: "'^%x+%-%x+%-%x+%-%x+%-%x+:%d+$'", replace: "'^.*$'" },
+  ],
+  [
+    'any small hash is a lock',
+    foreignHash,
+    {
+      file: 'redis/lua.js',
+      find: 'if others or (#fields > 0 and not holder) or (queued and not fence) then return nil end',
+      replace: '',
+    },
+  ],
+  [
+    'any string is a counter of fences',
+    foreignCounter,
+    {
+      file: 'redis/lua.js',
+      find: "(last ~= '0' and not string.match(last, '^[1-9]%d*$'))",
+      replace: 'false',
+    },
+  ],
+  [
+    'fences go on beyond what Lua counts exactly',
+    highFence,
+    { file: 'redis/lua.js', find: "wrong = 'range'", replace: 'wrong = nil' },
+  ],
+  [
+    'a release of a free name has released it',
+    releaseOfFree,
+    {
+      file: 'redis/queue-scripts.js',
+      find: '  return 1\nend\n',
+      replace: "  return redis.call('EXISTS', lock)\nend\n",
+    },
+  ],
+  [
+    'the owner shown is the attempt id',
+    shownOwner,
+    { file: 'redis/holder.js', find: 'owner ?? defaultOwner(attempt)', replace: 'owner ?? attempt' },
+  ],
+]
+
+test.each(mutants)('is noticed: %s', async (_, notices, edit) => {
+  await notices(await mutate([]))
+  const mutant = await mutate([edit])
+  await expect(notices(mutant)).rejects.toMatchObject({ name: 'AssertionError' })
+})
