@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { isLockError, LockError } from '@locks/core'
 import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState } from '@locks/core'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
@@ -112,6 +112,16 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     return { name, held: true, holder, remainingMs: leftMs, waiters }
   }
 
+  /** What is found to be no lock any more does not keep the others from being listed. */
+  async function listed(name: string): Promise<LockState> {
+    try {
+      return await inspect(name)
+    } catch (error) {
+      if (!isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
+      return { name, held: false }
+    }
+  }
+
   return {
     capabilities,
 
@@ -156,7 +166,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     async list(limit) {
       const held: LockState[] = []
       await store.names(async (names) => {
-        const states = await Promise.all(names.map(inspect))
+        const states = await Promise.all(names.map(listed))
         held.push(...states.filter((state) => state.held))
         return held.length < limit
       })

@@ -25,6 +25,8 @@ export class Waiting {
   readonly #waiters = new Map<string, Waiter>()
   /** Attempts that were granted after they had been in a queue, each with the key of its lock. */
   readonly #granted = new Map<string, string>()
+  /** The latest time of the server that this client knows, in µs. */
+  #serverTime = 0
   /** Grants that are being handed back, because nobody wants them. */
   readonly #givingBack = new Set<string>()
   /** Waiters that wait for a release by Redisson, by its channel. */
@@ -55,6 +57,7 @@ export class Waiting {
   }
 
   exchanged({ name, attemptId }: AcquireRequest, sentAt: number, refusal: Refusal): void {
+    this.#serverTime = Math.max(this.#serverTime, refusal.serverTime)
     const waiter = this.#waiters.get(attemptId)
     if (waiter === undefined) return
     waiter.exchanged(sentAt, refusal.serverTime)
@@ -167,11 +170,14 @@ export class Waiting {
 
   /** A grant that the store has made. */
   #told(told: Told, waiter: Waiter | undefined): void {
-    const { lock, attemptId } = told
+    const { lock, attemptId, madeAt, ttlMs } = told
+    this.#serverTime = Math.max(this.#serverTime, madeAt)
     if (waiter !== undefined && this.#lockOf(waiter.request) === lock)
       waiter.told({ ...told, ttlMs: Math.min(told.ttlMs, this.#store.claimOf(waiter.request)) })
     // Given up, and enqueued or granted all the same by a request that came late; or not the lock that was asked for.
-    else if (this.#granted.get(attemptId) !== lock) this.#giveBack(lock, attemptId)
+    // One that is older than its claim has ended by itself, or is held: said again, it must not end that hold.
+    else if (this.#granted.get(attemptId) !== lock && madeAt + ttlMs * 1_000 >= this.#serverTime)
+      this.#giveBack(lock, attemptId)
   }
 
   /** If this fails, the claim ends by itself. An old grant may be said again and again: one at a time is enough. */

@@ -154,6 +154,14 @@ test('a field that an application has put into a held lock outlives the release,
   expect(await redisCommand(server, 'HGETALL', lock)).toEqual(['name', 'bob'])
 })
 
+test('a lock with a queue that is something else does not keep the others from being listed', async () => {
+  const prefix = `${uniqueName('prefix')}:`
+  const locks = connect({ ...at(server), prefix })
+  const [odd, sane] = [await locks.lock('odd').acquire(), await locks.lock('sane').acquire()]
+  await put(`locks_queue:{${prefix}${odd.name}}`, ['SET', 'precious'])
+  expect((await locks.list()).map(({ name }) => name)).toEqual([sane.name])
+})
+
 test('without a prefix given, locks are kept apart from the keys of applications', async () => {
   const { host, port } = server
   const name = uniqueName('user')

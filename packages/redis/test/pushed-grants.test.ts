@@ -166,12 +166,12 @@ describe.each(places)('on $title', ({ options, servers, publish, subscribe, chan
     const lock = uniqueName()
     const holder = bare(options)
     const held = await holder.take(holder.request(lock))
-    const quick = { ...options, claimTtlMs: 100 }
+    const quick = { ...options, claimTtlMs: 1_000 }
     const waiting = await enqueue(quick, lock)
     const heard = await overhear(lock, waiting.wanted.attemptId)
     const { signal } = new AbortController()
     await holder.adapter.release(held)
-    expect(await waiting.adapter.wait?.(waiting.wanted, 60_000, signal)).toMatchObject({ ttlMs: 100 })
+    expect(await waiting.adapter.wait?.(waiting.wanted, 60_000, signal)).toMatchObject({ ttlMs: 1_000 })
     await until(async () => !(await holder.adapter.inspect(lock)).held)
     const next = await holder.take(holder.request(lock))
     await waiting.adapter.attempt(waiting.wanted)
@@ -180,6 +180,30 @@ describe.each(places)('on $title', ({ options, servers, publish, subscribe, chan
     await say(lock, waiting.wanted.attemptId, heard[0] ?? '')
     expect(await wait).toBeUndefined()
     expect((await holder.adapter.inspect(lock)).holder?.fence).toBe(next.fence)
+  })
+
+  test('an old grant that is said again does not end the hold that came of it', async () => {
+    const lock = uniqueName()
+    const holder = bare(options)
+    const held = await holder.take(holder.request(lock))
+    const waiting = await enqueue(options, lock)
+    const heard = await overhear(lock, waiting.wanted.attemptId)
+    const { signal } = new AbortController()
+    await holder.adapter.release(held)
+    const pushed = await waiting.adapter.wait?.(waiting.wanted, 60_000, signal)
+    const grant = pushed ?? expect.fail('no grant was pushed')
+    expect(await waiting.adapter.renew([{ grant, ttlMs: 600_000, lockDelayMs: 0 }])).toEqual(['renewed'])
+    // As if it had been granted so much since that it does not remember this one.
+    await waiting.adapter.release({ ...grant, name: uniqueName() })
+    await until(async () => ((await holder.adapter.inspect(lock)).remainingMs ?? 0) < 597_500)
+    const next = waiting.request(lock, { willWait: true })
+    await waiting.adapter.attempt(next)
+    const turn = waiting.adapter.wait?.(next, 60_000, signal)
+    await until(() => heard.length > 0)
+    await say(lock, grant.attemptId, heard[0] ?? '')
+    await say(lock, next.attemptId, `${next.attemptId} 0`)
+    expect(await turn).toBeUndefined()
+    expect((await waiting.adapter.inspect(lock)).holder?.fence).toBe(grant.fence)
   })
 
   test('messages of no known form end no process, and take nothing from its waiters', async () => {

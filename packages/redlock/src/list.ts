@@ -1,3 +1,4 @@
+import { isLockError } from '@locks/core'
 import type { LockState } from '@locks/core'
 import type { Nodes } from './nodes.ts'
 import { valuesOf } from './nodes.ts'
@@ -9,6 +10,16 @@ const SEARCH_MS = 600_000
 /** So many names are looked up at a time: each of them is asked for in time. */
 const LOOKS = 100
 
+/** What is no lock on a majority does not keep the others from being listed. */
+async function holdUnlessForeign(...ask: Parameters<typeof holdOf>): ReturnType<typeof holdOf> {
+  try {
+    return await holdOf(...ask)
+  } catch (error) {
+    if (!isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
+    return undefined
+  }
+}
+
 /**
  * What a majority holds is also held on one of any nodes that are too few to be without it. So the names are
  * searched for on so many of them, whichever come first, and each is looked up everywhere.
@@ -19,7 +30,7 @@ export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): P
   const looks = new Map<string, Promise<LockState>>()
   const held = new Map<string, LockState>()
   const look = async (name: string): Promise<LockState> => {
-    const state = stateOf(name, await holdOf(nodes, name, fencing), quorum)
+    const state = stateOf(name, await holdUnlessForeign(nodes, name, fencing), quorum)
     if (state.held) held.set(name, state)
     return state
   }

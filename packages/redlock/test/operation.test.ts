@@ -202,6 +202,10 @@ test('what is no lock on a majority of the nodes fails at once, and stays; on a 
   await expect(locks.lock(lock).acquire({ waitMs: 60_000 })).rejects.toMatchObject(failure)
   await expect(locks.inspect(lock)).rejects.toMatchObject(failure)
   await expect(locks.lock(lock).break()).rejects.toMatchObject(failure)
+  // The third alone has a lock there.
+  const other = await locks.lock(uniqueName()).acquire()
+  await redisCommand(nodes[2] ?? first, 'HSET', lock, javaOn(2), 1)
+  expect((await locks.list()).map(({ name }) => name)).toEqual([other.name])
   expect(await redisCommand(first, 'GET', lock)).toBe('precious')
   expect(await redisCommand(second, 'HGETALL', lock)).toEqual(['name', 'bob'])
 })
