@@ -29,11 +29,10 @@ export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
     const all = keysOf([prefix + key, ...keys])
     const args = [String(fence), ...command]
     const reply = await callScript(client, guarded, all, args, (answer) => answer, { by: send, failed })
+    if (Array.isArray(reply)) return reply[0]
     if (Number(reply) === -1)
       throw invalid(`the guard's key ${JSON.stringify(prefix + key)} holds something that is not a fence`)
-    if (!Array.isArray(reply))
-      throw new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
-    return reply[0]
+    throw new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
   }
 
   return {

@@ -45,6 +45,17 @@ test('trap 16: a client with a db and a key prefix: locks are there, in the layo
   expect(await redisCommand(server, 'DBSIZE')).toBe(0)
 })
 
+test('a guard leaves a key alone that holds no fence, and returns whatever its command does', async () => {
+  const client = new Redis({ host: server.host, port: server.port })
+  onTestFinished(() => client.disconnect())
+  const key = uniqueName('guard')
+  await client.set(key, 'precious')
+  await expect(redisGuard(client, key).register(1n)).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  expect(await client.get(key)).toBe('precious')
+  await client.del(key)
+  expect(await redisGuard(client, key).call(1n, ['DECR', `${key}:value`])).toBe(-1)
+})
+
 test('trap 16: a guard puts the key prefix of its client in front of keys, its own and those of commands', async () => {
   const client = new Redis({ host: server.host, port: server.port, keyPrefix: 'app:' })
   onTestFinished(() => client.disconnect())
