@@ -1,4 +1,4 @@
-import { plainUrl } from '@locks/core'
+import { plainUrl, whatIs } from '@locks/core'
 import { fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
@@ -71,7 +71,7 @@ export function settle(options: Readonly<Record<string, unknown>>): Settings {
   const { url, pool } = options
   if (pool !== undefined && url !== undefined) throw invalid('give either url or pool, not both')
   if (pool !== undefined) {
-    if (!isPool(pool)) throw invalid('pool must be a pool of mysql2')
+    if (!isPool(pool)) throw invalid(`pool must be a pool of mysql2, not ${whatIs(pool)}`)
     if (options['poolSize'] !== undefined) throw invalid('poolSize is for url; your pool has its own size')
     return complete(options, pool, configOf(pool))
   }

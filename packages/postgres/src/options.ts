@@ -1,4 +1,4 @@
-import { plainUrl } from '@locks/core'
+import { plainUrl, whatIs } from '@locks/core'
 import { boolean, fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
 import { faults } from './errors.ts'
@@ -110,7 +110,7 @@ export function settle(options: Readonly<Record<string, unknown>>): Settings {
   const { url, pool } = options
   if (pool !== undefined && url !== undefined) throw invalid('give either url or pool, not both')
   if (pool !== undefined) {
-    if (!isPool(pool)) throw invalid('pool must be a Pool of pg')
+    if (!isPool(pool)) throw invalid(`pool must be a Pool of pg, not ${whatIs(pool)}`)
     if (options['poolSize'] !== undefined) throw invalid('poolSize is for url; your pool has its own size')
     if ('binary' in pool.options && pool.options.binary === true)
       throw invalid('pool must not have binary: rows are read as text')

@@ -1,6 +1,7 @@
-import { LockError } from '@locks/core'
+import { LockError, whatIs } from '@locks/core'
 import { Command } from 'ioredis'
 import type { Cluster, Redis } from 'ioredis'
+import { isClient } from './client.ts'
 import { invalid, unavailable } from './errors.ts'
 import { callScript, keysOf, send } from './script-call.ts'
 import { guarded } from './scripts.ts'
@@ -21,6 +22,8 @@ export interface RedisGuard {
  * seen: give each lock whose resources it protects one of its own, and keep it as long as those.
  */
 export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
+  if (!isClient(client))
+    throw invalid(`redisGuard needs a Redis or a Cluster of ioredis, not ${whatIs(client)}`)
   const prefix = client.options.keyPrefix ?? ''
 
   async function run(fence: bigint, command: readonly string[], keys: readonly string[]): Promise<unknown> {

@@ -1,4 +1,6 @@
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
+import { whatIs } from '@locks/core'
+import { isClient } from './client.ts'
 import { invalid } from './errors.ts'
 import { parseUrl } from './url.ts'
 
@@ -66,6 +68,8 @@ export function settle(options: unknown): RedisSettings {
   for (const key of Object.keys(options))
     if (!known.has(key)) throw invalid(`unknown key ${JSON.stringify(key)}; known: ${[...known].join(', ')}`)
   const given = places.filter((place) => options[place] !== undefined)
+  if (given.length === 0 && 'client' in options)
+    throw invalid('client must be a Redis or a Cluster of ioredis, not undefined')
   if (given.length !== 1) throw invalid(`exactly one of ${places.join(', ')} must be given`)
   const place: Place = options['url'] === undefined ? placeOf(options) : parseUrl(options['url'])
   const all: Record<string, unknown> = { ...options, ...place.extra }
@@ -92,7 +96,8 @@ interface Place {
 
 function placeOf({ client, connection, cluster }: Readonly<Record<string, unknown>>): Place {
   if (client !== undefined) {
-    if (!isClient(client)) throw invalid('client must be a Redis or a Cluster of ioredis')
+    if (!isClient(client))
+      throw invalid(`client must be a Redis or a Cluster of ioredis, not ${whatIs(client)}`)
     return { client }
   }
   if (connection !== undefined) {
@@ -105,10 +110,6 @@ function placeOf({ client, connection, cluster }: Readonly<Record<string, unknow
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isClient(value: unknown): value is Redis | Cluster {
-  return isRecord(value) && typeof value['sendCommand'] === 'function' && isRecord(value['options'])
 }
 
 function isConnection(value: unknown): value is ConnectionOptions {

@@ -1,3 +1,4 @@
+import { whatIs } from '@locks/core'
 import type { Client } from 'node-zookeeper-client'
 import { invalid } from './errors.ts'
 import type { ZookeeperAclEntry, ZookeeperAuth } from './options.ts'
@@ -26,7 +27,7 @@ export function settle(given: Readonly<Record<string, unknown>>): Settings {
   const { servers, client, auth, sessionTimeoutMs = 30_000, basePath = '/locks', rawPath = false } = options
   if ((servers === undefined) === (client === undefined)) throw invalid('give one of url, servers and client')
   if (client !== undefined && !isClient(client))
-    throw invalid('client must be a client of node-zookeeper-client')
+    throw invalid(`client must be a client of node-zookeeper-client, not ${whatIs(client)}`)
   if (client !== undefined && (auth !== undefined || 'sessionTimeoutMs' in options))
     throw invalid('auth and sessionTimeoutMs are those of the given client; leave them out')
   if (!isInteger(sessionTimeoutMs, 100, 3_600_000))

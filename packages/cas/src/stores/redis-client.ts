@@ -1,4 +1,4 @@
-import { shareListener } from '@locks/core'
+import { shareListener, whatIs } from '@locks/core'
 import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
 import { ECHO, misdirected, nextCall } from './redis-reply.ts'
 import type { Script } from './redis-script.ts'
@@ -63,7 +63,13 @@ export class RedisLink {
 
   constructor(options: RedisStoreOptions) {
     if ((options.url === undefined) === (options.client === undefined))
-      throw invalid('redis and tair need either url or client')
+      throw invalid(
+        'client' in options && options.client === undefined
+          ? 'client must be a client of ioredis, not undefined'
+          : 'redis and tair need either url or client',
+      )
+    if (options.client !== undefined && !isClient(options.client))
+      throw invalid(`client must be a Redis or a Cluster of ioredis, not ${whatIs(options.client)}`)
     this.#options = options
     // Loading it takes a while, which should not be a part of the first lease.
     if (options.client === undefined) void loadClient().catch(() => undefined)
@@ -241,6 +247,16 @@ function prepare<C extends Commands>(client: C): C {
     if (hasUnref(timer)) timer.unref()
   })
   return client
+}
+
+/** A client of node-redis has no status. */
+function isClient(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const methods = ['call', 'subscribe', 'duplicate', 'disconnect', 'on']
+  return (
+    methods.every((method) => typeof Reflect.get(value, method) === 'function') &&
+    typeof Reflect.get(value, 'status') === 'string'
+  )
 }
 
 function isCluster(client: RedisClient): client is ClusterClient {

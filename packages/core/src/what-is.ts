@@ -1,0 +1,29 @@
+/** Clients and connections that are mistaken for each other, by what they alone have. */
+const known: readonly (readonly [what: string, members: readonly string[]])[] = [
+  ['a client of node-redis (the package redis)', ['sendCommand', 'isOpen', 'isReady']],
+  ['a client of ioredis', ['sendCommand', 'isCluster', 'status']],
+  ['a pool of pg', ['connect', 'totalCount', 'idleCount']],
+  ['a single client of pg', ['connectionParameters', 'query']],
+  ['a pool of mysql2', ['getConnection', 'execute']],
+  ['a pool of the package mysql', ['getConnection', 'acquireConnection']],
+  ['a single connection of mysql2', ['beginTransaction', 'execute']],
+  ['a client of node-zookeeper-client', ['connectionManager', 'getState']],
+]
+
+/**
+ * What somebody gave instead of a client or a pool, for the message of an error. Says what kind of thing it is and
+ * nothing that is in it: that may be a password.
+ */
+export function whatIs(value: unknown): string {
+  if (value === undefined || value === null) return String(value)
+  if (typeof value === 'function') return 'a function'
+  if (typeof value !== 'object') return `a ${typeof value}`
+  if (value instanceof Promise || ('then' in value && typeof value.then === 'function'))
+    return 'a Promise: await it first'
+  if (Array.isArray(value)) return 'a list'
+  const found = known.find(([, members]) => members.every((member) => member in value))
+  if (found !== undefined) return found[0]
+  const { constructor } = value
+  const name = typeof constructor === 'function' ? constructor.name : ''
+  return name === '' || name === 'Object' ? 'an object of another kind' : `an object of class ${name}`
+}
