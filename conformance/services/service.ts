@@ -82,7 +82,10 @@ export interface ServiceOptions {
   readonly settings?: Settings
   /** Settings of the sentinels for their primary, such as `down-after-milliseconds`. */
   readonly sentinelSettings?: Settings
-  /** How many servers, for `redis-independent`, `redis-cluster` and `zookeeper-ensemble`. Default 3. */
+  /**
+   * How many servers, for `redis-independent`, `redis-cluster` and `zookeeper-ensemble`. Default 3. For
+   * `redis-sentinel`, how many replicas. Default 1.
+   */
   readonly count?: number
   /** Environment of the server processes, for instance to preload a library. */
   readonly env?: Readonly<Record<string, string>>

@@ -21,40 +21,53 @@ const replication = [
   'repl-diskless-sync-delay 0',
 ]
 
-/** A primary, its replica, and three sentinels of which two must agree: one of them may fail as well. */
+/**
+ * A primary, its replica (or `count` of them), and three sentinels of which two must agree: one of them may fail as
+ * well.
+ */
 export const redisSentinel: Topology = {
   program: redisProgram,
-  ports: () => freePorts(2 + sentinelCount),
-  async bring(launcher, ports, { settings, sentinelSettings }) {
-    const [primaryPort, replicaPort] = [portAt(ports, 0), portAt(ports, 1)]
+  ports: ({ count = 1 }) => freePorts(1 + count + sentinelCount),
+  async bring(launcher, ports, { settings, sentinelSettings, count = 1 }) {
+    const primaryPort = portAt(ports, 0)
     const primary = await launcher.launch(
       redisServer({ name: 'primary', port: primaryPort, settings, lines: replication }),
     )
     const following = [...replication, `replicaof 127.0.0.1 ${primaryPort}`]
-    const replica = await launcher.launch(
-      redisServer({ name: 'replica', port: replicaPort, settings, lines: following }),
+    const replicas = await Promise.all(
+      ports.slice(1, 1 + count).map((port, index) => {
+        const name = index === 0 ? 'replica' : `replica-${index + 1}`
+        return launcher.launch(redisServer({ name, port, settings, lines: following }))
+      }),
     )
-    // Sentinels ask for replicas only every ten seconds; this way the first answer already names it.
-    await eventually('the replica follows', async () => {
-      return (await redisFields(replica, 'INFO', 'replication')).get('master_link_status') === 'up'
-    })
-    const sentinels = await startSentinels(launcher, primaryPort, ports.slice(2), sentinelSettings)
+    // Sentinels ask for replicas only every ten seconds; this way the first answer already names them.
+    for (const replica of replicas)
+      await eventually(`${replica.name} follows`, async () => {
+        return (await redisFields(replica, 'INFO', 'replication')).get('master_link_status') === 'up'
+      })
+    const rest = ports.slice(1 + count)
+    const sentinels = await startSentinels(
+      launcher,
+      { port: primaryPort, replicas: count },
+      rest,
+      sentinelSettings,
+    )
     return {
       url: `redis-sentinel://${hostList(sentinels)}/${sentinelPrimaryName}`,
-      servers: [primary, replica, ...sentinels],
+      servers: [primary, ...replicas, ...sentinels],
     }
   },
 }
 
 async function startSentinels(
   launcher: Launcher,
-  primaryPort: number,
+  primary: { readonly port: number; readonly replicas: number },
   ports: readonly number[],
   settings: Settings = {},
 ): Promise<readonly Server[]> {
   const own = { 'down-after-milliseconds': scaled(1_000), 'failover-timeout': scaled(5_000), ...settings }
   const lines = [
-    `sentinel monitor ${sentinelPrimaryName} 127.0.0.1 ${primaryPort} ${quorum}`,
+    `sentinel monitor ${sentinelPrimaryName} 127.0.0.1 ${primary.port} ${quorum}`,
     ...Object.entries(own).map(([key, value]) => `sentinel ${key} ${sentinelPrimaryName} ${value}`),
   ]
   const plans = ports.map((port, index) =>
@@ -64,7 +77,8 @@ async function startSentinels(
   for (const sentinel of sentinels) {
     await eventually(`${sentinel.name} knows the others`, async () => {
       const seen = await redisFields(sentinel, 'SENTINEL', 'MASTER', sentinelPrimaryName)
-      return seen.get('num-slaves') === '1' && seen.get('num-other-sentinels') === String(sentinelCount - 1)
+      const others = seen.get('num-other-sentinels') === String(sentinelCount - 1)
+      return others && seen.get('num-slaves') === String(primary.replicas)
     })
   }
   return sentinels

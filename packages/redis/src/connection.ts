@@ -16,6 +16,8 @@ export const ownOptions = {
   connectTimeout: 3_000,
   // One Sentinel that hangs would else keep the others from being asked.
   sentinelCommandTimeout: 3_000,
+  // A primary that was replaced goes on answering as one until a Sentinel demotes it, some ten seconds later.
+  failoverDetector: true,
   keepAlive: 10_000,
   maxRetriesPerRequest: 2,
   retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 10), 1_000),

@@ -160,11 +160,13 @@ class Ear {
 
   constructor(like: Redis, sharded: boolean, heard: EarHeard) {
     this.#sharded = sharded
-    const { lazyConnect, connectTimeout, sentinelCommandTimeout, keepAlive, retryStrategy } = ownOptions
+    const { lazyConnect, connectTimeout, keepAlive, retryStrategy } = ownOptions
+    const { sentinelCommandTimeout, failoverDetector } = ownOptions
     this.#client = like.duplicate({
       lazyConnect,
       connectTimeout,
       sentinelCommandTimeout,
+      failoverDetector,
       keepAlive,
       retryStrategy,
       // Channels have it already. To SSUBSCRIBE, unlike SUBSCRIBE, a channel is a key, and would get it twice.
