@@ -11,14 +11,22 @@ interface Claim {
 
 type Failed = Extract<HistoryEvent, { readonly type: 'acquire-failed' }>
 
-/**
- * "Held" is a right answer only when another attempt held the name, waited for it, or may have: one of unknown
- * outcome and one of a dead process count for `lingerMs` more.
- */
-export function checkBusy(events: readonly HistoryEvent[], lingerMs: number): Violation[] {
+export interface Lingering {
+  /** How long an attempt of unknown outcome, or one of a dead process, may still have an effect. */
+  readonly lingerMs: number
+  /** A dead holder is found out by watching it for its ttl: until then, and so until the next grant, it counts. */
+  readonly watched: boolean
+}
+
+/** "Held" is a right answer only when another attempt held the name, waited for it, or may have. */
+export function checkBusy(
+  events: readonly HistoryEvent[],
+  { lingerMs, watched }: Lingering,
+): Violation[] {
   const claims = new Map<string, Claim[]>()
   const asking = new Map<string, Claim>()
   const holding = new Map<string, Claim>()
+  const lingering = new Map<string, { readonly claim: Claim; readonly leastUntil: number }[]>()
   const answers: { readonly asked: Claim; readonly event: Failed }[] = []
 
   function end(from: Map<string, Claim>, key: string, until: number): void {
@@ -26,11 +34,18 @@ export function checkBusy(events: readonly HistoryEvent[], lingerMs: number): Vi
     if (claim !== undefined) claim.until = until
     from.delete(key)
   }
+  function linger(from: Map<string, Claim>, key: string, name: string, t: number): void {
+    const claim = from.get(key)
+    end(from, key, watched ? Infinity : t + lingerMs)
+    if (claim === undefined || !watched) return
+    lingering.set(name, [...(lingering.get(name) ?? []), { claim, leastUntil: t + lingerMs }])
+  }
   for (const event of events) {
     if (event.type === 'crash')
       for (const kept of [asking, holding])
         for (const key of [...kept.keys()])
-          if (key.startsWith(`${event.victim} `)) end(kept, key, event.t + lingerMs)
+          if (key.startsWith(`${event.victim} `))
+            linger(kept, key, key.split(' ').slice(2).join(' '), event.t)
     if (!('task' in event)) continue
     const key = `${event.process} ${event.task} ${event.name}`
     const asked = asking.get(key)
@@ -42,9 +57,13 @@ export function checkBusy(events: readonly HistoryEvent[], lingerMs: number): Vi
       asking.set(key, claim)
     } else if (event.type === 'acquire-failed') {
       if (asked !== undefined && event.outcome === 'fail') answers.push({ asked, event })
-      end(asking, key, event.code === 'busy' ? event.t : event.t + lingerMs)
+      if (event.code === 'busy') end(asking, key, event.t)
+      else linger(asking, key, event.name, event.t)
     } else if (event.type === 'granted') {
       asking.delete(key)
+      for (const { claim, leastUntil } of lingering.get(event.name) ?? [])
+        claim.until = Math.max(leastUntil, event.t)
+      lingering.delete(event.name)
       if (held !== undefined) held.leases += 1
       else if (asked !== undefined) holding.set(key, asked)
       if (held !== undefined && asked !== undefined) asked.until = event.t
@@ -52,7 +71,7 @@ export function checkBusy(events: readonly HistoryEvent[], lingerMs: number): Vi
       held.leases -= 1
       if (held.leases === 0) end(holding, key, event.t)
     } else if (event.type === 'release-failed' || event.type === 'lost') {
-      end(holding, key, event.t + lingerMs)
+      linger(holding, key, event.name, event.t)
     }
   }
   return answers

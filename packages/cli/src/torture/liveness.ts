@@ -1,20 +1,18 @@
-import type { HistoryEvent } from '@locks/core/conformance'
 import type { FaultKind } from './faults.ts'
 import type { TortureOptions } from './options.ts'
 import type { Verdict, Violation } from './verdict.ts'
 
-/** Every task must be granted something after the last fault. */
+export function tasksOf(processes: readonly string[], tasks: number): readonly string[] {
+  return processes.flatMap((process) => Array.from({ length: tasks }, (_, n) => `${process}/t${n + 1}`))
+}
+
+/** Every task must be granted something after the last fault. `moved` names those that were. */
 export function checkProgress(
-  events: readonly HistoryEvent[],
-  calmFrom: number,
   alive: readonly string[],
+  moved: ReadonlySet<string>,
   tasks: number,
 ): readonly Violation[] {
-  const moved = new Set<string>()
-  for (const event of events)
-    if (event.type === 'granted' && event.t > calmFrom) moved.add(`${event.process}/${event.task}`)
-  return alive
-    .flatMap((process) => Array.from({ length: tasks }, (_, n) => `${process}/t${n + 1}`))
+  return tasksOf(alive, tasks)
     .filter((task) => !moved.has(task))
     .map((task) => ({ check: 'progress', message: `${task} got no lock after the last fault`, events: [] }))
 }

@@ -27,7 +27,7 @@ export type WorkerMessage =
   | { readonly type: 'failed'; readonly message: string }
   /** A write to the fenced resource, answered by `written`. */
   | { readonly type: 'write'; readonly id: number; readonly name: string; readonly fence: bigint }
-  | { readonly type: 'granted' }
+  | { readonly type: 'granted'; readonly task: string }
   /** Something that must never happen, in words. */
   | { readonly type: 'wrong'; readonly what: string }
   | { readonly type: 'warning'; readonly text: string }

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { createRecorder } from '@locks/core/conformance'
 import type { Recorder } from '@locks/core/conformance'
+import { tasksOf } from './liveness.ts'
 import { hurtServers, hurtWorker } from './nemesis.ts'
 import type { Place } from './nemesis.ts'
 import type { Plan, Progress, TortureOptions } from './options.ts'
@@ -11,6 +12,8 @@ import { fencedResource } from './resource.ts'
 import type { Route } from './route.ts'
 import { startWorker } from './worker-slot.ts'
 import type { Worker } from './worker-slot.ts'
+
+const PROGRESS_MS = 30_000
 
 export interface StageOptions extends TortureOptions, Plan {
   readonly prefix: string
@@ -28,8 +31,8 @@ export interface Seen {
   readonly wrong: readonly string[]
   readonly warnings: readonly string[]
   readonly faults: Readonly<Record<string, number>>
-  /** When the last fault was over, on the clock of the histories. */
-  readonly calmFrom: number
+  /** The tasks that were granted something after the last fault. */
+  readonly moved: ReadonlySet<string>
   /** The processes that lived to the end. */
   readonly alive: readonly string[]
 }
@@ -41,6 +44,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
   const wrong: string[] = []
   const warnings = new Set<string>()
   const faults: Record<string, number> = {}
+  const moved = new Set<string>()
   let grants = 0
   let phase: Progress['phase'] = 'faults'
   const resource = createRecorder(join(options.folder, 'resource.jsonl'), 'resource')
@@ -66,7 +70,10 @@ export async function runStage(options: StageOptions): Promise<Seen> {
       storeTimeoutMs: options.storeTimeoutMs,
     }
     return startWorker(order, {
-      granted: () => (grants += 1),
+      granted: (task) => {
+        grants += 1
+        if (phase === 'quiet') moved.add(`${process}/${task}`)
+      },
       write,
       wrong: (what) => wrong.push(what),
       warning: (text) => warnings.add(`${process}: ${text}`),
@@ -116,11 +123,15 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     calm.abort()
     await failed
     phase = 'quiet'
-    const calmFrom = nemesis.now()
     await rest(options.quietMs, options.signal)
+    const alive = places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.process)
+    // On a busy machine a task may need longer for its next lock.
+    const until = performance.now() + PROGRESS_MS
+    const stuck = (): boolean => tasksOf(alive, tasks).some((task) => !moved.has(task))
+    while (stuck() && performance.now() < until && options.signal?.aborted !== true)
+      await rest(100, options.signal)
     phase = 'stopping'
     tell()
-    const alive = places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.process)
     const boundMs = ttlMs + options.storeTimeoutMs * 2 + 10_000
     await Promise.all(
       places.map(async ({ worker }) => {
@@ -131,7 +142,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     const own = places.flatMap(({ slot }) =>
       Array.from({ length: tasks }, (_, n) => `${prefix}only-w${slot + 1}-t${n + 1}`),
     )
-    return { names: [...shared, ...own], wrong, warnings: [...warnings], faults, calmFrom, alive }
+    return { names: [...shared, ...own], wrong, warnings: [...warnings], faults, moved, alive }
   } finally {
     clearInterval(ticker)
     calm.abort()

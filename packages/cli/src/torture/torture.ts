@@ -62,7 +62,8 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     const files = (await readdir(folder)).map((file) => join(folder, file))
     const events = readHistory(files)
     const byConnection = isByConnection(kind, config)
-    const verdict = judge(events, { ttlMs, lingerMs, fenced: fencing !== 'none', byConnection })
+    const watched = /^"(file|tair):|@locks\/cas/.test(JSON.stringify(config))
+    const verdict = judge(events, { ttlMs, lingerMs, watched, fenced: fencing !== 'none', byConnection })
     const wrong: Violation[] = [...seen.wrong, ...left].map((message) => ({
       check: 'worker',
       message,
@@ -71,7 +72,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     const interrupted = options.signal?.aborted ?? false
     if (!interrupted)
       wrong.push(
-        ...checkProgress(events, seen.calmFrom, seen.alive, options.tasks),
+        ...checkProgress(seen.alive, seen.moved, options.tasks),
         ...checkSubstance(verdict, seen.faults, faults, options),
       )
     return {

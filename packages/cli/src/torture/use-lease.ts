@@ -19,7 +19,7 @@ export async function useLease(task: Task, name: string, lease: Lease): Promise<
   const act = { name, task: task.task, fence }
   // A hold reaches as far as its last check that passed, counted from before that check.
   recorder.record({ type: 'granted', ...act, t: granted, deadline: granted })
-  task.tell({ type: 'granted' })
+  task.tell({ type: 'granted', task: task.task })
 
   const held = (): boolean => {
     const before = recorder.now()

@@ -2,6 +2,7 @@ import { checkHistory, replayHistory, summarise } from '@locks/core/conformance'
 import type { HistoryEvent, Hold } from '@locks/core/conformance'
 import { percentile } from '../statistics.ts'
 import { checkBusy } from './check-busy.ts'
+import type { Lingering } from './check-busy.ts'
 import { isWireFault } from './faults.ts'
 
 /** Something that must never happen, with the lines of history that show it. */
@@ -11,10 +12,8 @@ export interface Violation {
   readonly events: readonly HistoryEvent[]
 }
 
-export interface Bounds {
+export interface Bounds extends Lingering {
   readonly ttlMs: number
-  /** How long an attempt of unknown outcome may still have an effect. */
-  readonly lingerMs: number
   readonly fenced: boolean
   /** A hold ends with its connection, and its holder may learn of that up to `ttlMs` later. */
   readonly byConnection: boolean
@@ -45,7 +44,7 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
   const replay = replayHistory(events)
   const holds = new Map<HistoryEvent, Hold>()
   for (const { holds: own } of replay.names.values()) for (const hold of own) holds.set(hold.granted, hold)
-  const violations: Violation[] = checkBusy(events, bounds.lingerMs)
+  const violations: Violation[] = checkBusy(events, bounds)
   const withinBound: Violation[] = []
   for (const { invariant, message, events: proof } of checkHistory(events)) {
     // A fence that was switched off says nothing.

@@ -19,7 +19,7 @@ export interface Worker {
 }
 
 export interface Hears {
-  granted(): void
+  granted(task: string): void
   write(name: string, fence: bigint): boolean
   wrong(what: string): void
   warning(text: string): void
@@ -52,7 +52,7 @@ export async function startWorker(order: WorkerOrder, hears: Hears): Promise<Wor
     child.on('message', (message: WorkerMessage) => {
       if (message.type === 'ready') resolve()
       else if (message.type === 'failed') reject(new Error(message.message))
-      else if (message.type === 'granted') hears.granted()
+      else if (message.type === 'granted') hears.granted(message.task)
       else if (message.type === 'wrong') hears.wrong(message.what)
       else if (message.type === 'warning') hears.warning(message.text)
       else tell({ type: 'written', id: message.id, accepted: hears.write(message.name, message.fence) })
