@@ -22,7 +22,13 @@ interface Group {
 const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
 const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
-const heavy = ['newcomer/**/*.test.ts', 'release/**/*.test.ts', 'site/**/*.test.ts', 'snippets/**/*.test.ts']
+const heavy = [
+  'newcomer/**/*.test.ts',
+  'release/**/*.test.ts',
+  'site/**/*.test.ts',
+  'snippets/**/*.test.ts',
+  'torture/**/*.test.ts',
+]
 
 /** The whole suite takes longest, and should not be what a run waits for in the end. */
 class LongestFirst extends BaseSequencer {

@@ -55,6 +55,7 @@ export default defineConfig({
           { text: 'Configuration', link: '/configuration' },
           { text: 'What is guaranteed', link: '/guarantees' },
           { text: 'Command line', link: '/command-line' },
+          { text: 'Torture', link: '/torture' },
           { text: 'Migrating', link: '/migrating' },
         ],
       },

@@ -9,7 +9,6 @@ const LABEL = 60
 const RIGHT = 30
 const LANE = 40
 const TOP = 26
-const COLOURS = 6
 
 /** A run as a picture: for each worker when it held anything, what was done to it, what it lost. */
 export function overview(events: readonly HistoryEvent[]): string {
@@ -23,15 +22,13 @@ export function overview(events: readonly HistoryEvent[]): string {
   const lanes = [...workers, 'server']
   const bottom = TOP + lanes.length * LANE
   const refused = events.filter(({ type }) => type === 'resource-rejected')
-  const holderOf = new Map(
-    holds.map(({ granted }) => [`${granted.name} ${granted.fence}`, slotOf(granted.process)]),
-  )
+  const holderOf = new Map(holds.map(({ granted }) => [`${granted.name} ${granted.fence}`, slotOf(granted.process)]))
 
   const lane = (who: string, n: number): string => {
     const y = TOP + n * LANE
     const own = holds.filter(({ granted }) => slotOf(granted.process) === who)
-    const held = spansOf(own.map(({ from, until }) => [x(from), x(until)])).map(([from, until]) =>
-      rect(`c${n % COLOURS}`, from, until, y + 4, 14, ''),
+    const held = spansOf(own.map(({ from, until }) => [x(from), x(until)])).map(
+      ([from, until]) => rect('c0', from, until, y + 4, 14, ''),
     )
     const hurt = faults
       .filter(({ begin: { label } }) => label.split(' ')[1] === who)
@@ -39,14 +36,7 @@ export function overview(events: readonly HistoryEvent[]): string {
         const [kind = ''] = label.split(' ')
         const style = who === 'server' ? 'on-server' : isWireFault(kind) ? 'on-wire' : 'on-process'
         const lasted = Math.min(until, end) - t
-        return rect(
-          style,
-          x(t),
-          x(until),
-          y + 22,
-          10,
-          `${kind}, ${lasted.toFixed(0)} ms at ${seconds(t - begin)}`,
-        )
+        return rect(style, x(t), x(until), y + 22, 10, `${kind}, ${lasted.toFixed(0)} ms at ${seconds(t - begin)}`)
       })
     const marks = events.flatMap((event) => {
       if (event.type === 'crash' && slotOf(event.victim) === who)
