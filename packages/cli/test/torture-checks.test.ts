@@ -1,0 +1,116 @@
+import type { HistoryEvent } from '@locks/core/conformance'
+import { describe, expect, test } from 'vitest'
+import { routeOf } from '../src/torture/route.ts'
+import { judge } from '../src/torture/verdict.ts'
+
+const at = { host: '127.0.0.1', port: 1 }
+const other = { host: '127.0.0.1', port: 2 }
+
+describe('the way to the servers', () => {
+  test.each([
+    ['redis://localhost', [{ host: 'localhost', port: 6379 }], 'redis://127.0.0.1:1'],
+    ['redis://u:p,w@h:7/3?x=1', [{ host: 'h', port: 7 }], 'redis://u:p,w@127.0.0.1:1/3?x=1'],
+    ['postgres://u@[::1]/db', [{ host: '::1', port: 5432 }], 'postgres://u@127.0.0.1:1/db'],
+    ['mariadb://u@h/db?strategy=row', [{ host: 'h', port: 3306 }], 'mariadb://u@127.0.0.1:1/db?strategy=row'],
+    [
+      'zookeeper://a,b:3/root',
+      [{ host: 'a', port: 2181 }, { host: 'b', port: 3 }],
+      'zookeeper://127.0.0.1:1,127.0.0.1:2/root',
+    ],
+    [
+      'redlock:redis://a:5,redis://b?quorum=2',
+      [{ host: 'a', port: 5 }, { host: 'b', port: 6379 }],
+      'redlock:redis://127.0.0.1:1,redis://127.0.0.1:2?quorum=2',
+    ],
+  ])('of %s leads through proxies', (url, targets, through) => {
+    const route = routeOf(url)
+    expect(route.targets).toEqual(targets)
+    expect(route.through([at, other])).toBe(through)
+  })
+
+  test('of a config with a url is rewritten there', () => {
+    const config = { adapter: '@locks/cas', store: 'redis', url: 'redis://127.0.0.1:9' } as const
+    expect(routeOf(config).through([at])).toEqual({ ...config, url: 'redis://127.0.0.1:1' })
+    expect(routeOf(config).remote).toEqual([])
+  })
+
+  test.each(['redis+cluster://a', 'redis+sentinel://a/main', 'rediss://a', 'file:/x'])(
+    'of %s has no proxy, for a reason',
+    (url) => expect(routeOf(url)).toMatchObject({ targets: [], noWire: expect.stringMatching(/./) }),
+  )
+
+  test('leads to other machines, or not', () => {
+    expect(routeOf('redis://localhost').remote).toEqual([])
+    expect(routeOf('redis+cluster://127.0.0.1:1,db.example.com:2').remote).toEqual(['db.example.com'])
+  })
+})
+
+const bounds = { ttlMs: 1_000, lingerMs: 2_000, watched: false, fenced: true, byConnection: false }
+const act = (t: number, process: string) => ({ t, process, name: 'n', task: 't1' })
+
+/** Held from `from` to its last check at `until`. */
+function held(process: string, from: number, until: number, fence: bigint): HistoryEvent[] {
+  return [
+    { ...act(from - 1, process), type: 'acquire-called' },
+    { ...act(from, process), type: 'granted', fence, deadline: from },
+    { ...act(until, process), type: 'renewed', fence, deadline: until },
+    { ...act(until + 1, process), type: 'release-called', fence },
+    { ...act(until + 2, process), type: 'released', fence },
+  ]
+}
+
+function busy(process: string, from: number, until: number): HistoryEvent[] {
+  const failed = { type: 'acquire-failed', outcome: 'fail', code: 'busy' } as const
+  return [{ ...act(from, process), type: 'acquire-called' }, { ...act(until, process), ...failed }]
+}
+
+function verdictOf(events: readonly HistoryEvent[], changed: Partial<typeof bounds> = {}) {
+  const sorted = events.toSorted((a, b) => a.t - b.t)
+  const { violations, withinBound } = judge(sorted, { ...bounds, ...changed })
+  return { violations: violations.map(({ check }) => check), withinBound: withinBound.length }
+}
+
+describe('the verdict', () => {
+  test('a hold ends with its last check, however long its release takes', () => {
+    expect(verdictOf([...held('w1.1', 10, 20, 1n), ...held('w2.1', 20.5, 30, 2n)]).violations).toEqual([])
+    expect(verdictOf([...held('w1.1', 10, 20, 1n), ...held('w2.1', 19, 30, 2n)]).violations).toEqual(['two holders'])
+  })
+
+  test('a fence that does not rise, or repeats, is found', () => {
+    expect(verdictOf([...held('w1.1', 10, 20, 2n), ...held('w2.1', 30, 40, 1n)]).violations).toContain('fence order')
+    expect(verdictOf([...held('w1.1', 10, 20, 2n), ...held('w2.1', 30, 40, 2n)]).violations).toContain('fence order')
+    expect(verdictOf([...held('w1.1', 10, 20, 2n), ...held('w2.1', 30, 40, 1n)], { fenced: false }).violations).toEqual([])
+  })
+
+  test('an overlap of locks bound to a connection is excused by a fault that broke it, never its fence', () => {
+    const fault = { process: 'nemesis', type: 'fault', label: 'cut w1', class: 'E' } as const
+    const cut: HistoryEvent[] = [
+      { ...fault, t: 12, phase: 'begin' },
+      { ...fault, t: 13, phase: 'end' },
+    ]
+    const both = [...held('w1.1', 10, 20, 1n), ...held('w2.1', 15, 30, 2n)]
+    expect(verdictOf([...both, ...cut], { byConnection: true })).toEqual({ violations: [], withinBound: 1 })
+    expect(verdictOf(both, { byConnection: true }).violations).toEqual(['two holders'])
+    expect(verdictOf([...both, ...cut]).violations).toEqual(['two holders'])
+    const long = [...held('w1.1', 10, 2_000, 1n), ...held('w2.1', 15, 3_000, 2n)]
+    expect(verdictOf([...long, ...cut], { byConnection: true }).violations).toEqual(['two holders'])
+    const reversed = [...held('w1.1', 10, 20, 2n), ...held('w2.1', 15, 30, 1n)]
+    expect(verdictOf([...reversed, ...cut], { byConnection: true }).violations).toEqual(['fence order'])
+  })
+
+  test('"held" needs another attempt that held it, waited, or may have', () => {
+    expect(verdictOf([...held('w1.1', 10, 20, 1n), ...busy('w2.1', 15, 16)]).violations).toEqual([])
+    expect(verdictOf([...held('w1.1', 10, 20, 1n), ...busy('w2.1', 30, 31)]).violations).toEqual(['held by nobody'])
+  })
+
+  test('a dead holder may count for a while, and longer where it has to be watched', () => {
+    const crash: HistoryEvent = { t: 15, process: 'nemesis', type: 'crash', victim: 'w1.1' }
+    const dead: HistoryEvent[] = [...held('w1.1', 10, 14, 1n).slice(0, 3), crash]
+    expect(verdictOf([...dead, ...busy('w1.2', 1_500, 1_501)]).violations).toEqual([])
+    expect(verdictOf([...dead, ...busy('w1.2', 2_500, 2_501)]).violations).toEqual(['held by nobody'])
+    expect(verdictOf([...dead, ...busy('w1.2', 2_500, 2_501)], { watched: true }).violations).toEqual([])
+    const next = held('w2.1', 3_000, 3_001, 2n)
+    const late = [...dead, ...next, ...busy('w1.2', 4_000, 4_001)]
+    expect(verdictOf(late, { watched: true }).violations).toEqual(['held by nobody'])
+  })
+})

@@ -1,0 +1,76 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { directory, inTime, locks, ownAdapter, store } from './support.ts'
+
+const short = ['--for', '6s', '--processes', '2', '--tasks', '2', '--names', '2', '--ttl', '500ms']
+
+/** Every process has a store of its own, and claims that they share it. */
+const forProcessesAlone = `capabilities: { ...memory({})(host).capabilities, scope: 'host' }`
+
+describe('torture', inTime, () => {
+  test('finds nothing wrong with a store that works, and says which faults do not apply', async () => {
+    const { url } = await store()
+    const page = join(await directory(), 'report.html')
+    const { code, stdout, stderr } = await locks(['torture', url, ...short, '--html', page]).ended
+    expect(stdout).toMatch(/grants +\d+/)
+    expect(stdout).toContain('no violation')
+    expect(stderr).toContain('not applied: cut, delay, swallow, refuse; a directory has no wire')
+    expect(await readFile(page, 'utf8')).toContain('The run by worker')
+    expect(code).toBe(0)
+  })
+
+  test('finds two holders, and shows the seed and the lines of history', async () => {
+    const config = await ownAdapter(forProcessesAlone)
+    const { code, stdout } = await locks(['torture', '--config', config, ...short, '--seed', '5', '--yes']).ended
+    expect(stdout).toMatch(/two holders: w\d+\.\d+\/t\d+ and w\d+\.\d+\/t\d+ both held torture:\w+:\d/)
+    expect(stdout).toMatch(/"type":"granted"/)
+    expect(stdout).toMatch(/\d+ violations, seed 5/)
+    expect(code).toBe(1)
+  })
+
+  test('with --json it is one document', async () => {
+    const { url } = await store()
+    const { stdout } = await locks(['torture', url, ...short, '--faults', 'kill', '--seed', '1', '--json']).ended
+    expect(JSON.parse(stdout)).toMatchObject({ seed: 1, violations: [], interrupted: false })
+  })
+
+  test('Ctrl-C ends it with a report and 130, and leaves no lock behind', async () => {
+    const { url, client } = await store()
+    const call = locks(['torture', url, ...short.slice(2), '--for', '10m'])
+    await call.said(/[1-9]\d* grants/)
+    call.kill('SIGINT')
+    const { code, stdout } = await call.ended
+    expect(stdout).toContain('no violation until it was interrupted')
+    expect(code).toBe(130)
+    expect(await client.list()).toEqual([])
+  })
+
+  test('a command of the user runs meanwhile, and knows which time it is', async () => {
+    const { url } = await store()
+    const file = join(await directory(), 'faults')
+    const command = `echo fault $LOCKS_FAULT >> '${file}'`
+    const { code, stdout } = await locks(['torture', url, ...short, '--faults', 'block', '--on-fault', command]).ended
+    expect(await readFile(file, 'utf8')).toMatch(/^fault 1\n/)
+    expect(stdout).toMatch(/faults .*\d on-fault/)
+    expect(code).toBe(0)
+  })
+
+  test('it does not begin on another machine unasked', async () => {
+    const { code, stderr } = await locks(['torture', 'redis://user:secret@redis.example.com', ...short]).ended
+    expect(stderr).toMatch(/WARNING: this store is not on this machine: redis\.example\.com/)
+    expect(stderr).toContain('needs --yes')
+    expect(stderr).not.toContain('secret')
+    expect(code).toBe(2)
+  })
+
+  test('a fault that does not exist, or a store that ends at the process, is a mistake of the caller', async () => {
+    const { url } = await store()
+    const wrong = await locks(['torture', url, '--faults', 'kill,explode']).ended
+    expect(wrong.stderr).toContain('no fault is called "explode"')
+    expect(wrong.code).toBe(2)
+    const alone = await locks(['torture', 'memory:', ...short]).ended
+    expect(alone.stderr).toContain('end at the process')
+    expect(alone.code).toBe(2)
+  })
+})
