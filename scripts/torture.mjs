@@ -44,7 +44,7 @@ await runMain(async () => {
   if (unknown !== undefined)
     throw new CommandFailed(`no backend is called ${unknown}; there are ${all.join(', ')}`, 2)
   const folder = await mkdtemp(join(tmpdir(), 'locks-torture-run-'))
-  const file = join(folder, 'results.json')
+  const file = join(folder, 'results.md')
   const settings = {
     backends,
     forMs: durationOf(values.for),
@@ -57,7 +57,7 @@ await runMain(async () => {
     const args = ['node_modules/vitest/vitest.mjs', 'run', '--config', config]
     const env = { LOCKS_TORTURE: JSON.stringify(settings) }
     const { exitCode } = await run(process.execPath, args, { cwd: root, env, inherit: true })
-    console.log(tableOf(JSON.parse(await readFile(file, 'utf8')), backends))
+    console.log(await readFile(file, 'utf8'))
     if (exitCode !== 0) throw new CommandFailed('torture found a violation, or could not run', 1)
   } finally {
     await rm(folder, { recursive: true, force: true })
@@ -67,36 +67,11 @@ await runMain(async () => {
 /** @param {string} text */
 function durationOf(text) {
   const [, amount = '', unit = ''] = /^(\d+)(s|m|h)$/.exec(text) ?? []
-  if (unit === '') throw new CommandFailed(`--for must be such as 30s or 10m, not ${text}`, 2)
-  return Number(amount) * { s: 1_000, m: 60_000, h: 3_600_000 }[/** @type {'s' | 'm' | 'h'} */ (unit)]
-}
-
-/**
- * @param {Record<string, any>} results
- * @param {readonly string[]} backends
- */
-function tableOf(results, backends) {
-  const rows = backends.map((name) => {
-    const one = results[name]
-    if (one === undefined) return `| ${name} | did not run | | | | | | | |`
-    const faults = Object.entries(one.faults).map(([kind, count]) => `${kind} ${count}`)
-    const { p50, max } = one.recoveryMs
-    const cells = [
-      name,
-      one.grants,
-      one.contendedWaits,
-      one.busy + one.timeouts,
-      one.losses,
-      faults.join(', '),
-      one.violations.length,
-      one.withinBound.length,
-      `${Math.round(p50)} / ${Math.round(max)} ms`,
-    ]
-    return `| ${cells.join(' | ')} |`
-  })
-  return [
-    '| backend | grants | after a wait | not granted | lost | faults | violations | within the bound | recovery p50 / max |',
-    '|---|---|---|---|---|---|---|---|---|',
-    ...rows,
-  ].join('\n')
+  const unitMs = new Map([
+    ['s', 1_000],
+    ['m', 60_000],
+    ['h', 3_600_000],
+  ]).get(unit)
+  if (unitMs === undefined) throw new CommandFailed(`--for must be such as 30s or 10m, not ${text}`, 2)
+  return Number(amount) * unitMs
 }

@@ -19,7 +19,7 @@ export const tortureMutants: readonly TortureMutant[] = [
   },
   {
     bug: 'a renewal counts from its reply',
-    faults: 'delay',
+    faults: 'delay,swallow',
     edits: [
       hold(
         'this.#deadline = Math.max(this.#deadline, sentAt + validMs(ttlMs));',
@@ -29,7 +29,7 @@ export const tortureMutants: readonly TortureMutant[] = [
   },
   {
     bug: 'a renewal that failed extends the lease all the same',
-    faults: 'swallow,refuse',
+    faults: 'refuse',
     edits: [
       hold(
         "if (outcome === 'renewed')\n            this.#deadline",
@@ -48,13 +48,8 @@ export const tortureMutants: readonly TortureMutant[] = [
     edits: [hold('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
   },
   {
-    bug: 'an attempt whose answer was lost is tried again under another id, and not withdrawn',
-    faults: 'swallow,cut',
-    edits: [
-      acquisition(
-        'await this.#pause(backoffMs(this.#failures, this.#settings, this.#client.clock));',
-        'this.#request = this.#client.request(this.#slot.name, this.#settings);\n        await this.#pause(backoffMs(this.#failures, this.#settings, this.#client.clock));',
-      ),
-    ],
+    bug: 'a grant that was pushed to a waiter counts from when it was read',
+    faults: 'pause,block,delay',
+    edits: [acquisition('this.#take(pushed, pushed.grantedAt)', 'this.#take(pushed, clock.now())')],
   },
 ]

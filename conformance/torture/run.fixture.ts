@@ -1,12 +1,14 @@
 import { writeFileSync } from 'node:fs'
 import { afterAll, describe, expect, test } from 'vitest'
+import type { TortureResult } from '../../packages/cli/dist/torture/options.js'
 import { torture } from '../../packages/cli/dist/torture/torture.js'
 import { deployments } from './backends.ts'
 import { settings } from './settings.ts'
+import { tableOf } from './table.ts'
 
 /** Tortures the backends that `scripts/torture.mjs` names, some side by side, and writes what was seen. */
 const { backends, forMs, seed, processes, file } = settings()
-const results: Record<string, unknown> = {}
+const results = new Map<string, TortureResult>()
 
 describe.concurrent('torture', () => {
   for (const name of backends)
@@ -30,8 +32,7 @@ describe.concurrent('torture', () => {
               )
           },
         })
-        const { events: _, ...shown } = result
-        results[name] = shown
+        results.set(name, { ...result, events: [] })
         expect(result.violations.map(({ check, message }) => `${check}: ${message}`)).toEqual([])
       } finally {
         await deployment.close()
@@ -40,6 +41,8 @@ describe.concurrent('torture', () => {
 })
 
 afterAll(() => {
+  const found = [...results].flatMap(([name, { violations }]) => violations.map((one) => [name, one] as const))
   const plain = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value)
-  writeFileSync(file, JSON.stringify(results, plain, 2))
+  const shown = found.map(([name, one]) => `${name}: ${JSON.stringify(one, plain)}`)
+  writeFileSync(file, [tableOf(backends, results), ...shown].join('\n'))
 })

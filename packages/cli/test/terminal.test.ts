@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
@@ -136,6 +138,30 @@ describe('on a terminal', inTime, () => {
     const { code, stdout } = await call.ended
     expect(stdout).toContain('interrupts: 1')
     expect(code).toBe(5)
+  })
+
+  test('what an adapter prints has lines of its own, and the page of conformance no colour codes', async ({
+    skip,
+  }) => {
+    if (missing !== undefined) skip(missing)
+    const folder = await directory()
+    const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
+    const source = `import { fromConfig as memory } from ${memory}
+export const fromConfig = () => (host) => ({
+  ...memory({})(host), release: async () => { console.log('noise'); return 'released' },
+})`
+    await writeFile(join(folder, 'own.mjs'), source)
+    const page = join(folder, 'report.html')
+    const args = ['conformance', join(folder, 'own.mjs'), '--only', 'OWN', '--jobs', '2', '--html', page]
+    const { code, stdout } = await onTerminal(args).ended
+    expect(code).toBe(1)
+    const noise = stdout.match(/noise/g) ?? []
+    expect(noise.length).toBeGreaterThan(0)
+    // eslint-disable-next-line no-control-regex
+    expect(stdout.match(/(?<=^|\n|\u001B\[2K)noise\r?\n/g)).toHaveLength(noise.length)
+    const html = await readFile(page, 'utf8')
+    expect(html).toContain('class="failed"')
+    expect(html).not.toContain('\u001B')
   })
 
   test('there is colour, and none with NO_COLOR nor into a pipe', async ({ skip }) => {

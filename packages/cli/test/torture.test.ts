@@ -22,7 +22,8 @@ describe('torture', inTime, () => {
 
   test('finds two holders, and shows the seed and the lines of history', async () => {
     const config = await ownAdapter(forProcessesAlone)
-    const { code, stdout } = await locks(['torture', '--config', config, ...short, '--seed', '5', '--yes']).ended
+    const { code, stdout } = await locks(['torture', '--config', config, ...short, '--seed', '5', '--yes'])
+      .ended
     expect(stdout).toMatch(/two holders: w\d+\.\d+\/t\d+ and w\d+\.\d+\/t\d+ both held torture:\w+:\d/)
     expect(stdout).toMatch(/"type":"granted"/)
     expect(stdout).toMatch(/\d+ violations, seed 5/)
@@ -31,7 +32,8 @@ describe('torture', inTime, () => {
 
   test('with --json it is one document', async () => {
     const { url } = await store()
-    const { stdout } = await locks(['torture', url, ...short, '--faults', 'kill', '--seed', '1', '--json']).ended
+    const { stdout } = await locks(['torture', url, ...short, '--faults', 'kill', '--seed', '1', '--json'])
+      .ended
     expect(JSON.parse(stdout)).toMatchObject({ seed: 1, violations: [], interrupted: false })
   })
 
@@ -50,7 +52,15 @@ describe('torture', inTime, () => {
     const { url } = await store()
     const file = join(await directory(), 'faults')
     const command = `echo fault $LOCKS_FAULT >> '${file}'`
-    const { code, stdout } = await locks(['torture', url, ...short, '--faults', 'block', '--on-fault', command]).ended
+    const { code, stdout } = await locks([
+      'torture',
+      url,
+      ...short,
+      '--faults',
+      'block',
+      '--on-fault',
+      command,
+    ]).ended
     expect(await readFile(file, 'utf8')).toMatch(/^fault 1\n/)
     expect(stdout).toMatch(/faults .*\d on-fault/)
     expect(code).toBe(0)

@@ -6,6 +6,8 @@ const marks = { passed: ['green', '✓'], failed: ['red', '✗'], untested: ['di
 export interface Progress {
   begins(id: string, promise: string): void
   ended(outcome: Outcome): void
+  /** A line that a process of the suite printed. */
+  said(line: string): void
   over(): void
 }
 
@@ -28,6 +30,10 @@ export function progress(total: number, { paintError }: Session): Progress {
       if (live && state !== 'failed') return
       clear()
       stderr.write(`${paintError(colour, mark)} ${id} ${promise}${paintError('dim', why)}\n`)
+    },
+    said(line) {
+      clear()
+      stderr.write(`${line}\n`)
     },
     over: clear,
   }

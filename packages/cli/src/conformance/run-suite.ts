@@ -19,10 +19,17 @@ export async function runSuite(
   watch: (total: number) => Progress,
   session: Session,
 ): Promise<SuiteRun> {
-  const start = (): Promise<Worker> => startWorker(order, (close) => session.onEnd(close))
+  let say = (line: string): void => session.note(line)
+  const start = (): Promise<Worker> =>
+    startWorker(
+      order,
+      (close) => session.onEnd(close),
+      (line) => say(line),
+    )
   const first = await start()
   const cases = select(first.cases)
   const progress = watch(cases.length)
+  say = (line) => progress.said(line)
   session.onEnd(async () => progress.over())
   const outcomes = new Map<string, Outcome>()
   const note = (outcome: Outcome): void => {

@@ -1,4 +1,5 @@
 import { fork } from 'node:child_process'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { UsageError } from '../errors.ts'
 import { outcomeOf } from './outcome.ts'
@@ -20,17 +21,23 @@ export interface Worker {
 const program = fileURLToPath(new URL('./worker.js', import.meta.url))
 const TIDY_MS = 15_000
 
-/** Rejects when there is no subject to test; `onClose` gets what ends the process, also before it is ready. */
+/**
+ * Rejects when there is no subject to test; `onClose` gets what ends the process, also before it is ready, and
+ * `onOutput` whole lines that the process printed.
+ */
 export async function startWorker(
   order: WorkerOrder,
   onClose: (close: () => Promise<void>) => void,
+  onOutput: (line: string) => void,
 ): Promise<Worker> {
   const child = fork(program, {
     execArgv: [],
     serialization: 'advanced',
-    // What an adapter prints must not end up in the result.
-    stdio: ['ignore', process.stderr, process.stderr, 'ipc'],
+    // What an adapter prints must end up neither in the result nor in the middle of another line.
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
+  for (const stream of [child.stdout, child.stderr])
+    if (stream !== null) createInterface({ input: stream }).on('line', onOutput)
   let how: string | undefined
   let onMessage: ((message: WorkerMessage | 'ended') => void) | undefined
   const exited = new Promise<void>((resolve) => {

@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util'
 import { isLockError } from '@locks/core'
 import { conformance } from '@locks/core/conformance'
 import type { ConformanceCase, HistoryEvent } from '@locks/core/conformance'
@@ -56,7 +57,8 @@ async function tryCase(one: ConformanceCase): Promise<Outcome> {
     const signal = AbortSignal.any([late.signal, stop.signal])
     await one.run({ signal, onHistory: (events) => (history = events) })
   } catch (error) {
-    reason = error instanceof Error ? error.message : String(error)
+    // node:assert colours its messages for a terminal, and this one may go into a page.
+    reason = stripVTControlCharacters(error instanceof Error ? error.message : String(error))
   } finally {
     clearTimeout(timer)
   }

@@ -19,10 +19,7 @@ export interface Lingering {
 }
 
 /** "Held" is a right answer only when another attempt held the name, waited for it, or may have. */
-export function checkBusy(
-  events: readonly HistoryEvent[],
-  { lingerMs, watched }: Lingering,
-): Violation[] {
+export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }: Lingering): Violation[] {
   const claims = new Map<string, Claim[]>()
   const asking = new Map<string, Claim>()
   const holding = new Map<string, Claim>()

@@ -10,8 +10,8 @@ export function codeOf(error: unknown, signal?: AbortSignal): string | undefined
 }
 
 /** Reports what must never happen. */
-export function complain({ order, task, tell }: Task, what: string, error: unknown): void {
+export function complain(by: Task, what: string, error: unknown): void {
   const code = isLockError(error) ? `${error.code} ` : ''
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
-  tell({ type: 'wrong', what: `${order.process}/${task}: ${what} ${code}${text}` })
+  by.tell({ type: 'wrong', what: `${by.order.process}/${by.task}: ${what} ${code}${text}` })
 }

@@ -30,7 +30,7 @@ export function wireFault(
         ? { fault: { kind: 'cut' }, ms: 1 }
         : { fault: { kind: 'flap', everyMs: random.between(2, 30) }, ms: random.between(20, 300) }
     case 'delay':
-      return { fault: { kind: 'delay', ms: random.between(5, ttlMs) }, ms: random.between(100, ttlMs) }
+      return { fault: { kind: 'delay', ms: random.between(5, ttlMs) }, ms: random.between(100, ttlMs * 3) }
     case 'swallow':
       if (random.chance(0.5)) return { fault: { kind: 'lose-reply' }, ms: random.between(50, 300) }
       return {
@@ -40,7 +40,7 @@ export function wireFault(
     case 'refuse':
       return {
         fault: { kind: 'refuse', at: random.pick(['accept', 'first-bytes']) },
-        ms: random.chance(0.8) ? random.between(10, 150) : lastingMs(random, ttlMs),
+        ms: random.chance(0.7) ? random.between(10, 150) : lastingMs(random, ttlMs),
       }
     default:
       return kind satisfies never

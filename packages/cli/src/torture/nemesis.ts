@@ -45,10 +45,10 @@ export async function hurtWorker(
   }
 }
 
-async function kill({ worker, replace }: Place, { recorder }: Stage): Promise<void> {
-  recorder.record({ type: 'crash', victim: worker.process })
-  await worker.kill()
-  await replace()
+async function kill(place: Place, { recorder }: Stage): Promise<void> {
+  recorder.record({ type: 'crash', victim: place.worker.process })
+  await place.worker.kill()
+  await place.replace()
 }
 
 async function breakWire(

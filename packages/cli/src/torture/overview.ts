@@ -22,13 +22,15 @@ export function overview(events: readonly HistoryEvent[]): string {
   const lanes = [...workers, 'server']
   const bottom = TOP + lanes.length * LANE
   const refused = events.filter(({ type }) => type === 'resource-rejected')
-  const holderOf = new Map(holds.map(({ granted }) => [`${granted.name} ${granted.fence}`, slotOf(granted.process)]))
+  const holderOf = new Map(
+    holds.map(({ granted }) => [`${granted.name} ${granted.fence}`, slotOf(granted.process)]),
+  )
 
   const lane = (who: string, n: number): string => {
     const y = TOP + n * LANE
     const own = holds.filter(({ granted }) => slotOf(granted.process) === who)
-    const held = spansOf(own.map(({ from, until }) => [x(from), x(until)])).map(
-      ([from, until]) => rect('c0', from, until, y + 4, 14, ''),
+    const held = spansOf(own.map(({ from, until }) => [x(from), x(until)])).map(([from, until]) =>
+      rect('c0', from, until, y + 4, 14, ''),
     )
     const hurt = faults
       .filter(({ begin: { label } }) => label.split(' ')[1] === who)
@@ -36,7 +38,14 @@ export function overview(events: readonly HistoryEvent[]): string {
         const [kind = ''] = label.split(' ')
         const style = who === 'server' ? 'on-server' : isWireFault(kind) ? 'on-wire' : 'on-process'
         const lasted = Math.min(until, end) - t
-        return rect(style, x(t), x(until), y + 22, 10, `${kind}, ${lasted.toFixed(0)} ms at ${seconds(t - begin)}`)
+        return rect(
+          style,
+          x(t),
+          x(until),
+          y + 22,
+          10,
+          `${kind}, ${lasted.toFixed(0)} ms at ${seconds(t - begin)}`,
+        )
       })
     const marks = events.flatMap((event) => {
       if (event.type === 'crash' && slotOf(event.victim) === who)

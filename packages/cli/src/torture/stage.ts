@@ -146,7 +146,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
   } finally {
     clearInterval(ticker)
     calm.abort()
-    await Promise.all(places.map(({ worker }) => (worker.gone ? undefined : worker.kill())))
+    await Promise.all(places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.kill()))
     resource.close()
   }
 }

@@ -69,15 +69,15 @@ export async function useLease(task: Task, name: string, lease: Lease): Promise<
     recorder.record({ type: 'release-failed', ...of, code: code ?? 'untyped' })
   }
 
-  const steps = random.between(1, 4)
-  // Now and then longer than the lease, so that it must be renewed.
-  const longMs = random.chance(0.03) ? order.ttlMs * (0.3 + random.fraction() * 1.2) : 0
+  // Now and then longer than the lease, so that it must be renewed, and checked often enough to see an overlap.
+  const isLong = random.chance(0.08)
+  const steps = isLong ? random.between(5, 30) : random.between(1, 4)
   for (let step = 0; step < steps && !task.stop.aborted && held(); step += 1) {
     if (fenced) await task.write(name, fence)
-    await pass(longMs > 0 ? longMs / steps : random.between(0, 12))
+    await pass(isLong ? order.ttlMs / 15 : random.between(0, 12))
     if (!held()) break
-    if (random.chance(0.08)) await extend()
-    if (random.chance(0.08)) await reenter()
+    if (random.chance(isLong ? 0.02 : 0.08)) await extend()
+    if (random.chance(isLong ? 0.02 : 0.08)) await reenter()
   }
 
   return {

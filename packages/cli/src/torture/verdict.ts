@@ -40,6 +40,11 @@ const titles: Readonly<Record<string, string>> = {
   I10: 'release',
 }
 
+/** The worst first. */
+const order = ['held by nobody', ...Object.values(titles)].toSorted(
+  (a, b) => Number(b === titles['I1']) - Number(a === titles['I1']),
+)
+
 export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict {
   const replay = replayHistory(events)
   const holds = new Map<HistoryEvent, Hold>()
@@ -60,6 +65,7 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
       withinBound.push(found)
     else violations.push(found)
   }
+  violations.sort((a, b) => order.indexOf(a.check) - order.indexOf(b.check))
   const { grants, contendedWaits } = summarise(events)
   const failed = (code: string): number =>
     events.filter((event) => event.type === 'acquire-failed' && event.code === code).length
