@@ -81,6 +81,11 @@ export const storeMutants: readonly Mutant[] = [
     edits: [adapter('entry.held.blockedUntil < next.looksAt', 'false')],
   },
   {
+    bug: 'a name is free 300 ms late',
+    rule: 'CRASH-4',
+    edits: [adapter('clock.now() < entry.held.blockedUntil', 'clock.now() < entry.held.blockedUntil + 300')],
+  },
+  {
     bug: 'lock-delay ignored',
     rule: 'CRASH-5',
     edits: [adapter('expiresAt + lockDelayMs', 'expiresAt')],

@@ -100,6 +100,7 @@ export const crash: readonly Rule[] = [
         ms: h.ttlMs + h.ms(250),
         waitsMs: h.ttlMs,
         from: 'ttlMs + 250 ms',
+        passive: true,
       })
       assertNotBefore(sentAt, h.ttlMs, performance.now())
       assertRising(h, [fence, next.fence])

@@ -12,6 +12,11 @@ export interface Bound {
   readonly from?: string
   /** How much of it passes by design, such as the ttl of a holder that vanished. */
   readonly waitsMs?: number
+  /**
+   * Nobody has to run for it: the clock of the store brings it about. Then "not yet", in answer to a question that was
+   * asked after the bound, is late beyond any excuse.
+   */
+  readonly passive?: boolean
 }
 
 /** A bound was missed, and not because the machine stood still. */
@@ -84,6 +89,8 @@ export async function eventually<T>(
       await assertInTime(what, bound, askedAt - startedAt)
       return found
     }
+    if (bound.passive === true && askedAt - startedAt > bound.ms)
+      throw new LateError({ message: `not yet: ${what}: asked after ${inWords(bound)}` })
     if (isOverdue(bound, startedAt))
       await assertInTime(`not yet: ${what}`, bound, performance.now() - startedAt)
     await pass(5)
@@ -92,17 +99,24 @@ export async function eventually<T>(
 
 const ABOUT_TIME: readonly LockErrorCode[] = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE']
 
+/** A lease that was lost, a wait or a call that timed out, a connection that broke: not expected, and not an assertion. */
+function isAboutTime(error: unknown): boolean {
+  if (isLockError(error)) return ABOUT_TIME.includes(error.code)
+  const ours = [AssertionError, TypeError, RangeError, ReferenceError, SyntaxError]
+  return error instanceof Error && !isVoidRun(error) && !ours.some((kind) => error instanceof kind)
+}
+
 /**
- * What a failure since `startedAt` comes to. A lease that was lost, or a wait or a call that timed out, although none
- * of this was expected: the library keeps its own bounds of time. If the machine stood still for a third of `widthMs`
- * within so long a time, the run is void. Any other failure stays what it is.
+ * What a failure since `startedAt` comes to. Leases, waits, calls and connections end by bounds of time of their own.
+ * Where one did although the rule expected none to, and the machine stood still for a third of `widthMs` within so long
+ * a time, the run is void. What a rule asserts stays what it is.
  */
 export async function judgeFailure(error: unknown, startedAt: number, widthMs: number): Promise<unknown> {
-  if (!isLockError(error) || !ABOUT_TIME.includes(error.code)) return error
+  if (!isAboutTime(error)) return error
   const tookMs = performance.now() - startedAt
   await stallMeter.since(0)
   const stalls = stallMeter.worst(hostNow() - tookMs, hostNow(), widthMs)
-  return totalMs(stalls) < widthMs / 3 ? error : new VoidRunError(error.message, stalls)
+  return totalMs(stalls) < widthMs / 3 ? error : new VoidRunError(String(error), stalls)
 }
 
 /** By this much the bound has to be missed, without the stalls, before there is nothing to wait for: some come late. */
