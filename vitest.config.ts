@@ -4,7 +4,7 @@ import { configDefaults, defineConfig } from 'vitest/config'
 import { BaseSequencer } from 'vitest/node'
 import type { TestSpecification } from 'vitest/node'
 import { ConformanceReporter } from './conformance/report/reporter.ts'
-import { checkSelection, isAdapterSelected } from './conformance/selection.ts'
+import { checkSelection, isAdapterSelected, scope } from './conformance/selection.ts'
 
 const root = import.meta.dirname
 /** Packages that are no backend, and are tested whichever of those is asked for. */
@@ -16,6 +16,15 @@ checkSelection([...adapters, 'reference'])
 interface Group {
   readonly maxWorkers: number
   readonly sequence: { readonly groupOrder: number }
+}
+
+/** A run of `npm test -- --quick`: what needs no server, and one Redis. */
+const quick: Readonly<Record<string, readonly string[]>> = {
+  core: ['test/**/*.test.ts'],
+  sql: ['test/**/*.test.ts'],
+  memory: ['test/**/*.test.ts'],
+  cas: ['test/conformance-file.test.ts', 'test/{algorithm,contract,options,file}.test.ts'],
+  redis: ['test/conformance.test.ts', 'test/{names,commands}.test.ts'],
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
@@ -55,19 +64,31 @@ export default defineConfig({
     server: { deps: { external: [/\/packages\/\w+\/dist\//] } },
     globalSetup: [join(root, 'conformance/services/global-setup.ts')],
     sequence: { sequencer: LongestFirst },
-    projects: [
-      project(first, 'product', 'conformance', heavy),
-      project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
-      project(first, 'examples', 'examples', ['**/*.test.ts'], ['custom-store/**']),
-      ...packages
-        .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
-        .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
-      project(second, 'custom-store', 'examples/custom-store', ['*.test.ts']),
-      // Those of interop need Java, and have a command of their own.
-      project(second, 'conformance', 'conformance', ['**/*.test.ts'], ['interop/**', ...heavy]),
-    ],
+    projects:
+      scope() === 'quick'
+        ? quickProjects()
+        : [
+            project(first, 'product', 'conformance', heavy),
+            project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
+            project(first, 'examples', 'examples', ['**/*.test.ts'], ['custom-store/**']),
+            ...packages
+              .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
+              .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
+            project(second, 'custom-store', 'examples/custom-store', ['*.test.ts']),
+            // Those of interop need Java, and have a command of their own.
+            project(second, 'conformance', 'conformance', ['**/*.test.ts'], ['interop/**', ...heavy]),
+          ],
   },
 })
+
+function quickProjects() {
+  return [
+    ...Object.entries(quick).map(([name, include]) =>
+      project(second, name, `packages/${name}`, [...include]),
+    ),
+    project(second, 'conformance', 'conformance', ['mutants/**/*.test.ts', 'report/**/*.test.ts']),
+  ]
+}
 
 /** Tests run in the folder of their package, as those of a user would: adapters are looked up from there. */
 function project(group: Group, name: string, folder: string, include: string[], leaveOut: string[] = []) {

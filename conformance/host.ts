@@ -1,6 +1,7 @@
 import { conformance } from '@locks/core/conformance'
 import type { Subject } from '@locks/core/conformance'
 import { describe, test } from 'vitest'
+import { noteHistory } from './evidence.ts'
 import './report/outcome.ts'
 import { isSelected } from './selection.ts'
 
@@ -25,7 +26,7 @@ export async function hostConformance(subject: Subject, otherwise?: Subject): Pr
         if (untested !== undefined) skip(untested)
         const onVoid = ({ message }: Error): void =>
           void (task.meta.voids = [...(task.meta.voids ?? []), message])
-        await run({ signal, onVoid })
+        await run({ signal, onVoid, onHistory: (events) => noteHistory(task.id, events) })
       })
   })
 }

@@ -1,3 +1,11 @@
+/** How much a run is about: `quick` is a sample in minutes, `all` takes as long as it takes. */
+export type Scope = 'quick' | 'usual' | 'all'
+
+export function scope(): Scope {
+  const named = process.env['LOCKS_TEST_SCOPE']
+  return named === 'quick' || named === 'all' ? named : 'usual'
+}
+
 /**
  * Which backends a run is about. `LOCKS_ONLY=redis,cas-file` names whole adapters or single backends
  * of theirs; unset, every backend counts.

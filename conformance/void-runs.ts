@@ -1,5 +1,6 @@
 import { stallMeter, VoidRunError } from '@locks/core/conformance'
 import { afterEach, beforeEach } from 'vitest'
+import { forgetHistory, keepEvidence } from './evidence.ts'
 import './report/outcome.ts'
 
 /**
@@ -15,7 +16,13 @@ beforeEach(() => {
 })
 
 afterEach(async ({ task }) => {
-  const error = task.result?.state === 'fail' ? task.result.errors?.at(-1) : undefined
+  const errors = task.result?.state === 'fail' ? (task.result.errors ?? []) : []
+  const error = errors.at(-1)
+  if (error !== undefined) {
+    const stalls = await stallMeter.since(performance.now() - startedAt)
+    task.meta.evidence = await keepEvidence({ id: task.id, name: task.fullName, errors, stalls })
+  }
+  forgetHistory(task.id)
   // A case of the suite judges its own runs.
   if (error === undefined || task.meta.locks !== undefined) return
   const voided =

@@ -12,6 +12,8 @@ declare module 'vitest' {
     locks?: RuleMeta
     /** Runs that were void before the last one, or with it: why. */
     voids?: readonly string[]
+    /** The file with what is known about a failure. */
+    evidence?: string
   }
 }
 
@@ -23,6 +25,11 @@ export interface Outcome {
   readonly rule?: RuleMeta
   /** Why it is untested, or what it failed with. */
   readonly reason?: string
+  /** How long it took. */
+  readonly durationMs?: number
+  /** The project of the test, such as `redis`. */
+  readonly project?: string
+  readonly evidence?: string
   /** Its void runs. */
   readonly voids?: readonly string[]
 }

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import type { Reporter, TestCase, TestModule, TestSuite, Vitest } from 'vitest/node'
 import type { SerializedError } from 'vitest'
 import { count, rulesOf, type Outcome } from './outcome.ts'
+import { renderTimes } from './times.ts'
 import { renderReport } from './table.ts'
 
 /**
@@ -16,13 +17,23 @@ export class ConformanceReporter implements Reporter {
     this.#vitest = vitest
   }
 
+  /** Now and then a line about a backend: which rule, how many of how many. */
+  onTestCaseResult(test: TestCase): void {
+    const rule = test.meta().locks
+    if (rule === undefined) return
+    const all = [...test.module.children.allTests()]
+    const done = all.filter((one) => one.result().state !== 'pending').length
+    if (done % 10 !== 0 && done !== all.length) return
+    process.stderr.write(`locks: ${rule.backend} ${rule.rule}, ${done} of ${all.length} rules\n`)
+  }
+
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
     const filtered = this.#vitest?.getGlobalTestNamePattern() !== undefined
     const outcomes = [
       ...modules.flatMap((module) => outcomesOf(module, filtered)),
       ...unhandledErrors.map((error) => failure('unhandled error', error)),
     ]
-    const table = renderReport(outcomes)
+    const table = [renderReport(outcomes), ...renderTimes(outcomes)].join('\n\n')
     const summaryFile = process.env['LOCKS_TEST_SUMMARY']
     if (summaryFile) writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table }))
     else if (outcomes.some(({ rule }) => rule)) console.log(`\n${table}`)
@@ -45,7 +56,15 @@ function outcomesOf(module: TestModule, filtered: boolean): Outcome[] {
 function outcomeOf(test: TestCase, filtered: boolean): Outcome[] {
   const rule = test.meta().locks
   const { voids } = test.meta()
-  const base = { name: test.fullName, ...(rule && { rule }), ...(voids && { voids }) }
+  const { evidence } = test.meta()
+  const base = {
+    name: test.fullName,
+    project: test.project.name,
+    durationMs: test.diagnostic()?.duration ?? 0,
+    ...(rule && { rule }),
+    ...(voids && { voids }),
+    ...(evidence !== undefined && { evidence }),
+  }
   const result = test.result()
   switch (result.state) {
     case 'passed':

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { count, rulesOf, type Outcome } from './outcome.ts'
 import { renderCell, renderReport } from './table.ts'
+import { renderTimes } from './times.ts'
 
 function outcome(backend: string, rule: string, state: Outcome['state'], reason?: string): Outcome {
   const [area = ''] = rule.split('-')
@@ -60,6 +61,18 @@ describe('the report', () => {
     )
   })
 
+  test('lists void runs and where the evidence of a failure is', () => {
+    const voids = ['void: granted: after 3 ms; the bound is 2 ms; meanwhile child 7 stood still for 2 ms']
+    const report = renderReport([
+      { ...outcome('redis', 'OWN-1', 'passed'), voids },
+      { ...outcome('redis', 'OWN-2', 'failed', 'late'), evidence: '/tmp/OWN-2.txt' },
+      { name: 'a unit test', state: 'passed', voids },
+    ])
+    expect(report).toContain('  ✗ redis OWN-2: title of OWN-2 (late)\n    /tmp/OWN-2.txt')
+    expect(report).toContain('Void runs, tried again: 2\n  redis OWN-1: granted: after 3 ms')
+    expect(report).toContain('  a unit test: granted: after 3 ms')
+  })
+
   test('names every untested rule, over several lines where needed', () => {
     const rules = Array.from({ length: 40 }, (_, index) => `CRASH-${index + 1}`)
     const report = renderReport(rules.map((rule) => outcome('memory', rule, 'untested', 'scope is process')))
@@ -70,6 +83,21 @@ describe('the report', () => {
   test('is empty when nothing ran', () => {
     expect(renderReport([])).toBe('')
   })
+})
+
+test('the times are of projects, and of the slowest rules', () => {
+  const rules = Array.from({ length: 12 }, (_, n) => ({
+    ...outcome('redis', `OWN-${n}`, 'passed'),
+    project: 'redis',
+    durationMs: n * 1_000,
+  }))
+  const [projects, slowest] = renderTimes([
+    ...rules,
+    { name: 'unit', state: 'passed', project: 'core', durationMs: 500 },
+  ])
+  expect(projects).toContain('redis 66.0 · core 0.5')
+  expect(slowest).toMatch(/redis OWN-11 11\.0 · .* · redis OWN-2 2\.0$/)
+  expect(renderTimes([])).toEqual([])
 })
 
 test('the counts tell passed, failed and untested apart', () => {

@@ -53,10 +53,11 @@ function alignColumns(rows: readonly (readonly string[])[]): string[] {
 function renderFailures(outcomes: readonly Outcome[]): string[] {
   const lines = outcomes
     .filter(({ state }) => state === 'failed')
-    .map(({ name, rule, reason }) => {
+    .map(({ name, rule, reason, evidence }) => {
       const place = rule ? `${rule.backend} ${rule.rule}: ` : ''
       const [why] = reason?.trim().split('\n') ?? []
-      return `  ✗ ${place}${name}${why ? ` (${why})` : ''}`
+      const kept = evidence === undefined ? '' : `\n    ${evidence}`
+      return `  ✗ ${place}${name}${why ? ` (${why})` : ''}${kept}`
     })
   return lines.length > 0 ? [['Failed', ...lines].join('\n')] : []
 }

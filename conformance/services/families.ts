@@ -1,4 +1,4 @@
-import { isAdapterSelected } from '../selection.ts'
+import { isAdapterSelected, scope } from '../selection.ts'
 import type { ServiceKind } from './service.ts'
 
 /** The adapters that need a server, and which. */
@@ -15,6 +15,7 @@ export type Family = keyof typeof families
 
 /** The kinds of service that this run can need. */
 export function selectedKinds(): readonly ServiceKind[] {
+  if (scope() === 'quick') return ['redis']
   const wanted = Object.entries(families).filter(([family]) => isAdapterSelected(family))
   return [...new Set(wanted.flatMap(([, kinds]) => kinds))]
 }

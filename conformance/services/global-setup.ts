@@ -1,4 +1,7 @@
+import { rm } from 'node:fs/promises'
+import { evidenceFolder } from '../evidence.ts'
 import { obtainChromium } from '../site/chromium.ts'
+import { scope } from '../selection.ts'
 import { selectedKinds } from './families.ts'
 import { prepareServices } from './prepare.ts'
 
@@ -7,9 +10,11 @@ export async function setup(): Promise<void> {
   // Every project of a run comes here.
   if (process.env['LOCKS_TEST_PREPARED'] !== undefined) return
   process.env['LOCKS_TEST_PREPARED'] = 'yes'
+  await rm(evidenceFolder, { recursive: true, force: true })
   const sources = await prepareServices(selectedKinds())
   const list = [...sources].map(([kind, source]) => `${kind} (${source})`).join(', ')
   if (list !== '') process.stderr.write(`locks: real servers for this run: ${list}\n`)
   // Without one, the test that needs it says so.
-  await obtainChromium().catch((error: unknown) => process.stderr.write(`locks: ${String(error)}\n`))
+  if (scope() !== 'quick')
+    await obtainChromium().catch((error: unknown) => process.stderr.write(`locks: ${String(error)}\n`))
 }

@@ -1,4 +1,5 @@
 import type { Launcher, Supply } from './launcher.ts'
+import { registerLog } from './logs.ts'
 import { obtain } from './obtain.ts'
 import { isFree, returnPorts } from './ports.ts'
 import type { Server, Service, ServiceKind, ServiceOptions } from './service.ts'
@@ -56,7 +57,9 @@ async function launchOn(
   const launcher: Launcher = await supply.open(ports, options.env ?? {})
   try {
     const assembly = await topologies[kind].bring(launcher, ports, options)
+    const forget = registerLog(() => launcher.log())
     const close = async (): Promise<void> => {
+      forget()
       await launcher.close()
       await returnPorts(ports)
     }

@@ -28,6 +28,7 @@ export function htmlReport(subject: string, outcomes: readonly Outcome[], when: 
 ${failures(outcomes)}
 ${matrix(outcomes)}
 ${pictures(outcomes)}
+${voidRuns(outcomes)}
 ${leftOut(outcomes)}
 </main>
 </body>
@@ -72,6 +73,16 @@ function pictures(outcomes: readonly Outcome[]): string {
 
 /** Told apart by more than its colour. */
 export const hatch: string = `<svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" class="hatch-ground"/><rect width="3" height="6" class="hatch-line"/></pattern></defs></svg>`
+
+function voidRuns(outcomes: readonly Outcome[]): string {
+  const rows = outcomes.flatMap(({ id, voids = [] }) =>
+    voids.map((why) => `<tr><th scope="row">${id}</th><td>${escapeHtml(why)}</td></tr>`),
+  )
+  if (rows.length === 0) return ''
+  return `<section><h2>Void runs, tried again</h2>
+<p>A bound of time was missed while the machine stood still, so the run says nothing about the adapter.</p>
+<table><tbody>${rows.join('')}</tbody></table></section>`
+}
 
 function leftOut(outcomes: readonly Outcome[]): string {
   const left = outcomes.filter(({ state }) => state === 'untested')

@@ -7,6 +7,8 @@ export interface Outcome extends Pick<CaseInfo, 'id' | 'area' | 'kind' | 'promis
   readonly durationMs: number
   /** Why it failed, or why it could not be tried. */
   readonly reason?: string
+  /** Runs that were void because the machine stood still, and why. */
+  readonly voids?: readonly string[]
   /** What the processes of a contended case recorded. */
   readonly history?: readonly HistoryEvent[]
 }
@@ -30,7 +32,7 @@ export function byArea(outcomes: readonly Outcome[]): ReadonlyMap<Area, readonly
 
 export function outcomeOf(
   { id, area, kind, promise }: CaseInfo,
-  came: Pick<Outcome, 'state' | 'durationMs' | 'reason' | 'history'>,
+  came: Pick<Outcome, 'state' | 'durationMs' | 'reason' | 'voids' | 'history'>,
 ): Outcome {
   return { id, area, kind, promise, ...came }
 }

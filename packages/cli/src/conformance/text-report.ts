@@ -10,6 +10,7 @@ export function textReport(outcomes: readonly Outcome[], paint: Paint): string {
   return [
     areas(outcomes, paint),
     ...failures(outcomes, paint),
+    ...voids(outcomes, paint),
     ...untested(outcomes, paint),
     total(outcomes, paint),
   ].join('\n\n')
@@ -38,6 +39,12 @@ function failures(outcomes: readonly Outcome[], paint: Paint): string[] {
         ...shown.map((line) => `    ${line}`),
       ].join('\n')
     })
+}
+
+/** What was tried again because the machine stood still. */
+function voids(outcomes: readonly Outcome[], paint: Paint): string[] {
+  const lines = outcomes.flatMap(({ id, voids: own = [] }) => own.map((why) => wrap(`  ${id}: ${why}`)))
+  return lines.length > 0 ? [[paint('bold', 'Void runs, tried again'), ...lines].join('\n')] : []
 }
 
 function untested(outcomes: readonly Outcome[], paint: Paint): string[] {

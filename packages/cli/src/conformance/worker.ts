@@ -49,13 +49,18 @@ async function tryCase(one: ConformanceCase): Promise<Outcome> {
     return outcomeOf(info, { state: 'untested', durationMs: 0, reason: info.untested })
   let history: readonly HistoryEvent[] | undefined
   let reason: string | undefined
+  const voids: string[] = []
   const late = new AbortController()
   const { timeoutMs } = info
   const timer = setTimeout(() => late.abort(new Error(`not over within ${timeoutMs} ms`)), timeoutMs)
   const startedAt = performance.now()
   try {
     const signal = AbortSignal.any([late.signal, stop.signal])
-    await one.run({ signal, onHistory: (events) => (history = events) })
+    await one.run({
+      signal,
+      onHistory: (events) => (history = events),
+      onVoid: ({ message }) => void voids.push(message),
+    })
   } catch (error) {
     // node:assert colours its messages for a terminal, and this one may go into a page.
     reason = stripVTControlCharacters(error instanceof Error ? error.message : String(error))
@@ -66,6 +71,7 @@ async function tryCase(one: ConformanceCase): Promise<Outcome> {
     state: reason === undefined ? 'passed' : 'failed',
     durationMs: Math.round(performance.now() - startedAt),
     ...(reason !== undefined && { reason }),
+    ...(voids.length > 0 && { voids }),
     ...(history !== undefined && { history }),
   })
 }

@@ -184,8 +184,7 @@ export class Harness {
     this.#host = host
     this.#measure()
     const startedAt = performance.now()
-    const onUnhandled = (reason: unknown): void => void this.#unhandled.push(reason)
-    process.on('unhandledRejection', onUnhandled)
+    const stopListening = onUnhandledRejection((reason) => this.#unhandled.push(reason))
     const failures: unknown[] = []
     const go = async (work: () => Promise<unknown>): Promise<void> => {
       try {
@@ -206,7 +205,7 @@ export class Harness {
     for (const cleanup of this.#cleanups.reverse()) await go(cleanup)
     // A rejection counts as unhandled one turn of the loop after it happened.
     await new Promise((resolve) => setImmediate(resolve))
-    process.off('unhandledRejection', onUnhandled)
+    stopListening()
     // What is not about time counts, even beside a stall.
     const failed = failures.findIndex((error) => !isVoidRun(error))
     if (failed >= 0) throw failures[failed]
@@ -244,6 +243,19 @@ export class Harness {
       await locks.close()
     })
     return { locks, faults }
+  }
+}
+
+const listeners = new Set<(reason: unknown) => void>()
+const tellAll = (reason: unknown): void => listeners.forEach((listener) => listener(reason))
+
+/** One listener of the process for all cases that run beside each other: any of them may be the cause. */
+function onUnhandledRejection(listener: (reason: unknown) => void): () => void {
+  if (listeners.size === 0) process.on('unhandledRejection', tellAll)
+  listeners.add(listener)
+  return () => {
+    listeners.delete(listener)
+    if (listeners.size === 0) process.off('unhandledRejection', tellAll)
   }
 }
 
