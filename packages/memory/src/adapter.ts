@@ -61,15 +61,29 @@ export interface MemoryStore {
   readonly entries: Map<string, Entry>
   /** One counter for all names, so that a free name can be forgotten and fences still only rise. */
   lastFence: bigint
+  /** How many names there may be before those that expired are looked for. */
+  sweepAt: number
 }
+
+const SWEEP_AT = 100
 
 export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapter<MemoryCapabilities> {
   const { entries } = store
 
   function entryOf(name: string): Entry {
     let entry = entries.get(name)
-    if (entry === undefined) entries.set(name, (entry = { held: undefined, queue: new Map() }))
+    if (entry === undefined) {
+      if (entries.size >= store.sweepAt) sweep()
+      entries.set(name, (entry = { held: undefined, queue: new Map() }))
+    }
     return entry
+  }
+
+  /** Forgets names that nobody released. At every doubling, so that it costs a new name next to nothing. */
+  function sweep(): void {
+    for (const [name, entry] of entries)
+      if (entry.queue.size === 0 && blockerOf(entry) === undefined) entries.delete(name)
+    store.sweepAt = Math.max(SWEEP_AT, entries.size * 2)
   }
 
   /** Whoever keeps the name from others: its holder, or one whose lock-delay runs. */

@@ -10,7 +10,7 @@ export type { MemoryCapabilities } from './adapter.ts'
  * `memory()` is another store.
  */
 export function memory(): AdapterFactory<MemoryCapabilities> {
-  const store: MemoryStore = { entries: new Map(), lastFence: 0n }
+  const store: MemoryStore = { entries: new Map(), lastFence: 0n, sweepAt: 0 }
   return (host) => memoryAdapter(store, host)
 }
 

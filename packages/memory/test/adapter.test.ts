@@ -6,7 +6,7 @@ import type { MemoryCapabilities, MemoryStore } from '../src/adapter.ts'
 
 function setUp(): { clock: HandClock; store: MemoryStore; adapter: Adapter<MemoryCapabilities> } {
   const clock = new HandClock()
-  const store: MemoryStore = { entries: new Map(), lastFence: 0n }
+  const store: MemoryStore = { entries: new Map(), lastFence: 0n, sweepAt: 0 }
   return { clock, store, adapter: memoryAdapter(store, { clientId: 'c', clock, report: () => undefined }) }
 }
 
@@ -40,6 +40,18 @@ describe('the store', () => {
     expect(store.entries.size).toBe(0)
     clock.move(1_000)
     expect(await adapter.attempt(request('4'))).toMatchObject({ fence: 3n })
+  })
+
+  test('does not keep what expired, with or without a lock-delay, of any number of names', async () => {
+    const { clock, store, adapter } = setUp()
+    for (let n = 0; n < 10_000; n += 1) {
+      await adapter.attempt(request(`${n}`, { name: `name ${n}`, lockDelayMs: n % 2 === 0 ? 0 : 50 }))
+      clock.move(1)
+    }
+    // 150 of them hold or block at a time.
+    expect(store.entries.size).toBeLessThan(500)
+    expect(await adapter.inspect('name 9999')).toMatchObject({ held: true })
+    expect(await adapter.inspect('name 9901')).toMatchObject({ held: true })
   })
 
   test('is idempotent per attempt: same fence, fresh ttl', async () => {
