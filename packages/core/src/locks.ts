@@ -12,7 +12,7 @@ import type { ResumeOptions } from './resume.ts'
 import { readSequencer } from './sequencer.ts'
 import { diagnose, listHeld } from './operate.ts'
 import type { AdapterFactory, Finding, LockState } from './spi.ts'
-import { checkInteger, checkName, invalid, settle } from './validate.ts'
+import { checkInteger, checkName, invalid, settle, unsupported } from './validate.ts'
 
 /** The client a program makes once, over one adapter. */
 export interface Locks<C extends Capabilities = Capabilities> extends AsyncDisposable {
@@ -32,7 +32,10 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
   ): Promise<readonly LockState[]>
   /** What the store and its settings mean for locks, each finding with what to do. For operators. */
   diagnose(): Promise<readonly Finding[]>
-  /** Whether the hold that `lease.sequencer` speaks of is still the current one at the store. */
+  /**
+   * Whether the hold that `lease.sequencer` refers to is still the current one at the store. `LOCK_UNSUPPORTED` where
+   * `capabilities.fencing` is `none`.
+   */
   checkSequencer(sequencer: string): Promise<boolean>
   /** Continues a lease that `lease.serialize()` gave up. One successor only: a second one gets `LOCK_LOST`. */
   resume(
@@ -102,6 +105,7 @@ class LocksClient implements Locks {
 
   async checkSequencer(sequencer: string): Promise<boolean> {
     const { name, fence } = readSequencer(sequencer)
+    if (this.capabilities.fencing === 'none') throw unsupported('checkSequencer (fencing is switched off)')
     const state = await this.inspect(name)
     return state.held && state.holder?.fence === fence
   }

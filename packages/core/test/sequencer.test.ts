@@ -23,6 +23,13 @@ describe('a sequencer', () => {
     expect((await locks.lock('a').acquire(me)).sequencer).toBe(first.sequencer)
   })
 
+  test('cannot be checked where fencing is switched off', async () => {
+    const { store, locks } = harness({ store: { capabilities: { fencing: 'none' } } })
+    const { sequencer } = await locks.lock('a').acquire()
+    expect(codeOf(await reasonOf(locks.checkSequencer(sequencer)))).toBe('LOCK_UNSUPPORTED')
+    expect(store.calls.inspect).toBe(0)
+  })
+
   test('reads back what was written, any name and fence', () => {
     fc.assert(
       fc.property(
