@@ -1,5 +1,5 @@
 /**
- * One listener per signal, however many acquires share it: a program passes its shutdown signal to
+ * One listener per signal, however many acquires and clients share it: a program passes its shutdown signal to
  * all of them, and Node warns of a leak beyond ten listeners.
  */
 export class AbortListeners {
@@ -28,3 +28,6 @@ export class AbortListeners {
     signal.removeEventListener('abort', entry.listener)
   }
 }
+
+/** Those of this process. */
+export const abortListeners: AbortListeners = new AbortListeners()

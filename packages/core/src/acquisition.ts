@@ -1,3 +1,4 @@
+import { abortListeners } from './abort-listeners.ts'
 import type { Alarm } from './alarms.ts'
 import { backoffMs } from './backoff.ts'
 import type { Client } from './client.ts'
@@ -94,7 +95,7 @@ export class Acquisition implements Alarm {
     const { signal } = this.#settings
     if (signal !== undefined) {
       this.#onAbort = () => this.abandon(signal.reason)
-      this.#client.aborts.add(signal, this.#onAbort)
+      abortListeners.add(signal, this.#onAbort)
     }
     // A try may stand in line behind a silent store; the store owes its answer from now on.
     if (this.once) this.#silentSince = this.calledAt
@@ -313,7 +314,7 @@ export class Acquisition implements Alarm {
     this.#pending = false
     this.#client.alarms.cancel(this)
     const { signal } = this.#settings
-    if (signal !== undefined && this.#onAbort !== undefined) this.#client.aborts.remove(signal, this.#onAbort)
+    if (signal !== undefined && this.#onAbort !== undefined) abortListeners.remove(signal, this.#onAbort)
     return true
   }
 

@@ -1,8 +1,26 @@
 import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import { AbortListeners } from '../src/abort-listeners.ts'
+import { harness, watch } from './support/harness.ts'
+import { settled } from './support/virtual-clock.ts'
 
 describe('a signal shared by many', () => {
+  test('clients has one listener too', async () => {
+    const controller = new AbortController()
+    const { signal } = controller
+    const beds = Array.from({ length: 12 }, () => harness())
+    const waits = beds.map(({ store, locks }) => {
+      store.seize('a')
+      return watch(locks.lock('a').acquire({ signal }))
+    })
+    await settled()
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+    controller.abort('enough')
+    await settled()
+    expect(waits.map(({ error }) => error)).toEqual(Array(12).fill('enough'))
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+  })
+
   test('has one listener, which goes with the last of them', () => {
     const { signal } = new AbortController()
     const listeners = new AbortListeners()
