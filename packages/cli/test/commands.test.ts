@@ -181,6 +181,8 @@ describe('locks', inTime, () => {
           program,
           'ls',
           '--json',
+          '--limit',
+          '2000',
           '--config',
           config,
         ],

@@ -83,7 +83,7 @@ export function readAdopted(
 }
 
 export function readRenewed(answer: unknown, count: number): readonly RenewOutcome[] {
-  return readList('renew', answer, count).map((outcome) => {
+  return readList('renew', answer, { exactly: count }).map((outcome) => {
     if (outcome === 'renewed' || outcome === 'lost' || outcome === 'unknown') return outcome
     throw adapterFault('renew', `the outcome ${kindOf(outcome)}`)
   })
@@ -121,12 +121,13 @@ export function readState(
 }
 
 export function readStates(answer: unknown, limit: number, capabilities: Capabilities): readonly LockState[] {
-  const states = readList('list', answer, undefined, limit)
-  return states.map((state) => readState('list', state, undefined, capabilities))
+  return readList('list', answer, { upTo: limit }).map((state) =>
+    readState('list', state, undefined, capabilities),
+  )
 }
 
 export function readFindings(answer: unknown): readonly Finding[] {
-  return readList('diagnose', answer, undefined, MAX_FINDINGS).map((finding) => {
+  return readList('diagnose', answer, { upTo: MAX_FINDINGS }).map((finding) => {
     if (!isRecord(finding)) throw adapterFault('diagnose', `a finding that is ${kindOf(finding)}`)
     const { check, level, message, advice } = finding
     if (level !== 'ok' && level !== 'warning' && level !== 'danger')
@@ -173,17 +174,17 @@ function readSpan(method: string, key: string, value: unknown): number {
   throw adapterFault(method, `${key} ${kindOf(value)}, which must be a finite number of milliseconds`)
 }
 
-function readList(method: string, answer: unknown, exactly: number | undefined, most = exactly): unknown[] {
+/** What is beyond `upTo` is left out. Not read by its iterator or methods, which may be another's. */
+function readList(
+  method: string,
+  answer: unknown,
+  { exactly, upTo = Infinity }: { readonly exactly?: number; readonly upTo?: number },
+): unknown[] {
   if (!Array.isArray(answer)) throw adapterFault(method, kindOf(answer))
   const { length } = answer
-  if (
-    !isCount(length) ||
-    (exactly !== undefined && length !== exactly) ||
-    (most !== undefined && length > most)
-  )
-    throw adapterFault(method, `a list of ${kindOf(length)}, asked for ${exactly ?? `at most ${most}`}`)
-  // Not by its iterator, which may be another's.
-  return Array.from({ length }, (_, i): unknown => answer[i])
+  if (!isCount(length) || (exactly !== undefined && length !== exactly))
+    throw adapterFault(method, `a list of ${kindOf(length)}, asked for ${exactly ?? 'any'}`)
+  return Array.from({ length: Math.min(length, upTo) }, (_, i): unknown => answer[i])
 }
 
 function isCount(value: unknown): value is number {
