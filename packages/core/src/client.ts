@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { AbortListeners } from './abort-listeners.ts'
 import { adapterFault, kindOf } from './adapter-fault.ts'
 import { Alarms } from './alarms.ts'
 import { defaultOwner, newAttemptId } from './attempt-id.ts'
@@ -10,6 +9,7 @@ import { LockError } from './errors.ts'
 import { Events } from './events.ts'
 import type { Hold } from './hold.ts'
 import { LoopMeter } from './loop-meter.ts'
+import type { LateRelease } from './late-release.ts'
 import type { Settings } from './options.ts'
 import { Renewer } from './renewer.ts'
 import { Slot } from './slot.ts'
@@ -29,12 +29,12 @@ export class Client {
   readonly alarms: Alarms
   readonly renewer: Renewer = new Renewer(this)
   readonly events: Events = new Events()
-  readonly aborts: AbortListeners = new AbortListeners()
   readonly adapter: Adapter
   /** Present where a hold ends with its connection. */
   readonly meter: LoopMeter | undefined
   /** Holds by attempt id. */
   readonly holds: Map<string, Hold> = new Map()
+  readonly lateReleases: Set<LateRelease> = new Set()
   readonly #slots = new Map<string, Slot>()
   readonly #background = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
@@ -106,8 +106,12 @@ export class Client {
     return done
   }
 
+  get closed(): boolean {
+    return this.#closing !== undefined
+  }
+
   assertOpen(): void {
-    if (this.#closing !== undefined) throw this.closedError()
+    if (this.closed) throw this.closedError()
   }
 
   closedError(): LockError {
@@ -126,6 +130,7 @@ export class Client {
   async #close(): Promise<void> {
     for (const slot of [...this.#slots.values()]) slot.close(this.closedError())
     for (const hold of [...this.holds.values()]) void this.inBackground(hold.close(this.closedError()))
+    for (const late of [...this.lateReleases]) late.finish()
     // Every piece of background work ends by itself within storeTimeoutMs, and may start one more.
     while (this.#background.size > 0) await Promise.all(this.#background)
     this.#adapterClosed = true

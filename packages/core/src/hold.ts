@@ -2,6 +2,7 @@ import type { Alarm } from './alarms.ts'
 import type { Client } from './client.ts'
 import { LockError, quote } from './errors.ts'
 import { STALL_MS } from './loop-meter.ts'
+import { LateRelease } from './late-release.ts'
 import type { Settings } from './options.ts'
 import { outsideScopes } from './scope.ts'
 import type { Slot } from './slot.ts'
@@ -35,7 +36,7 @@ export class Hold implements Alarm {
   readonly #request: AcquireRequest
   readonly #renew: boolean
   readonly #renewUntil: number
-  /** A fixed lease that was handed over with a short claim is stretched to its length, once. */
+  /** Handed off with a short claim, which is stretched to the lease's length once, even after `maxHoldMs`. */
   #claimed: boolean
   #state: LeaseState = 'held'
   #deadline: number
@@ -63,7 +64,7 @@ export class Hold implements Alarm {
     this.ttlMs = this.ttlOf(request.ttlMs)
     this.since = grantedAt
     this.#renew = settings.renew
-    this.#claimed = !settings.renew && grant.ttlMs < request.ttlMs
+    this.#claimed = grant.ttlMs < this.ttlMs
     this.#renewUntil = grantedAt + settings.maxHoldMs
     this.#confirmedAt = grantedAt
     this.#periodMs = grant.ttlMs
@@ -184,6 +185,11 @@ export class Hold implements Alarm {
     return freed
   }
 
+  /** Goes on with a release that was not confirmed, in the background. */
+  releaseLater(): void {
+    new LateRelease(this.#client, this.grant, this.#deadline).start()
+  }
+
   /** The lease goes on in another process: forget it here, leave it at the store. */
   handOver(): void {
     const now = this.#client.clock.now()
@@ -233,11 +239,15 @@ export class Hold implements Alarm {
   }
 
   #nextTtlMs(now: number): number {
-    return this.#claimed ? Math.max(1, Math.floor(this.since + this.ttlMs - now)) : this.ttlMs
+    return this.#keptUp(now) ? this.ttlMs : Math.max(1, Math.floor(this.since + this.ttlMs - now))
   }
 
   #renewable(now: number): boolean {
-    return (this.#renew || this.#claimed) && now < this.#renewUntil
+    return this.#claimed || this.#keptUp(now)
+  }
+
+  #keptUp(now: number): boolean {
+    return this.#renew && now < this.#renewUntil
   }
 
   #arm(): void {

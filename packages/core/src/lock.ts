@@ -124,12 +124,13 @@ export class NamedLock implements Lock {
   }
 }
 
-/** Releases; answers only what must surface. Events tell of a release that was not confirmed. */
+/** Releases; returns only what must surface. A release that was not confirmed shows in events, and goes on. */
 async function endOf(lease: LeaseHandle): Promise<LockError | undefined> {
   try {
     await lease.release()
   } catch (error) {
     if (isLockError(error, 'LOCK_LOST') || isLockError(error, 'LOCK_CLOSED')) return error
+    if (!isLockError(error, 'LOCK_NOT_OWNED')) lease.hold.releaseLater()
   }
   return undefined
 }

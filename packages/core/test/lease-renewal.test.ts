@@ -54,6 +54,19 @@ describe('renewal', () => {
     expect(store.calls.renew).toBe(3)
   })
 
+  test.each([true, false])(
+    'stretches a short claim to its ttl although maxHoldMs ends before the first renewal (renew: %s)',
+    async (renew) => {
+      const { clock, store, locks } = harness({ store: { grantTtlMs: 300 } })
+      const lease = await locks.lock('a').acquire({ ttlMs: 900, maxHoldMs: 50, renew })
+      await clock.advance(800)
+      expect(lease.state).not.toBe('lost')
+      await clock.advance(100)
+      expect(lease.state).toBe('lost')
+      expect(store.renewals.map((batch) => batch.map(({ ttlMs }) => ttlMs))).toEqual([[800]])
+    },
+  )
+
   test('that fails puts the lease in jeopardy, and one that works takes it out', async () => {
     const { clock, store, locks } = harness()
     const events: number[] = []

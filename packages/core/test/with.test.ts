@@ -48,6 +48,49 @@ describe('with', () => {
     expect(error.error).toBe(boom)
   })
 
+  test('a release that failed is repeated while the lease would have lasted, and frees the lock', async () => {
+    const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 500 } })
+    store.always('release', fail())
+    const done = watch(locks.with('a', () => 'done'))
+    await clock.advance(500)
+    expect(done.value).toBe('done')
+    await clock.advance(2_000)
+    expect(store.holder('a')).toBeDefined()
+    store.always('release')
+    await clock.advance(5_000)
+    expect(store.holder('a')).toBeUndefined()
+    const { release } = store.calls
+    await clock.advance(60_000)
+    expect(store.calls.release).toBe(release)
+  })
+
+  test('a release that the store refuses for good is repeated as well, and no longer than the lease', async () => {
+    const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 500 } })
+    store.always('release', fail(new LockError('LOCK_INVALID_ARGUMENT', 'prepared statement exists')))
+    await locks.with('a', { ttlMs: 10_000 }, () => 'done')
+    await clock.advance(9_000)
+    const { release } = store.calls
+    expect(release).toBeGreaterThan(3)
+    expect(release).toBeLessThan(30)
+    expect(clock.keepsAlive).toBe(false)
+    await clock.advance(60_000)
+    expect(store.calls.release - release).toBeLessThan(3)
+  })
+
+  test('a release that failed is tried once more by close, and not after it', async () => {
+    const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 500 } })
+    store.always('release', hang)
+    const done = watch(locks.with('a', () => 'done'))
+    await clock.advance(600)
+    expect(done.value).toBe('done')
+    store.always('release')
+    await locks.close()
+    expect(store.holder('a')).toBeUndefined()
+    expect(store.log.at(-1)).toBe('close')
+    await clock.advance(60_000)
+    expect(store.log.at(-1)).toBe('close')
+  })
+
   test('a loss surfaces although the callback finished', async () => {
     const { clock, locks } = harness()
     const outcome = locks.with('a', { ttlMs: 900, renew: false }, () => {
