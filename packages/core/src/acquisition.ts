@@ -9,7 +9,7 @@ import { LeaseHandle } from './lease.ts'
 import type { Settings } from './options.ts'
 import type { Slot } from './slot.ts'
 import type { AcquireRequest, Busy, Grant, Holder } from './spi.ts'
-import { callStore, PAUSE_MS } from './store-call.ts'
+import { callStore, graceMs, PAUSE_MS } from './store-call.ts'
 
 /** A silent store is called an outage after this long, although the name was known to be taken. */
 export const SILENCE_MS = 1_000
@@ -178,7 +178,7 @@ export class Acquisition implements Alarm {
     if (now >= this.#outageAt) {
       if (this.#spared || now - this.#outageAt < PAUSE_MS) return this.abandon(this.#outage(this.#failure))
       this.#spared = true
-      this.#silentSince = now - this.#client.storeTimeoutMs + PAUSE_MS
+      this.#silentSince = now - this.#client.storeTimeoutMs + graceMs(this.#client)
     }
     this.#arm()
   }

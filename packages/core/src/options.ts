@@ -45,7 +45,10 @@ export interface RetryOptions {
 
 /** What a client is made with: defaults of its locks, and settings of its own. */
 export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
-  /** How long the store may fail or stay silent before a call gives up with `LOCK_UNAVAILABLE`: 5 s unless told. */
+  /**
+   * How long the store may fail or stay silent before a call gives up with `LOCK_UNAVAILABLE`. Default: 5 s. A process
+   * that itself stood still past that time waits up to 1 s more after going on, for an answer that came meanwhile.
+   */
   storeTimeoutMs?: number
   /** Replaces the system's clock, timers and randomness: for simulations. */
   clock?: Clock

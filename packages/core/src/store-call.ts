@@ -6,10 +6,15 @@ import type { LockError } from './errors.ts'
 import { defaultSettings } from './options.ts'
 
 /**
- * A time-out that comes later than this tells of a pause of the process: timers run before sockets are read, so the
- * answer may have come. It is given as long again, once.
+ * A time-out that comes later than this shows a pause of the process: timers run before sockets are read, so the
+ * answer may have come. It gets a grace of as long again, once, and of `storeTimeoutMs` at most. So a call ends within
+ * `storeTimeoutMs`, or within the grace after the end of such a pause.
  */
 export const PAUSE_MS = 1_000
+
+export function graceMs({ storeTimeoutMs }: Client): number {
+  return Math.min(PAUSE_MS, storeTimeoutMs)
+}
 
 /**
  * One call to the store that always ends: it answers, or fails as `LOCK_UNAVAILABLE` after the
@@ -71,7 +76,7 @@ class StoreCall<T> implements Alarm {
     if (now >= this.#giveUpAt) {
       if (this.#spared || now - this.#giveUpAt < PAUSE_MS) return this.#fail()
       this.#spared = true
-      this.#giveUpAt = now + PAUSE_MS
+      this.#giveUpAt = now + graceMs(this.#client)
     }
     if (this.#waiting) this.start()
     else this.#client.alarms.set(this, this.#giveUpAt)
