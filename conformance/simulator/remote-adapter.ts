@@ -29,7 +29,13 @@ export function remote(connection: Connection, host: StoreHost, options: RemoteO
     }
 
     const adapter: Adapter = {
-      capabilities: { ...store.capabilities, scope: 'cluster', wait: host.waitMode },
+      capabilities: {
+        ...store.capabilities,
+        scope: 'cluster',
+        wait: host.waitMode,
+        list: false,
+        break: false,
+      },
 
       async attempt(request) {
         const localTime = clock.now()
