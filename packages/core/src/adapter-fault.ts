@@ -1,5 +1,5 @@
 import { types } from 'node:util'
-import { isLockError, LockError } from './errors.ts'
+import { isLockError } from './errors.ts'
 import type { LockErrorCode } from './errors.ts'
 
 /** The SPI's answers use these codes. The others are core's own conclusions, which no adapter can draw. */
@@ -10,10 +10,9 @@ const codes: ReadonlySet<string> = new Set<LockErrorCode>([
   'LOCK_CLOSED',
 ])
 
-/** An answer that the SPI does not allow. Its outcome is unknown, so core tries again or withdraws. */
-export function adapterFault(method: string, answered: string): LockError {
-  return new LockError(
-    'LOCK_UNAVAILABLE',
+/** An answer that the SPI does not allow. Callers get it as `LOCK_UNAVAILABLE` for their lock, by `storeError`. */
+export function adapterFault(method: string, answered: string): Error {
+  return new Error(
     `the adapter is faulty: ${method} answered ${answered}. ` +
       'The answer was discarded and the outcome counts as unknown; tell the author of the adapter',
   )
@@ -24,12 +23,11 @@ export function adapterFailure(method: string, error: unknown): unknown {
   try {
     if (types.isNativeError(error) && hasPlainMessage(error)) {
       if (!isLockError(error) || codes.has(error.code)) return error
-      return new LockError('LOCK_UNAVAILABLE', `the adapter rejected ${method} with ${error.code}`, {
+      return new Error(`the adapter rejected ${method} with ${error.code}: ${error.message}`, {
         cause: error,
       })
     }
-    if (error instanceof Error)
-      return new LockError('LOCK_UNAVAILABLE', String(error.message), { cause: error })
+    if (error instanceof Error) return new Error(String(error.message), { cause: error })
   } catch {
     return adapterFault(method, 'with a rejection that cannot be read')
   }

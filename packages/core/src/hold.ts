@@ -162,7 +162,7 @@ export class Hold implements Alarm {
   }
 
   /** The adapter learnt something unasked. */
-  reported(state: 'ok' | 'jeopardy' | 'lost', cause?: LockError): void {
+  reported(state: 'ok' | 'jeopardy' | 'lost', cause?: Error): void {
     if (this.check() === 'lost' || !this.live) return
     if (state === 'lost') this.#lose('the store ended its session', { definite: true })
     else if (state === 'jeopardy') this.#doubt(cause)

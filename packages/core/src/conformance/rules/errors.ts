@@ -207,7 +207,8 @@ export const errors: readonly Rule[] = [
       ]
       for (const spoilt of grants) {
         other.faults.inject('attempt', { spoilt })
-        await h.rejects(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
+        const error = await lockError(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
+        assert.ok(error.lock === lock && error.message.includes('the adapter is faulty'), error.message)
         other.faults.heal()
         await soonFree(h, lock)
       }
