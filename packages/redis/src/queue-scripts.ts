@@ -1,4 +1,4 @@
-import { ATTEMPT, ENTRY, headOf, readLock, readToken, refused } from './lua.ts'
+import { ENTRY, headOf, isAttempt, isEntry, readLock, readToken, refused } from './lua.ts'
 import { HOLD_FIELD, QUEUE_FIELD, script } from './script.ts'
 import type { Script } from './script.ts'
 
@@ -67,15 +67,14 @@ local function give(attempt, about, lifeMs, fence)
   redis.call('PEXPIRE', lock, lifeMs)
 end
 local function channelOf(member)
-  return grants .. string.match(member, '^[^: ]*')
+  return grants .. string.sub(member, 1, 36)
 end
 local function listens(member)
   return redis.call('PUBSUB', '${countSubscribers}', channelOf(member))[2] > 0
 end
 local function tellHeirs(what)
   for _, heir in ipairs(redis.call('ZRANGE', queue, 0, ${HEIRS - 1})) do
-    local attempt = string.match(heir, '${ENTRY}')
-    if attempt then redis.call('${publish}', channelOf(heir), attempt .. what) end
+    if ${isEntry('heir')} then redis.call('${publish}', channelOf(heir), string.match(heir, '^%S+') .. what) end
   end
 end
 local function handOver(own, fence)
@@ -100,7 +99,7 @@ end
 /** Without waiters, which is what counts, it makes six calls and no function, and writes out no number. */
 const acquire = (dialect: Dialect): string => `
 local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
-if not string.match(attempt, '${ATTEMPT}') then return { 'refused', 'attempt', lock } end
+if not ${isAttempt('attempt')} then return { 'refused', 'attempt', lock } end
 ${clock}
 if redis.call('EXISTS', lock, queue) == 0 then
   ${mint(`return { 'refused', wrong, token, redis.call('TYPE', token).ok }`)}
@@ -192,7 +191,7 @@ local place = member and redis.pcall('ZRANK', queue, member)
 if type(place) == 'number' then redis.call('ZREM', queue, member) else place = nil end
 local held = redis.pcall('HMGET', lock, attempt, '${QUEUE_FIELD}')
 if held.err and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
-if held.err or not held[1] or not string.match(attempt, '${ATTEMPT}') then
+if held.err or not held[1] or not ${isAttempt('attempt')} then
   if place and place < ${HEIRS} then
     ${clock}
     ${handOver(dialect)}

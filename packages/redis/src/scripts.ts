@@ -1,4 +1,4 @@
-import { ATTEMPT, headOf, isAbove, readLock, readToken, refused } from './lua.ts'
+import { ATTEMPT, headOf, isAbove, isAttempt, readLock, readToken, refused } from './lua.ts'
 import { HOLD_FIELD, script } from './script.ts'
 import type { Script } from './script.ts'
 
@@ -12,7 +12,7 @@ export const renew: Script = script(`
 local outcomes = {}
 for i, lock in ipairs(KEYS) do
   local attempt, lifeMs, delayMs = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-  local held = string.match(attempt, '${ATTEMPT}') and redis.pcall('HEXISTS', lock, attempt) or 0
+  local held = ${isAttempt('attempt')} and redis.pcall('HEXISTS', lock, attempt) or 0
   if type(held) == 'table' then
     outcomes[i] = string.find(held.err, 'WRONGTYPE', 1, true) and 0 or -1
   else

@@ -108,7 +108,11 @@ const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, 
   [
     'any text is an attempt id',
     bookkeepingName,
-    { file: 'redis/lua.js', find: "'^%x+%-%x+%-%x+%-%x+%-%x+:%d+$'", replace: "'^.*$'" },
+    {
+      file: 'redis/lua.js',
+      find: "(string.sub(${text}, 37, 37) == ':' and string.find(${text}, '^%d+$', 38))",
+      replace: 'true',
+    },
   ],
   [
     'any small hash is a lock',
