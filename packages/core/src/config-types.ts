@@ -68,7 +68,7 @@ type RedisConfig = OneOf<{
     readonly options?: IoredisOptions
   }
 }> & {
-  /** In front of every lock name. */
+  /** In front of every lock name. Default: `locks:`. `''` shares names with Redisson. */
   readonly prefix?: string
   /** How long a lock that was handed over waits for its new holder to renew it: 2 s unless told. */
   readonly claimTtlMs?: Duration
@@ -86,7 +86,7 @@ type RedlockConfig = OneOf<{
   /** Three, five or any number of independent primaries, by URL or as for `@locks/redis`. */
   nodes: readonly (string | RedisConfig)[]
 }> & {
-  /** In front of every lock name. */
+  /** In front of every lock name. Default: `locks:`. `''` shares names with Redisson. */
   readonly prefix?: string
   /** How many nodes must agree: a majority unless told, and never less. */
   readonly quorum?: number

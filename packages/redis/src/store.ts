@@ -8,12 +8,16 @@ import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import { Proofs } from './proofs.ts'
 import { notAnAttempt, refusalIn } from './refused.ts'
+import { answerOf, isOne, leftOf, listOf, outcomeOf } from './replies.ts'
+import type { Look, Refusal } from './replies.ts'
 import { keysOf } from './script-call.ts'
 import type { Argument, Keys } from './script-call.ts'
 import { scriptsOf } from './queue-scripts.ts'
 import type { Scripts } from './queue-scripts.ts'
 import type { Script } from './script.ts'
 import * as scripts from './scripts.ts'
+
+export type { Look, Refusal } from './replies.ts'
 
 /** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
 const RENEW_BATCH = 500
@@ -23,30 +27,6 @@ const SCAN_PAGE = 1_000
 
 /** Names whose keys are remembered, for programs that use a few again and again. */
 const LAYOUTS = 1_000
-
-/** What Redis says to an attempt that does not get the lock. */
-export interface Refusal {
-  readonly busy: true
-  /** Which attempt holds the lock, or Redisson's field. */
-  readonly attempt: string | undefined
-  readonly holder: Holder | undefined
-  /** The holder is Redisson's, so that its release is told on Redisson's channel only. */
-  readonly foreign: boolean
-  readonly leftMs: number
-  /** How many wait before this attempt, -1 when it is not in the queue. */
-  readonly place: number
-  /** The server's time in µs. */
-  readonly serverTime: number
-}
-
-/** What Redis knows about a name. */
-export interface Look {
-  /** Which attempt holds it, or Redisson's field. */
-  readonly attempt: string | undefined
-  readonly holder: Holder | undefined
-  readonly leftMs: number
-  readonly waiters: number
-}
 
 /** A renewal, the key of its lock, and which of all it is. */
 interface Due {
@@ -278,38 +258,4 @@ export class Store {
     })
     return [...bySlot.values()].flat()
   }
-}
-
-function answerOf(reply: unknown): bigint | Refusal {
-  if (typeof reply === 'string') return BigInt(reply)
-  const [leftMs, place, serverTime, ...fields] = listOf(reply)
-  const { attempt, holder, foreign } = holderOf(fields)
-  return {
-    busy: true,
-    attempt,
-    holder,
-    foreign,
-    leftMs: leftOf(leftMs),
-    place: Number(place),
-    serverTime: Number(serverTime),
-  }
-}
-
-/** What PTTL said: a key without a ttl, which no lock has, stays for ever. */
-function leftOf(reply: unknown): number {
-  const leftMs = Number(reply)
-  return leftMs === -1 ? Number.MAX_SAFE_INTEGER : Math.max(0, leftMs)
-}
-
-function listOf(reply: unknown): readonly unknown[] {
-  return Array.isArray(reply) ? reply : []
-}
-
-/** A client of the user's may be set to answer numbers as texts. */
-function isOne(reply: unknown): boolean {
-  return Number(reply) === 1
-}
-
-function outcomeOf(reply: unknown): RenewOutcome {
-  return isOne(reply) ? 'renewed' : Number(reply) === 0 ? 'lost' : 'unknown'
 }
