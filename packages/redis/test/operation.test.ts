@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { at, bare, connect, exists, proxied, queued, uniqueName } from './support/bed.ts'
@@ -200,4 +201,37 @@ test('a release that is sent twice by the client after a lost reply is asked for
   const again = proxy.swallowNextReply()
   await lease.release()
   await again
+})
+
+test('a user with exactly the rights of the README can do everything', async () => {
+  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
+  const rights = /A user with an ACL needs[^]*/.exec(readme)?.[0] ?? ''
+  const words = [...rights.matchAll(/`([^`]+)`/g)].map(([, word = '']) => word)
+  const keys = words
+    .filter((word) => /^[a-z_]+:\*$/.test(word) && !word.includes('channel'))
+    .map((key) => `~${key}`)
+  const channels = words.filter((word) => /channel|grants/.test(word)).map((channel) => `&${channel}`)
+  const commands = words
+    .filter((word) => /^[A-Z]+(\|[A-Z]+)?$/.test(word))
+    .map((word) => `+${word.toLowerCase()}`)
+  const settings = { user: ['locks on >secret', ...keys, ...channels, '-@all', ...commands].join(' ') }
+  await using guarded = await startService('redis', { settings })
+  const { host, port } = guarded.server('redis')
+  const connection = { host, port, username: 'locks', password: 'secret' }
+  const [holder, waiter] = [connect({ connection }), connect({ connection })]
+  const lease = await holder.lock('a').acquire()
+  const leaving = waiter.lock('a').acquire({ waitMs: 60_000, retry: { attempts: 2 } })
+  await expect(leaving).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' })
+  const turn = waiter.lock('a').acquire({ waitMs: 60_000 })
+  await queued(holder, 'a')
+  await lease.extend()
+  await lease.release()
+  const next = await holder.resume((await turn).serialize())
+  expect((await holder.list()).map(({ name }) => name)).toEqual(['a'])
+  expect(await holder.lock('a').break()).toMatchObject({ fence: next.fence })
+  await redisCommand(guarded.server('redis'), 'SET', 'locks:b', 'precious')
+  await expect(holder.inspect('b')).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  const found = (await holder.diagnose()).map(({ check }) => check)
+  expect(found).toContain('persistence')
+  expect(found).not.toContain('config')
 })
