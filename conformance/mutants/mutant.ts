@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -24,6 +24,23 @@ export interface Edit {
 }
 
 const packages = fileURLToPath(new URL('../../packages/', import.meta.url))
+
+/** A mutated copy of some packages, where they find each other and their clients. */
+export async function copyOf(
+  names: readonly string[],
+  edits: readonly Edit[],
+): Promise<{ readonly home: string; readonly dispose: () => Promise<void> }> {
+  const root = await mkdtemp(join(tmpdir(), 'locks-mutant-'))
+  const modules = join(root, 'node_modules')
+  const home = join(modules, '@locks')
+  for (const name of names)
+    for (const part of ['package.json', 'dist'])
+      await cp(join(packages, name, part), join(home, name, part), { recursive: true })
+  if (names.includes('redis'))
+    await symlink(join(packages, 'redis', 'node_modules', 'ioredis'), join(modules, 'ioredis'))
+  for (const edit of edits) await apply(home, edit)
+  return { home, dispose: () => rm(root, { recursive: true, force: true }) }
+}
 
 /** The suite of a mutated copy of the library, run on its memory adapter. */
 export async function breed(edits: readonly Edit[]): Promise<{

@@ -1,0 +1,94 @@
+import type { Adapter, AdapterFactory } from '@locks/core'
+import { openTestAdapter } from '@locks/core/conformance'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { isAdapterSelected } from '../selection.ts'
+import { startService } from '../services/index.ts'
+import { startShiftingProxy } from '../test-kit/shifting-proxy.ts'
+import { copyOf } from './mutant.ts'
+import type { Edit } from './mutant.ts'
+
+// Bugs of the Redis adapters that show only on a real server, each with the check that must notice it.
+
+interface RedisMutant {
+  readonly bug: string
+  readonly caught: (edits: readonly Edit[]) => Promise<void>
+  readonly edit: Edit
+}
+
+const mutants: readonly RedisMutant[] = [
+  {
+    bug: 'the reply to another call is taken',
+    caught: noGrantByMistake,
+    edit: {
+      file: 'redis/script-call.js',
+      find: 'return reply.startsWith(call) ? reply.slice(call.length) : MISDIRECTED;',
+      replace: 'return reply.slice(call.length);',
+    },
+  },
+  {
+    bug: 'servers are not compared by their run ids',
+    caught: oneServerIsRefused,
+    edit: { file: 'redlock/identities.js', find: 'throw this.#sameServer(node, other);', replace: ';' },
+  },
+]
+
+/** A reply is doubled, so that the next command gets it: that one must not be granted what another client holds. */
+async function noGrantByMistake(edits: readonly Edit[]): Promise<void> {
+  await using service = await startService('redis')
+  const proxy = await startShiftingProxy(service.server('redis'))
+  const make = await factoryOf('redis', edits)
+  const direct = open(make({ url: service.url }))
+  const shifted = open(make({ url: `redis://127.0.0.1:${proxy.port}` }))
+  await direct.take(direct.request('held'))
+  await shifted.take(shifted.request('warm-up'))
+  const done = proxy.shift('duplicate', 'free')
+  const tries = ['free', 'held'].map((name) => outcome(shifted.adapter, shifted.request(name)))
+  await done
+  expect((await Promise.all(tries))[1]).not.toHaveProperty('fence')
+}
+
+async function oneServerIsRefused(edits: readonly Edit[]): Promise<void> {
+  await using service = await startService('redis-independent', { count: 2 })
+  const [one, other] = service.servers
+  const make = await factoryOf('redlock', edits)
+  const nodes = [`redis://127.0.0.1:${one?.port}`, `redis://localhost:${one?.port}`, other?.url]
+  const { adapter, request } = open(make({ nodes }))
+  expect(await outcome(adapter, request('name'))).not.toHaveProperty('fence')
+}
+
+function open(factory: AdapterFactory): ReturnType<typeof openTestAdapter> {
+  const opened = openTestAdapter(factory)
+  onTestFinished(() => opened.adapter.close())
+  return opened
+}
+
+async function outcome(adapter: Adapter, request: Parameters<Adapter['attempt']>[0]): Promise<object> {
+  return adapter.attempt(request).catch((error: unknown) => ({ error }))
+}
+
+type Make = (options: object) => AdapterFactory
+
+async function factoryOf(name: 'redis' | 'redlock', edits: readonly Edit[]): Promise<Make> {
+  const { home, dispose } = await copyOf(['core', 'redis', 'redlock'], edits)
+  onTestFinished(dispose)
+  const module: unknown = await import(pathToFileURL(join(home, name, 'dist', 'index.js')).href)
+  if (!hasFactory(module)) throw new Error('the mutant has no factory')
+  return module.fromConfig
+}
+
+function hasFactory(module: unknown): module is { readonly fromConfig: Make } {
+  return typeof module === 'object' && module !== null && 'fromConfig' in module
+}
+
+if (isAdapterSelected('redis') && isAdapterSelected('redlock'))
+  describe('mutants of the Redis adapters', () => {
+    for (const { bug, caught, edit } of mutants) {
+      test(`healthy: ${bug}`, () => caught([]))
+
+      test(`caught: ${bug}`, async () => {
+        await expect(caught([edit])).rejects.toThrow(/to not have property "fence"/)
+      })
+    }
+  })
