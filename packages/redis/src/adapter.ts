@@ -134,8 +134,8 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     async wait(request, maxMs, signal) {
       const pushed = await waiting.wait(request, maxMs, signal)
-      // That the replicas have it too, only another attempt can tell.
-      return waitForReplicas > 0 ? undefined : pushed
+      // That the replicas have it too, or the primary that replaces this one, only another attempt can tell.
+      return waitForReplicas > 0 || connection.replaced ? undefined : pushed
     },
 
     async withdraw(request) {

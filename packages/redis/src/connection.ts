@@ -3,7 +3,9 @@ import type { LockError } from '@locks/core'
 import { Cluster, Command, Redis } from 'ioredis'
 import { isCluster } from './client.ts'
 import { codeOf, unavailable } from './errors.ts'
+import { Failovers } from './failovers.ts'
 import { gather } from './gather.ts'
+import { loosen } from './loosen.ts'
 import type { RedisSettings } from './options.ts'
 import { askChecked, callScript, keysOf, send } from './script-call.ts'
 import type { Argument, Keys, Means } from './script-call.ts'
@@ -42,6 +44,8 @@ export class Connection {
   readonly #owned: boolean
   readonly #silenceMs: number
   readonly #means: Means
+  #failovers: Failovers | undefined
+  #started = false
   #lastError: unknown
   #breaks = 0
   #watchdog: NodeJS.Timeout | undefined
@@ -67,6 +71,11 @@ export class Connection {
   /** Changes whenever a connection broke: ioredis may then have sent again what had been executed already. */
   get breaks(): number {
     return this.#breaks
+  }
+
+  /** Whether Sentinels are replacing the primary that this leads to. */
+  get replaced(): boolean {
+    return this.#failovers?.underWay ?? false
   }
 
   get cluster(): boolean {
@@ -139,6 +148,7 @@ export class Connection {
   close(): void {
     clearInterval(this.#watchdog)
     for (const stop of this.#stopCounting) stop()
+    this.#failovers?.close()
     if (this.#owned) this.client.disconnect()
   }
 
@@ -149,7 +159,16 @@ export class Connection {
     args: readonly Argument[],
     read: (reply: unknown) => T | Promise<T>,
   ): Promise<T> {
-    return callScript(client, script, keys, args, read, this.#means)
+    return callScript(client, script, keys, args, this.#unlessReplaced(read), this.#means)
+  }
+
+  /** What a primary says that is being replaced may be unknown to the next one: nothing follows from it. */
+  #unlessReplaced<T>(read: (reply: unknown) => T | Promise<T>): (reply: unknown) => T | Promise<T> {
+    if (isCluster(this.client) || !this.client.options.sentinels) return read
+    return (reply) => {
+      if (this.replaced) throw this.#failed(new Error('the primary that answered is being replaced'))
+      return read(reply)
+    }
   }
 
   #ask(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
@@ -163,31 +182,26 @@ export class Connection {
   }
 
   #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
-    if (this.#owned && this.#watchdog === undefined) this.#watch()
+    if (!this.#started) this.#start()
     if (this.#owned) gather(client)
     return send(client, name, args)
   }
 
-  #watch(): void {
+  #start(): void {
+    this.#started = true
     const { client } = this
+    this.#failovers = failoversOf(client)
+    if (!this.#owned) return
     const connections = (): readonly Redis[] => (isCluster(client) ? client.nodes('all') : [client])
     this.#watchdog = watchForSilence(connections, this.#silenceMs)
   }
 }
 
-/** Lets the process end although the connection is open, or not to be had: core keeps it alive while somebody waits. */
-export function loosen(client: Redis | Cluster): void {
-  if (isCluster(client)) client.on('+node', loosen)
-  else client.on('connect', () => void client.stream.unref())
-  client.on('reconnecting', () => {
-    // ioredis has no word for it.
-    const timer: unknown = Reflect.get(client, 'reconnectTimeout')
-    if (isTimer(timer)) timer.unref()
-  })
-}
-
-function isTimer(value: unknown): value is NodeJS.Timeout {
-  return typeof value === 'object' && value !== null && 'unref' in value
+/** Of a client behind Sentinels. */
+function failoversOf(client: Redis | Cluster): Failovers | undefined {
+  if (isCluster(client)) return undefined
+  const { sentinels, name } = client.options
+  return sentinels && name ? new Failovers(client, name) : undefined
 }
 
 export function slotOf(key: string): number {

@@ -1,7 +1,14 @@
 import type { Finding } from '@locks/core'
+import { isCluster } from './client.ts'
 import type { Connection, Primary } from './connection.ts'
 import { repliedWith } from './errors.ts'
-import { evictionFinding, persistenceFinding, replicationFinding, versionFinding } from './findings.ts'
+import {
+  evictionFinding,
+  failoverFinding,
+  persistenceFinding,
+  replicationFinding,
+  versionFinding,
+} from './findings.ts'
 import { isRecord } from './options.ts'
 
 const SETTINGS = ['appendfsync', 'save', 'min-replicas-to-write'] as const
@@ -25,7 +32,13 @@ export async function diagnose(connection: Connection, waitForReplicas: number):
       const message = primaries.length > 1 ? `${primary.at}: ${finding.message}` : finding.message
       worst.set(finding.check, { ...finding, message })
     }
-  return [...worst.values()]
+  return [...worst.values(), ...failoverFindings(connection)]
+}
+
+/** Behind Sentinels only. */
+function failoverFindings({ client }: Connection): readonly Finding[] {
+  if (isCluster(client) || !client.options.sentinels) return []
+  return [failoverFinding(client.options.failoverDetector === true)]
 }
 
 async function findingsOf(
@@ -73,7 +86,7 @@ async function timeFindings({ ask }: Primary): Promise<Finding[]> {
           ...clock,
           level: 'warning',
           advice:
-            'keep clocks by NTP: a step ends leases early, and after a failover to a clock that is behind, fences repeat',
+            'let NTP slew clocks instead of stepping them: a step ahead ends leases early, a step back keeps the lock of a crashed holder for as much longer, and after a failover to a clock that is behind, fences repeat',
         },
     roundTripMs <= ROUND_TRIP_MS
       ? roundTrip

@@ -83,3 +83,18 @@ export function replicationFinding(
     advice: 'use waitForReplicas, and let resources check fences',
   }
 }
+
+/** How a client behind Sentinels learns that its primary was replaced. */
+export function failoverFinding(detects: boolean): Finding {
+  const check = 'failover-detection'
+  if (detects)
+    return { check, level: 'ok', message: 'the client leaves a primary as soon as Sentinels replace it' }
+  return {
+    check,
+    level: 'warning',
+    message:
+      'after a planned failover the client stays connected to the old primary for about ten seconds: no lease is ' +
+      'renewed and no lock is granted meanwhile',
+    advice: 'make the client with failoverDetector: true',
+  }
+}

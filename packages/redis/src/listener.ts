@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis'
 import { isCluster } from './client.ts'
 import type { Connection } from './connection.ts'
-import { loosen, ownOptions } from './connection.ts'
+import { ownOptions } from './connection.ts'
+import { loosen } from './loosen.ts'
 import { SILENCE_MS, watchForSilence } from './silence.ts'
 
 export interface Heard {
