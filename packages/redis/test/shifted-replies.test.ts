@@ -133,3 +133,15 @@ test.each(shifts)('a guard whose reply is %s lets nothing through by mistake', a
   expect(['let through', 'LOCK_UNAVAILABLE']).toContain(await fresh)
   expect(['LOCK_LOST', 'LOCK_UNAVAILABLE']).toContain(await stale)
 })
+
+test('a number in front of the reply to WAIT is not taken for replicas', async () => {
+  const proxy = await startShiftingProxy(server)
+  const { adapter, request } = bare({ ...at(proxy), waitForReplicas: 1, waitForReplicasMs: 50 })
+  await expect(adapter.attempt(request(uniqueName()))).rejects.toThrow(/0 of 1 replicas/)
+  const wanted = request(uniqueName())
+  const shifted = proxy.shift({ insert: ':1\r\n' }, '$4\r\nwait\r\n')
+  const attempt = adapter.attempt(wanted)
+  await expect(attempt).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await expect(attempt).rejects.toThrow(/a reply belongs to another command/)
+  await shifted
+})
