@@ -79,8 +79,9 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
     },
 
     async probe(line, silenceMs) {
-      const [transaction] = await line.ask(sql.probe, [String(silenceMs)])
-      if (transaction !== line.transaction) throw faults.unavailable('the transaction of this hold is over')
+      const { transaction } = line
+      const [current] = await line.ask(sql.probe, [String(silenceMs)])
+      if (current !== transaction) throw faults.unavailable('the transaction of this hold is over')
     },
 
     async free(line) {
