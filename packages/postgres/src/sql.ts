@@ -140,11 +140,13 @@ export const epochMs = (what: string): string => `(extract(epoch FROM ${what}) *
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const to = namesOf(place)
   return {
-    // What the functions do when nobody is in the way, without their cost. No row: ask them.
+    // What the functions do when nobody is in the way, without their cost. No row: ask them. Under an isolation level that
+    // they refuse there is none either: a hold that cannot be handed over is not to begin.
     take: statement(`UPDATE ${to.locks} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
   expires_at = clock_timestamp() + $4::int * interval '1 millisecond',
   blocked_until = clock_timestamp() + ($4::int + $5::int) * interval '1 millisecond'
-WHERE name = $1 AND attempt IS NULL RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
+WHERE name = $1 AND attempt IS NULL AND current_setting('transaction_isolation') LIKE 'read %'
+RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
     give: statement(`UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
 WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timestamp() RETURNING $3::text, ${durable}`),
     attempt: statement(`SELECT $10::text, * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7, $8, $9)`),

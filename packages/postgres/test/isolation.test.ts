@@ -56,6 +56,7 @@ test('a pool of the program under another isolation level is refused, and the me
   onTestFinished(() => pool.end())
   const locks = createLocks(fromConfig({ pool }))
   onTestFinished(() => locks.close())
+  await open({ url: server.url }).with('strict', () => undefined)
   const message: unknown = expect.stringContaining('read committed')
   await expect(locks.lock('strict').tryAcquire()).rejects.toMatchObject({
     code: 'LOCK_INVALID_ARGUMENT',
