@@ -29,6 +29,9 @@ const SAFETY_POLL_MS = 30_000
 /** How often a waiter looks for itself while it cannot listen. */
 const DEAF_POLL_MS = 1_000
 
+/** How long a waiter waits for a connection that listens: a server with a long queue of notifications takes its time. */
+const LISTEN_PATIENCE_MS = 2_000
+
 /** Withdrawals that failed are remembered, in case a grant comes after all; not all of them for ever. */
 const MOST_ABANDONED = 10_000
 
@@ -74,6 +77,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const abandoned = new Map<string, Wait>()
   /** A pooler in between keeps everybody from listening, for good. */
   let pooled = false
+  /** Until when nobody tries to listen, after that took too long. */
+  let deafUntil = -Infinity
   /** The last exchange on both clocks: the server read its own at our `localMs` or later. */
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
 
@@ -146,19 +151,35 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       const answer = await ask(request)
       if ('fence' in answer) return answer
       waits.expect(request)
-      try {
-        if (pooled) return slowly(answer)
-        await listener.key()
-      } catch (error) {
-        // The server answers, but has no connection to spare for listening: better slowly than not at all.
-        pooled = isLockError(error, 'LOCK_UNSUPPORTED')
-        return slowly(answer)
-      }
+      // The server answers, but nothing can be heard: better slowly than not at all.
+      if (pooled || !(await listens())) return slowly(answer)
     }
     const { secret } = waits.expect(request)
     const answer = await ask(request, { key: await listener.key(), secret })
     if ('busy' in answer) listener.prove()
     return answer
+  }
+
+  /** Whether hand-offs can be heard by now. What takes long to open is not waited for; it may be ready the next time. */
+  async function listens(): Promise<boolean> {
+    if (clock.now() < deafUntil) return false
+    const opened = listener.key().then(
+      () => true,
+      (error: unknown) => {
+        pooled = isLockError(error, 'LOCK_UNSUPPORTED')
+        return false
+      },
+    )
+    return new Promise((resolve) => {
+      const timer = clock.timer(LISTEN_PATIENCE_MS, () => {
+        deafUntil = clock.now() + SAFETY_POLL_MS
+        resolve(false)
+      })
+      void opened.then((ready) => {
+        timer.cancel()
+        resolve(ready)
+      })
+    })
   }
 
   async function renewUnlocked(renewals: readonly Renewal[]): Promise<readonly (string | undefined)[]> {

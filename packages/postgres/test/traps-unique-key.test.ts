@@ -151,7 +151,13 @@ test('a listening connection that is lost while its waiter still asks ends the w
 })
 
 /** A proxy that can forget the connections that listen, as a NAT does: nothing passes, and nobody is told. */
-async function forgetful(): Promise<{ readonly url: string; readonly forget: () => void }> {
+async function forgetful(): Promise<{
+  readonly url: string
+  readonly forget: () => void
+  /** From now on LISTEN gets no answer. */
+  readonly mute: () => void
+}> {
+  let muted = false
   const listening = new Set<Socket>()
   const forgotten = new Set<Socket>()
   const proxy = createServer((client) => {
@@ -160,7 +166,11 @@ async function forgetful(): Promise<{ readonly url: string; readonly forget: () 
       from.on('error', () => undefined).on('close', () => to.destroy())
       from.on('data', (bytes) => void (forgotten.has(client) || to.write(bytes)))
     }
-    client.on('data', (bytes) => void (bytes.includes('LISTEN') && listening.add(client)))
+    client.on('data', (bytes) => {
+      if (!bytes.includes('LISTEN')) return
+      listening.add(client)
+      if (muted) forgotten.add(client)
+    })
     pass(client, behind)
     pass(behind, client)
   }).listen(0, '127.0.0.1')
@@ -169,7 +179,11 @@ async function forgetful(): Promise<{ readonly url: string; readonly forget: () 
   const address = proxy.address()
   const port = typeof address === 'object' ? address?.port : undefined
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
-  return { url, forget: () => listening.forEach((client) => forgotten.add(client)) }
+  return {
+    url,
+    forget: () => listening.forEach((client) => forgotten.add(client)),
+    mute: () => void (muted = true),
+  }
 }
 
 test(
@@ -194,6 +208,19 @@ test(
   },
   scaled(40_000),
 )
+
+test('a server that does not come to the end of LISTEN keeps no waiter from its turn', async () => {
+  // Behind a long queue of notifications a new listener has to read all of it first.
+  const { url, mute } = await forgetful()
+  mute()
+  const [holder, waiter] = [open(uniqueKey), open({ url })]
+  const lease = await holder.lock('long queue').acquire()
+  const waits = contended(waiter, 'long queue')
+  const turn = waiter.lock('long queue').acquire({ waitMs: scaled(20_000) })
+  await Promise.race([waits, turn])
+  await lease.release()
+  expect((await turn).fence).toBe(lease.fence + 1n)
+})
 
 test('trap 7: without a connection to spare for listening a waiter looks now and then, and gets its turn', async () => {
   const control = await connect(server)
