@@ -24,6 +24,10 @@ const about = new Map([
   ['renewal', 'A lease lives as long as it is renewed, not longer, and says so in time.'],
   ['fencing', 'Fences only rise, so a resource can tell a stale holder.'],
   ['lost replies', 'The store acted and the answer got lost: the same request again gets the same outcome.'],
+  [
+    'connections',
+    'Connections are refused, cut while they are made, or answer out of step: no call is given the answer to another.',
+  ],
   ['names', 'Names and numbers are taken literally or refused, before anything is touched.'],
   ['errors', 'An error says what happened: an outage is not contention, and no secret shows.'],
   ['hygiene', 'Nothing is left: no record, waiter, timer, socket or unhandled rejection.'],

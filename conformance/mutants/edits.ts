@@ -11,3 +11,6 @@ export const adapter = (find: string, replace: string): Edit => ({
 export const core =
   (file: string) =>
   (find: string, replace: string): Edit => ({ file: `core/${file}.js`, find, replace })
+
+/** An edit of how the reference adapter uses its connection. */
+export const link = (find: string, replace: string): Edit => ({ file: 'reference/link.js', find, replace })

@@ -24,22 +24,47 @@ export interface Edit {
 }
 
 const packages = fileURLToPath(new URL('../../packages/', import.meta.url))
+const reference = fileURLToPath(new URL('../reference/', import.meta.url))
 
-/** A mutated copy of some packages, where they find each other and their clients. */
-export async function copyOf(
-  names: readonly string[],
-  edits: readonly Edit[],
-): Promise<{ readonly home: string; readonly dispose: () => Promise<void> }> {
+/** A mutated copy of built packages, where they find each other and their clients. */
+export interface Copy {
+  /** A directory that programs can be run in. */
+  readonly root: string
+  /** Where the packages are. */
+  readonly home: string
+  /** A module of it, by package and file below its `dist`. */
+  readonly load: (name: string, file: string) => Promise<unknown>
+  readonly pathOf: (name: string, file: string) => string
+  readonly dispose: () => Promise<void>
+}
+
+export async function copyOf(names: readonly string[], edits: readonly Edit[]): Promise<Copy> {
   const root = await mkdtemp(join(tmpdir(), 'locks-mutant-'))
   const modules = join(root, 'node_modules')
   const home = join(modules, '@locks')
   for (const name of names)
-    for (const part of ['package.json', 'dist'])
-      await cp(join(packages, name, part), join(home, name, part), { recursive: true })
+    for (const part of ['package.json', 'dist']) {
+      const source = name === 'reference' ? reference : join(packages, name)
+      await cp(join(source, part), join(home, name, part), { recursive: true })
+    }
   if (names.includes('redis'))
     await symlink(join(packages, 'redis', 'node_modules', 'ioredis'), join(modules, 'ioredis'))
   for (const edit of edits) await apply(home, edit)
-  return { home, dispose: () => rm(root, { recursive: true, force: true }) }
+  const pathOf = (name: string, file: string): string => join(home, name, 'dist', file)
+  return {
+    root,
+    home,
+    pathOf,
+    load: (name, file) => import(pathToFileURL(pathOf(name, file)).href),
+    dispose: () => rm(root, { recursive: true, force: true }),
+  }
+}
+
+/** The suite of a mutated copy of the library. */
+export async function suiteOf({ load }: Copy): Promise<typeof kit> {
+  const suite = await load('core', 'conformance/index.js')
+  if (!isKit(suite)) throw new Error('the mutant has no suite')
+  return suite
 }
 
 /** The suite of a mutated copy of the library, run on its memory adapter. */
@@ -47,28 +72,10 @@ export async function breed(edits: readonly Edit[]): Promise<{
   readonly cases: readonly kit.ConformanceCase[]
   readonly dispose: () => Promise<void>
 }> {
-  const { home, dispose } = await copyOf(['core', 'memory'], edits)
-  const suite: unknown = await import(
-    pathToFileURL(join(home, 'core', 'dist', 'conformance', 'index.js')).href
-  )
-  if (!isKit(suite)) throw new Error('the mutant has no suite')
-  const adapter = join(home, 'memory', 'dist', 'index.js')
-  const cases = await suite.conformance({ name: 'mutant', config: { adapter } })
-  return { cases, dispose }
-}
-
-/** Copies of built packages, with the edits applied, in a directory that programs can be run in. */
-export async function copyOf(
-  names: readonly string[],
-  edits: readonly Edit[],
-): Promise<{ readonly root: string; readonly home: string; readonly dispose: () => Promise<void> }> {
-  const root = await mkdtemp(join(tmpdir(), 'locks-mutant-'))
-  const home = join(root, 'node_modules', '@locks')
-  for (const name of names)
-    for (const part of ['package.json', 'dist'])
-      await cp(join(packages, name, part), join(home, name, part), { recursive: true })
-  for (const edit of edits) await apply(home, edit)
-  return { root, home, dispose: () => rm(root, { recursive: true, force: true }) }
+  const copy = await copyOf(['core', 'memory'], edits)
+  const { conformance } = await suiteOf(copy)
+  const cases = await conformance({ name: 'mutant', config: { adapter: copy.pathOf('memory', 'index.js') } })
+  return { cases, dispose: copy.dispose }
 }
 
 /** Applies an edit to a copy of the packages in `home`. */

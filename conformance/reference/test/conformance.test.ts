@@ -1,6 +1,7 @@
 import { startReferenceServer } from '@locks/reference'
 import { afterAll } from 'vitest'
 import { hostConformance } from '../../host.ts'
+import { lineFrames } from '../../test-kit/frames.ts'
 
 const server = await startReferenceServer()
 afterAll(() => server.stop())
@@ -8,6 +9,6 @@ afterAll(() => server.stop())
 await hostConformance({
   name: 'reference',
   config: server.config,
-  wire: { target: server, via: server.via },
+  wire: { target: server, via: server.via, frames: lineFrames },
   server,
 })

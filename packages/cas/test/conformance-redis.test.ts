@@ -2,6 +2,7 @@ import { afterAll } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { redisFrames } from '../../../conformance/test-kit/frames.ts'
 
 const secret = 'correct-horse'
 
@@ -21,7 +22,7 @@ if (isSelected('cas-redis')) {
     name: 'cas-redis',
     config: at(server),
     secret,
-    wire: { target: { host: server.host, port: server.port }, via: at },
+    wire: { target: { host: server.host, port: server.port }, via: at, frames: redisFrames },
     server: {
       pause: () => server.pause(),
       resume: () => server.resume(),

@@ -2,6 +2,7 @@ import { tairStore } from '@locks/cas'
 import { versionedStoreContract } from '@locks/cas/contract'
 import { test } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'
+import { redisFrames } from '../../../conformance/test-kit/frames.ts'
 
 const url = process.env['LOCKS_TEST_TAIR_URL']
 
@@ -31,6 +32,6 @@ if (url === undefined) {
   await hostConformance({
     name: 'cas-tair',
     config,
-    wire: { target: { host, port: Number(port || 6379) }, via },
+    wire: { target: { host, port: Number(port || 6379) }, via, frames: redisFrames },
   })
 }

@@ -4,6 +4,7 @@ import { migrate } from '@locks/postgres'
 import type { Strategy } from '@locks/postgres'
 import { Client } from 'pg'
 import { startService } from '../../../conformance/services/index.ts'
+import { postgresFrames } from '../../../conformance/test-kit/frames.ts'
 
 const secret = 'not-to-be-shown-p4ss'
 
@@ -29,7 +30,11 @@ export async function startSubject(
   const subject: Subject = {
     name: `postgres-${strategy}`,
     config: config(server.host, server.port),
-    wire: { target: { host: server.host, port: server.port }, via: ({ host, port }) => config(host, port) },
+    wire: {
+      target: { host: server.host, port: server.port },
+      via: ({ host, port }) => config(host, port),
+      frames: postgresFrames,
+    },
     server: {
       pause: () => server.pause(),
       resume: () => server.resume(),

@@ -3,6 +3,7 @@ import type { ServerControl, Subject, Target } from '@locks/core/conformance'
 import { afterAll } from 'vitest'
 import { startService, zookeeperMode } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
+import { zookeeperFrames } from '../../../conformance/test-kit/frames.ts'
 import { directoryOf } from '../src/paths.ts'
 import { rawClient, until } from './support.ts'
 
@@ -33,6 +34,7 @@ async function subject(name: string, service: Service, server: ServerControl): P
     wire: {
       target: { host: first.host, port: first.port },
       via: ({ host, port }: Target) => configOf(`${host}:${port}`),
+      frames: zookeeperFrames,
     },
     server,
     secret,

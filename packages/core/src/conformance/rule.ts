@@ -13,6 +13,7 @@ export type Area =
   | 'renewal'
   | 'fencing'
   | 'lost replies'
+  | 'connections'
   | 'names'
   | 'errors'
   | 'hygiene'

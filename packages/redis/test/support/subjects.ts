@@ -2,6 +2,7 @@ import type { Subject } from '@locks/core/conformance'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
 import { layoutOf } from '../../src/layout.ts'
+import { redisFrames } from '../../../../conformance/test-kit/frames.ts'
 
 const secret = 'p@ss/word:1'
 /** Locks outlive a restart; clients log in as somebody whose password must not show. */
@@ -41,6 +42,7 @@ export async function singleSubject(): Promise<{ readonly subject: Subject; read
     name: 'redis',
     config,
     wire: {
+      frames: redisFrames,
       target: addressOf(server),
       via: ({ host, port }) => ({ ...config, connection: { host, port, ...login } }),
     },
@@ -68,6 +70,7 @@ export async function sentinelSubject(): Promise<{ readonly subject: Subject; re
     name: 'redis-sentinel',
     config,
     wire: {
+      frames: redisFrames,
       target: addressOf(primary),
       via: (proxy) => ({ ...config, connection: { ...connection, natMap: natMap(proxy) } }),
     },
@@ -115,6 +118,7 @@ export async function clusterSubjects(): Promise<{
     ...subject,
     config: { ...config, prefix },
     wire: {
+      frames: redisFrames,
       target: first,
       via: (proxy) => ({
         adapter: '@locks/redis',

@@ -1,6 +1,7 @@
 import type { Subject } from '@locks/core/conformance'
 import { redisCommand, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
+import { redisFrames } from '../../../../conformance/test-kit/frames.ts'
 
 /** Dozens of clients connect at the same time here, on a machine that does other things too. */
 const nodeTimeoutMs = 2_000
@@ -64,7 +65,7 @@ export async function redlockSubjects(
     secret,
     ttlMs,
     config: databases(first),
-    wire: { target: { host: first.host, port: first.port }, via: databases },
+    wire: { target: { host: first.host, port: first.port }, via: databases, frames: redisFrames },
   }
   return { subject, wired, service }
 }

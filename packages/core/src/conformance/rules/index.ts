@@ -1,5 +1,6 @@
 import type { Area, Rule } from '../rule.ts'
 import { atomicity } from './atomicity.ts'
+import { connections } from './connections.ts'
 import { crash } from './crash.ts'
 import { errors } from './errors.ts'
 import { fencing } from './fencing.ts'
@@ -27,6 +28,7 @@ export const rules: ReadonlyMap<Area, readonly Rule[]> = new Map<Area, readonly 
   ['renewal', renewal],
   ['fencing', fencing],
   ['lost replies', lostReplies],
+  ['connections', connections],
   ['names', names],
   ['errors', errors],
   ['hygiene', hygiene],

@@ -1,0 +1,78 @@
+import type * as kit from '@locks/core/conformance'
+
+import { describe, expect, test } from 'vitest'
+import type * as store from '../reference/src/index.ts'
+import { lineFrames } from '../test-kit/frames.ts'
+import { link } from './edits.ts'
+import { copyOf, suiteOf } from './mutant.ts'
+import type { Edit, Mutant } from './mutant.ts'
+
+/** Bugs of how a client treats its connection, which only a wire reveals. */
+const wireMutants: readonly Mutant[] = [
+  {
+    bug: 'replies are paired with requests by their order, without a look at what they answer',
+    rule: 'CONN-4',
+    edits: [
+      link(
+        'return this.#greeted(helloAt, now);\n',
+        'return this.#greeted(helloAt, now);\n        [id] = this.#pending.keys();\n',
+      ),
+    ],
+  },
+  {
+    bug: 'after several refusals the client never connects again',
+    rule: 'CONN-1',
+    edits: [link('this.#failures++', '(this.#closed = this.#failures > 1, this.#failures++)')],
+  },
+]
+
+/** The suite of a mutated copy of the reference adapter, and a server for it. */
+async function breed(edits: readonly Edit[]): Promise<{
+  readonly cases: readonly kit.ConformanceCase[]
+  readonly dispose: () => Promise<void>
+}> {
+  const copy = await copyOf(edits, 'reference')
+  const { conformance } = await suiteOf(copy)
+  const reference = await copy.load('reference', 'index.js')
+  if (!isReference(reference)) throw new Error('the mutant has no server')
+  const server = await reference.startReferenceServer()
+  const { config, via } = server
+  const cases = await conformance({
+    name: 'mutant',
+    config,
+    wire: { target: server, via, frames: lineFrames },
+  })
+  return {
+    cases,
+    async dispose() {
+      await server.stop()
+      await copy.dispose()
+    },
+  }
+}
+
+function isReference(module: unknown): module is typeof store {
+  return typeof module === 'object' && module !== null && 'startReferenceServer' in module
+}
+
+function find(cases: readonly kit.ConformanceCase[], id: string): kit.ConformanceCase {
+  const found = cases.find((one) => one.id === id)
+  if (found === undefined || found.untested !== undefined) throw new Error(`${id} cannot run`)
+  return found
+}
+
+describe('mutants behind a wire', () => {
+  test('the healthy adapter passes every rule that must catch a mutant', { timeout: 120_000 }, async () => {
+    const { cases, dispose } = await breed([])
+    for (const rule of ['CONN-1', 'CONN-4']) await find(cases, rule).run()
+    await dispose()
+  })
+
+  for (const { bug, rule, edits } of wireMutants)
+    test(`${rule} catches: ${bug}`, { timeout: 60_000 }, async () => {
+      const { cases, dispose } = await breed(edits)
+      await find(cases, 'NAME-1').run()
+      await expect(find(cases, rule).run()).rejects.toThrow()
+      await dispose()
+    })
+})
