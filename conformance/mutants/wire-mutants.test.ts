@@ -1,5 +1,4 @@
 import type * as kit from '@locks/core/conformance'
-
 import { describe, expect, test } from 'vitest'
 import type * as store from '../reference/src/index.ts'
 import { lineFrames } from '../test-kit/frames.ts'
@@ -31,7 +30,7 @@ async function breed(edits: readonly Edit[]): Promise<{
   readonly cases: readonly kit.ConformanceCase[]
   readonly dispose: () => Promise<void>
 }> {
-  const copy = await copyOf(edits, 'reference')
+  const copy = await copyOf(['core', 'memory', 'reference'], edits)
   const { conformance } = await suiteOf(copy)
   const reference = await copy.load('reference', 'index.js')
   if (!isReference(reference)) throw new Error('the mutant has no server')
