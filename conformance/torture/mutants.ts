@@ -8,25 +8,9 @@ export interface TortureMutant {
   readonly edits: readonly Edit[]
 }
 
-const acquisition = core('acquisition')
 const hold = core('hold')
 
 export const tortureMutants: readonly TortureMutant[] = [
-  {
-    bug: 'a grant counts from its reply',
-    faults: 'delay',
-    edits: [acquisition('this.#take(answer, sentAt)', 'this.#take(answer, clock.now())')],
-  },
-  {
-    bug: 'a renewal counts from its reply',
-    faults: 'delay,swallow',
-    edits: [
-      hold(
-        'this.#deadline = Math.max(this.#deadline, sentAt + validMs(ttlMs));',
-        'this.#deadline = Math.max(this.#deadline, this.#client.clock.now() + validMs(ttlMs));',
-      ),
-    ],
-  },
   {
     bug: 'a renewal that failed extends the lease all the same',
     faults: 'refuse',
@@ -48,8 +32,25 @@ export const tortureMutants: readonly TortureMutant[] = [
     edits: [hold('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
   },
   {
-    bug: 'a grant that was pushed to a waiter counts from when it was read',
-    faults: 'pause,block,delay',
-    edits: [acquisition('this.#take(pushed, pushed.grantedAt)', 'this.#take(pushed, clock.now())')],
+    bug: 'assertHeld passes after a loss',
+    faults: 'pause,refuse',
+    edits: [core('lease')('throw this.#hold.ended ?? this.#notOwned();', '')],
+  },
+  {
+    bug: 'the clock stands still while the process does',
+    faults: 'pause,block',
+    edits: [
+      core('clock')(
+        'now: () => performance.now(),',
+        `last: performance.now(),
+    sum: 0,
+    now() {
+        const now = performance.now();
+        this.sum += Math.min(now - this.last, 100);
+        this.last = now;
+        return this.sum;
+    },`,
+      ),
+    ],
   },
 ]

@@ -41,7 +41,9 @@ describe.concurrent('torture', () => {
 })
 
 afterAll(() => {
-  const found = [...results].flatMap(([name, { violations }]) => violations.map((one) => [name, one] as const))
+  const found = [...results].flatMap(([name, { violations }]) =>
+    violations.map((one) => [name, one] as const),
+  )
   const plain = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value)
   const shown = found.map(([name, one]) => `${name}: ${JSON.stringify(one, plain)}`)
   writeFileSync(file, [tableOf(backends, results), ...shown].join('\n'))
