@@ -38,7 +38,9 @@ async function torture(
     '--processes',
     '3',
     '--names',
-    '3',
+    '8',
+    '--tasks',
+    '8',
   ]
   const child = spawn(process.execPath, [join(home, 'cli/bin/locks.js'), ...args], { cwd: root })
   onTestFinished(() => void child.kill('SIGKILL'))

@@ -28,7 +28,7 @@ export const tortureMutants: readonly TortureMutant[] = [
   },
   {
     bug: 'a lease is relied on for longer than the store keeps it',
-    faults: 'swallow,pause',
+    faults: 'refuse',
     edits: [hold('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
   },
   {

@@ -40,7 +40,7 @@ export function wireFault(
     case 'refuse':
       return {
         fault: { kind: 'refuse', at: random.pick(['accept', 'first-bytes']) },
-        ms: random.chance(0.7) ? random.between(10, 150) : lastingMs(random, ttlMs),
+        ms: random.chance(0.6) ? random.between(10, 150) : lastingMs(random, ttlMs),
       }
     default:
       return kind satisfies never
@@ -50,6 +50,6 @@ export function wireFault(
 /** Shorter than the lease, or longer. */
 export function lastingMs(random: Random, ttlMs: number): number {
   return Math.round(
-    ttlMs * (random.chance(0.6) ? 0.1 + random.fraction() * 0.7 : 1.1 + random.fraction() * 0.6),
+    ttlMs * (random.chance(0.5) ? 0.1 + random.fraction() * 0.7 : 1.1 + random.fraction() * 0.6),
   )
 }

@@ -70,7 +70,7 @@ export async function useLease(task: Task, name: string, lease: Lease): Promise<
   }
 
   // Now and then longer than the lease, so that it must be renewed, and checked often enough to see an overlap.
-  const isLong = random.chance(0.12)
+  const isLong = random.chance(0.15)
   const steps = isLong ? random.between(5, 30) : random.between(1, 4)
   for (let step = 0; step < steps && !task.stop.aborted && held(); step += 1) {
     if (fenced) await task.write(name, fence)
