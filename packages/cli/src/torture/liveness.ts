@@ -19,7 +19,7 @@ export function checkProgress(
 
 /** A run with few grants, or without the faults that were asked for, shows nothing. */
 export function checkSubstance(
-  { grants, contendedWaits }: Verdict,
+  { grants, contendedWaits, busy, timeouts }: Verdict,
   happened: Readonly<Record<string, number>>,
   faults: readonly FaultKind[],
   { forMs, processes, tasks, serverFaults = [] }: TortureOptions,
@@ -27,7 +27,8 @@ export function checkSubstance(
   const floor = processes * tasks * Math.max(2, Math.floor(forMs / 10_000))
   const found: string[] = []
   if (grants < floor) found.push(`only ${grants} grants; fewer than ${floor} show nothing`)
-  if (contendedWaits === 0 && processes * tasks > 1) found.push('no acquire met another holder')
+  if (contendedWaits + busy + timeouts === 0 && processes * tasks > 1)
+    found.push('no acquire met another holder')
   // In a minute each kind has its turn.
   const missing = faults.filter((kind) => happened[kind] === undefined)
   if (forMs >= 60_000 && missing.length > 0) found.push(`these faults never happened: ${missing.join(', ')}`)

@@ -16,6 +16,8 @@ import { judge } from './verdict.ts'
 import type { Violation } from './verdict.ts'
 
 const STORE_TIMEOUT_MS = 3_000
+/** Of the client that looks at what is left, also right after the servers were hurt. */
+const PATIENT_MS = 10_000
 
 /** Runs workers on a backend, hurts them, and checks what they recorded. Uses the public interface alone. */
 export async function torture(options: TortureOptions): Promise<TortureResult> {
@@ -24,7 +26,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   const runId = randomBytes(4).toString('hex')
   const prefix = `torture:${runId}:`
   const route = routeOf(config)
-  const lasting = { ttlMs: options.ttlMs, storeTimeoutMs: STORE_TIMEOUT_MS }
+  const lasting = { ttlMs: options.ttlMs, storeTimeoutMs: PATIENT_MS }
   // Not through a proxy: it looks at what the others leave behind.
   const locks = await openLocks(config, { ...lasting, ...(store !== undefined && { store }) })
   const folder = await mkdtemp(join(options.historyIn ?? tmpdir(), 'locks-torture-'))
