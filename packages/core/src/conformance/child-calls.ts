@@ -51,6 +51,8 @@ export interface ChildCalls {
   /** How many timers keep the process alive. */
   timers: Call<Record<string, never>, number>
   close: Call<Record<string, never>, void>
+  /** Closes the client and forgets its leases, so that the process can serve another case. */
+  reset: Call<Record<string, never>, void>
   /** Lets go of the parent: the process then ends by itself, if nothing else keeps it. */
   disconnect: Call<Record<string, never>, void>
 }

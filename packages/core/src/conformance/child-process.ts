@@ -23,7 +23,20 @@ export interface Child {
 
 const program = fileURLToPath(new URL('./child.js', import.meta.url))
 
+/** A process that may wait for its next task without keeping this one alive. */
+export interface ChildProgram {
+  readonly child: Child
+  /** Whether it can go on to serve another case: it runs, and was never paused. */
+  readonly healthy: boolean
+  idle(): void
+  busy(): void
+}
+
 export async function startChild(): Promise<Child> {
+  return (await startChildProgram()).child
+}
+
+export async function startChildProgram(): Promise<ChildProgram> {
   const child = fork(program, {
     execArgv: [],
     serialization: 'advanced',
@@ -33,6 +46,8 @@ export async function startChild(): Promise<Child> {
   let calls = 0
   let ended: Error | undefined
   let intended: (() => void) | undefined
+  let wasPaused = false
+  let isIdle = false
   const exited = new Promise<number | null>((resolve) => {
     child.once('exit', (code, signal) => {
       const how = signal === null ? `with ${code}` : `by ${signal}`
@@ -43,7 +58,10 @@ export async function startChild(): Promise<Child> {
     })
   })
   child.on('message', (reply: ChildReply | ChildReport) => {
-    if ('gaps' in reply) return stallMeter.reported(child.pid ?? 0, reply.gaps)
+    if ('gaps' in reply) {
+      if (!isIdle) stallMeter.reported(child.pid ?? 0, reply.gaps)
+      return
+    }
     const waiting = pending.get(reply.id)
     pending.delete(reply.id)
     if ('error' in reply) waiting?.reject(toError(reply.error))
@@ -55,7 +73,7 @@ export async function startChild(): Promise<Child> {
   const { pid } = child
   if (pid === undefined) throw new Error('the child process has no pid')
 
-  return {
+  const started: Child = {
     pid,
     exited,
     call: (name, args) =>
@@ -70,6 +88,7 @@ export async function startChild(): Promise<Child> {
       await exited
     },
     pause() {
+      wasPaused = true
       intended ??= stallMeter.intend(pid)
       child.kill('SIGSTOP')
     },
@@ -77,6 +96,22 @@ export async function startChild(): Promise<Child> {
       child.kill('SIGCONT')
       intended?.()
       intended = undefined
+    },
+  }
+  return {
+    child: started,
+    get healthy() {
+      return ended === undefined && child.connected && !wasPaused
+    },
+    idle() {
+      isIdle = true
+      child.unref()
+      child.channel?.unref()
+    },
+    busy() {
+      isIdle = false
+      child.ref()
+      child.channel?.ref()
     },
   }
 }

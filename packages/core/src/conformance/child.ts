@@ -94,6 +94,12 @@ const calls: Calls = {
   stall: (options) => stall(locks(), options),
   timers: async () => process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length,
   close: () => locks().close(),
+  async reset() {
+    await opened?.close()
+    opened = undefined
+    leases.clear()
+    contended.clear()
+  },
   async disconnect() {
     orphaned = false
     // After the reply has gone out.

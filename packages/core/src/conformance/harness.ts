@@ -12,7 +12,7 @@ import { createLocks } from '../locks.ts'
 import type { Locks } from '../locks.ts'
 import type { LocksOptions } from '../options.ts'
 import type { AdapterFactory } from '../spi.ts'
-import { startChild } from './child-process.ts'
+import { borrowChild } from './child-pool.ts'
 import type { Child } from './child-process.ts'
 import { startFaultProxy } from './fault-proxy.ts'
 import type { FaultProxy } from './fault-proxy.ts'
@@ -122,8 +122,8 @@ export class Harness {
     options: LocksOptions = {},
     config: UncheckedConfig = this.#configFor(options, this.subject.config),
   ): Promise<Child> {
-    const child = await startChild()
-    this.onEnd(() => child.kill())
+    const { child, giveBack } = await borrowChild()
+    this.onEnd(giveBack)
     await child.call('open', { config, options: { ttlMs: this.lastingMs, ...options } })
     return child
   }
