@@ -106,7 +106,7 @@ describe('workflows', () => {
   test('a release waits for CI, and nothing else may write or sees a secret', async () => {
     const [ci, release] = [await workflow('ci.yml'), await workflow('release.yml')]
     expect(release).toMatch(/^  ci:\n    uses: \.\/\.github\/workflows\/ci\.yml$/m)
-    expect(release).toMatch(/^  release:\n(?: {4}.*\n)*? {4}needs: ci$/m)
+    expect(release).toMatch(/^  release:\n(?: {4}.*\n)*? {4}needs: \[ci, all\]$/m)
     // A pull request runs somebody else's code.
     expect(release).not.toContain('pull_request:')
     expect(ci).not.toMatch(/pull_request_target|secrets|: write/)

@@ -12,6 +12,7 @@ import { renderReport } from './table.ts'
  */
 export class ConformanceReporter implements Reporter {
   #vitest: Vitest | undefined
+  readonly #shown = new Map<string, number>()
 
   onInit(vitest: Vitest): void {
     this.#vitest = vitest
@@ -23,7 +24,10 @@ export class ConformanceReporter implements Reporter {
     if (rule === undefined) return
     const all = [...test.module.children.allTests()]
     const done = all.filter((one) => one.result().state !== 'pending').length
-    if (done % 10 !== 0 && done !== all.length) return
+    // Results come in bunches.
+    const tens = done === all.length ? Infinity : Math.floor(done / 10)
+    if (tens <= (this.#shown.get(rule.backend) ?? 0)) return
+    this.#shown.set(rule.backend, tens)
     process.stderr.write(`locks: ${rule.backend} ${rule.rule}, ${done} of ${all.length} rules\n`)
   }
 

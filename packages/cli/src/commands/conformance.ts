@@ -20,7 +20,8 @@ file that exports fromConfig, as every adapter does; or one that exports subject
 @locks/core/conformance or a function that makes one, which can also offer its server and its wire, so that more
 rules can be tried. The suite kills and pauses processes of its own and takes locks whose names contain
 "conformance:" and, for the rule NAME-2, __proto__, constructor, toString, ., .., /, 0 and null. It touches no
-other lock. LOCKS_TEST_SLOW=3 gives a busy machine three times as long.`,
+other lock. A rule whose bound of time was missed because the machine stood still is void and runs again, three times
+in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three times as long.`,
   options: {
     only: { takes: 'LIST', help: 'areas, rules or the beginning of their ids: ownership,UNIQ-1,FENCE' },
     options: { takes: 'FILE', help: "a JSON file with the adapter's options, for a module" },
