@@ -9,7 +9,7 @@ const RESET_MS = 1_000
 export interface Borrowed {
   readonly child: Child
   /** Ends the process, unless it can serve again. */
-  giveBack(): Promise<void>
+  readonly giveBack: () => Promise<void>
 }
 
 export async function borrowChild(): Promise<Borrowed> {
