@@ -31,6 +31,8 @@ const quick: Readonly<Record<string, readonly string[]>> = {
 const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
 const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
+/** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
+const waiting = { maxConcurrency: 8 }
 const heavy = [
   'newcomer/**/*.test.ts',
   'release/**/*.test.ts',
@@ -76,7 +78,14 @@ export default defineConfig({
               .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
             project(second, 'custom-store', 'examples/custom-store', ['*.test.ts']),
             // Those of interop need Java, and have a command of their own.
-            project(second, 'conformance', 'conformance', ['**/*.test.ts'], ['interop/**', ...heavy]),
+            project(
+              second,
+              'conformance',
+              'conformance',
+              ['**/*.test.ts'],
+              ['interop/**', ...heavy],
+              waiting,
+            ),
           ],
   },
 })
@@ -91,13 +100,20 @@ function quickProjects() {
 }
 
 /** Tests run in the folder of their package, as those of a user would: adapters are looked up from there. */
-function project(group: Group, name: string, folder: string, include: string[], leaveOut: string[] = []) {
+function project(
+  group: Group,
+  name: string,
+  folder: string,
+  include: string[],
+  leaveOut: string[] = [],
+  more: object = {},
+) {
   const home = join(root, folder)
   const setupFiles = [join(root, 'conformance/setup.ts')]
   const env = { LOCKS_TEST_HOME: home }
   const exclude = [...configDefaults.exclude, ...leaveOut]
   return {
     extends: true as const,
-    test: { name, root: home, include, exclude, setupFiles, env, ...group },
+    test: { name, root: home, include, exclude, setupFiles, env, ...group, ...more },
   }
 }

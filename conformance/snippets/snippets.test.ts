@@ -49,7 +49,7 @@ describe('documentation', () => {
       test(`${page}: snippet ${id} runs`, { timeout: 60_000 }, async () => {
         // What they leave among the temporary files goes with the folder.
         const env = { ...process.env, TMPDIR: folder, ...(await serversFor(code)) }
-        await run(process.execPath, [join(folder, 'out', `${id}.js`)], { cwd: folder, timeout: 50_000, env })
+        await run(process.execPath, [join(folder, 'out', `${id}.js`)], { cwd: folder, timeout: 120_000, env })
       })
 })
 

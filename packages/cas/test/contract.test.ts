@@ -13,7 +13,8 @@ import { startTairStub } from './tair-stub.ts'
 function host(subject: StoreSubject): void {
   describe(`store contract: ${subject.name}`, () => {
     for (const { title, timeoutMs, untested, run } of versionedStoreContract(subject))
-      test(title, { timeout: timeoutMs }, async ({ skip }) => {
+      // Whatever still runs then hangs: a busy machine takes several times as long.
+      test(title, { timeout: timeoutMs * 6 }, async ({ skip }) => {
         if (untested !== undefined) skip(untested)
         await run()
       })

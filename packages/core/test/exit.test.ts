@@ -22,7 +22,7 @@ function run(body: string): Promise<Ended> {
     execFile(
       process.execPath,
       ['--input-type=module', '-e', program],
-      { timeout: 20_000 },
+      { timeout: 120_000 },
       (error, stdout, stderr) => {
         const code = error === null ? 0 : (error.code ?? error.signal ?? null)
         resolve({ code, output: stdout + stderr, tookMs: performance.now() - startedAt })

@@ -19,7 +19,7 @@ test('the example of the README runs', { timeout: ms(60_000) }, async () => {
     `${example.replace(/servers: '[^']*'/, `servers: '${bed.servers}'`)}\nawait locks.close()\n`,
   )
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [file], { timeout: ms(30_000) })
+    const { stdout } = await promisify(execFile)(process.execPath, [file], { timeout: 120_000 })
     expect(stdout).toMatch(/^\d+n\n$/)
   } finally {
     await rm(file)
