@@ -34,15 +34,18 @@ afterEach(async ({ task }) => {
 })
 
 interface Failure {
+  readonly name?: string
   readonly message: string
   readonly code?: unknown
 }
 
-/** A time-out of the test, or of the library where it was not expected, while much of the time was lost. */
+const TIME_OUT = /timed out|did not succeed in time|no answer within|connection .*(lost|closed|terminated)/i
+const CODES = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE']
+
+/** A time-out, of the test or of what it works with, while much of the time was lost. No assertion is excused. */
 async function whyVoid(error: Failure, tookMs: number): Promise<string | undefined> {
-  const timedOut = /^(Test|Hook) timed out in|did not succeed in time/.test(error.message)
-  const gaveUp = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE'].includes(String(error.code))
-  if (!timedOut && !gaveUp) return undefined
+  const asserted = error.name === 'AssertionError' && !/did not succeed in time/.test(error.message)
+  if (asserted || !(TIME_OUT.test(error.message) || CODES.includes(String(error.code)))) return undefined
   const stalls = await stallMeter.since(tookMs)
   const lostMs = stalls.reduce((sum, { ms }) => sum + ms, 0)
   return lostMs < Math.min(tookMs / 10, 1_000) ? undefined : new VoidRunError(error.message, stalls).message

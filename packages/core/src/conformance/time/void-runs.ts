@@ -1,7 +1,7 @@
 import { isVoidRun, VoidRunError } from './bounds.ts'
 
 /** How often a run may be void before that counts as a failure. */
-export const RUNS = 3
+const RUNS = 3
 
 /** Runs until a run is valid. One that is void each time is reported as such, and has not passed. */
 export async function untilValid<T>(
