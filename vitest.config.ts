@@ -40,6 +40,8 @@ const heavy = [
   'snippets/**/*.test.ts',
   'torture/**/*.test.ts',
 ]
+/** Each keeps both cores busy for many seconds: for `npm test -- --all`. */
+const long = scope() === 'all' ? [] : ['torture/mutants.test.ts']
 
 /** The whole suite takes longest, and should not be what a run waits for in the end. */
 class LongestFirst extends BaseSequencer {
@@ -70,7 +72,7 @@ export default defineConfig({
       scope() === 'quick'
         ? quickProjects()
         : [
-            project(first, 'product', 'conformance', heavy),
+            project(first, 'product', 'conformance', heavy, long),
             project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
             project(first, 'examples', 'examples', ['**/*.test.ts'], ['custom-store/**']),
             ...packages

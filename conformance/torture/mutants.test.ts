@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { cp, realpath, symlink } from 'node:fs/promises'
+import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -22,10 +22,6 @@ async function torture(
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   const { root, home, dispose } = await copyOf(['core', 'redis', 'cli'], edits)
   await cp(join(packages, 'cli/bin'), join(home, 'cli/bin'), { recursive: true })
-  await symlink(
-    await realpath(join(packages, 'redis/node_modules/ioredis')),
-    join(root, 'node_modules/ioredis'),
-  )
   const args = [
     'torture',
     url,
