@@ -2,6 +2,9 @@ import { LockError } from '@locks/core'
 import type { Identity } from '@locks/redis/node'
 import type { RedlockNode } from './node.ts'
 
+/** Two nodes are one server. Unlike a key that one node refuses, which is a vote less, no lock can be had then. */
+export class SameServerError extends LockError {}
+
 /**
  * Which server each node is. One server under two addresses would vote twice, and a majority would be less than that.
  * Several databases of one server are several nodes, of which `diagnose` warns.
@@ -29,7 +32,7 @@ export class Identities {
 
   #sameServer(...both: readonly RedlockNode[]): LockError {
     const [first, second] = both.map((node) => this.#nodes.indexOf(node) + 1).toSorted((a, b) => a - b)
-    return new LockError(
+    return new SameServerError(
       'LOCK_INVALID_ARGUMENT',
       `@locks/redlock: nodes ${first} and ${second} are the same server under two addresses: its vote would count ` +
         'twice, so nothing is granted; name every server once',

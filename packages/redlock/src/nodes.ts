@@ -1,6 +1,6 @@
 import { isLockError, LockError } from '@locks/core'
 import type { Clock, Timer } from '@locks/core'
-import { Identities } from './identities.ts'
+import { Identities, SameServerError } from './identities.ts'
 import type { RedlockNode } from './node.ts'
 import { OrderedNode } from './ordered-node.ts'
 
@@ -186,7 +186,7 @@ export class Nodes {
 /** Why the nodes cannot be used as they are, if one of them says so. */
 export function misconfigured<T>(answers: Answers<T>): LockError | undefined {
   for (const answer of answers)
-    if (answer !== undefined && 'failure' in answer && isLockError(answer.failure, 'LOCK_INVALID_ARGUMENT'))
+    if (answer !== undefined && 'failure' in answer && answer.failure instanceof SameServerError)
       return answer.failure
   return undefined
 }
