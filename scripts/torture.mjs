@@ -7,7 +7,8 @@ import { CommandFailed, root, run, runMain } from './lib/run.mjs'
 
 // Tortures every backend on real servers of its own, the servers included, and prints a table. Build first.
 
-const usage = `node scripts/torture.mjs [--backends redis,postgres-row] [--for 10m] [--side-by-side 4] [--processes 4] [--seed N]`
+const usage = `node scripts/torture.mjs [--backends redis,postgres-row] [--for 10m] [--side-by-side 4]
+  [--processes 4] [--seed N]`
 const config = fileURLToPath(import.meta.resolve('../conformance/torture/vitest.config.ts'))
 const all = [
   'redis',

@@ -24,9 +24,10 @@ end it checks that no two held one name at the same time, that fences are unique
 accepted, that "held" was said only of a lock that was, that nothing is left behind, that every worker ended and
 every task went on, and how soon after a fault the next lock was granted. A hold counts from the return of acquire to
 the start of the last assertHeld() that passed, so that an overlap is real. The servers themselves are yours: let
---on-fault restart them, or fail them over. Names begin with "torture:" and an id of the run; no other lock is touched.`,
+--on-fault restart them, or fail them over. Names begin with "torture:" and an id of the run; no other lock is
+touched.`,
   options: {
-    for: { takes: 'TIME', help: 'how long; default 1m. The end of it is without faults' },
+    for: { takes: 'TIME', help: 'how long; default 10m. The end of it is without faults' },
     processes: { takes: 'N', help: 'worker processes, each with a client of its own; default 4' },
     tasks: { takes: 'N', help: 'tasks in each of them; default 3' },
     names: { takes: 'N', help: 'locks that all of them want; default 8' },
@@ -54,7 +55,7 @@ the start of the last assertHeld() that passed, so that an overlap is real. The 
   async run(args, session) {
     const [url] = args.named('[URL]')
     const backend = await backendOf(args, url)
-    const forMs = args.durationMs('for', ['5s', '24h']) ?? 60_000
+    const forMs = args.durationMs('for', ['5s', '24h']) ?? 600_000
     const seed = args.integer('seed', [0, 2 ** 31]) ?? Math.floor(Math.random() * 2 ** 31)
     const html = args.text('html')
     const command = args.text('on-fault')
@@ -128,10 +129,10 @@ function faultsOf(args: Arguments): readonly FaultKind[] {
 
 async function confirm(remote: readonly string[], args: Arguments, session: Session): Promise<void> {
   const where = [...new Set(remote)].join(', ')
-  session.note(
-    `${session.paintError('red', 'WARNING')}: this store is not on this machine: ${where}. Torture puts load on it, opens and breaks
-connections by the hundred and, with --on-fault, does to it what you say. Do not run it against a store in production.`,
-  )
+  const warning = `${session.paintError('red', 'WARNING')}: this store is not on this machine: ${where}.
+Torture puts load on it, opens and breaks connections by the hundred and, with --on-fault, does to it what you say.
+Do not run it against a store in production.`
+  session.note(warning)
   if (args.flag('yes')) return
   if (!process.stdin.isTTY)
     throw new UsageError('there is no terminal to ask at: torture of another machine needs --yes')

@@ -7,26 +7,37 @@ import { showDuration } from '../duration.ts'
 import { toJson } from '../output.ts'
 import type { TortureResult } from './options.ts'
 import { overview } from './overview.ts'
-import { countsOf } from './text-report.ts'
+import { countOf, countsOf } from './text-report.ts'
 import type { Violation } from './verdict.ts'
 
 const MOST_SHOWN = 20
 const AROUND_MS = 250
 
 const ownStyle = `
-.on-process { fill: var(--c2) } .on-wire { fill: var(--c3) } .on-server { fill: var(--c4) }
-.mark { text-anchor: middle; font-size: 13px } .mark.lost, .mark.killed { fill: var(--bad) } .mark.stale { fill: var(--text) }
+.on-process { fill: var(--c2) }
+.on-wire { fill: var(--c3) }
+.on-server { fill: var(--c4) }
+.mark { text-anchor: middle; font-size: 13px }
+.mark.lost, .mark.killed { fill: var(--bad) }
+.mark.stale { fill: var(--text) }
 .key { display: inline-block; width: 1.2em; height: .7em; border-radius: 2px }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0 } dt { color: var(--soft) } dd { margin: 0 }
+.key.k0 { background: var(--c0) }
+.key.k2 { background: var(--c2) }
+.key.k3 { background: var(--c3) }
+.key.k4 { background: var(--c4) }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0 }
+dt { color: var(--soft) }
+dd { margin: 0 }
 `
 
 /** One page that needs nothing else: what was counted, the run by worker, and each violation from close by. */
 export function htmlReport(backend: string, result: TortureResult, when: Date = new Date()): string {
   const { violations, withinBound, events, seed } = result
   const title = `Torture of ${backend}`
+  const iso = when.toISOString()
   const verdict =
     violations.length > 0
-      ? `<strong class="failed">${violations.length} violations</strong>`
+      ? `<strong class="failed">${countOf(violations.length)}</strong>`
       : `no violation${result.interrupted ? ' until it was interrupted' : ''}`
   return `<!doctype html>
 <html lang="en">
@@ -39,14 +50,15 @@ export function htmlReport(backend: string, result: TortureResult, when: Date = 
 <body>
 <header>
 <h1>${escapeHtml(title)}</h1>
-<p>${verdict} · seed ${seed} · <time datetime="${when.toISOString()}">${when.toISOString().slice(0, 16).replace('T', ' ')} UTC</time></p>
+<p>${verdict} · seed ${seed} · <time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time></p>
 </header>
 <main>
 ${figures(result)}
 ${violations.length === 0 ? '' : found('Violations', violations, events)}
 <section><h2>The run by worker</h2>
-<p><span class="key" style="background:var(--c0)"></span> holds a lock, below it what was done to it: <span class="key" style="background:var(--c2)"></span> stopped or blocked,
-<span class="key" style="background:var(--c3)"></span> its connections, <span class="key" style="background:var(--c4)"></span> the servers.
+<p><span class="key k0"></span> holds a lock, below it what was done to it:
+<span class="key k2"></span> stopped or blocked, <span class="key k3"></span> its connections,
+<span class="key k4"></span> the servers.
 ✕ killed, ▾ lost a lease and noticed, ⊘ a stale write of it was refused. Point at a mark for more.</p>
 <figure><div class="scroll">${overview(events)}</div></figure></section>
 ${withinBound.length === 0 ? '' : found('Overlaps within the bound that this backend states', withinBound, events)}

@@ -65,10 +65,12 @@ export function overview(events: readonly HistoryEvent[]): string {
 
   const ticks = Array.from({ length: 7 }, (_, n) => begin + ((end - begin) * n) / 6).map((t) => {
     const at = x(t).toFixed(1)
-    return `<path class="tick" d="M${at} ${TOP - 6}V${bottom}"/><text class="scale" x="${at}" y="14">${seconds(t - begin)}</text>`
+    const line = `<path class="tick" d="M${at} ${TOP - 6}V${bottom}"/>`
+    return `${line}<text class="scale" x="${at}" y="14">${seconds(t - begin)}</text>`
   })
   const label = `${workers.length} workers, ${holds.length} holds, ${faults.length} faults in ${seconds(end - begin)}`
-  return `<svg viewBox="0 0 ${WIDTH} ${bottom + 8}" role="img" aria-label="${label}">${ticks.join('')}${lanes.map(lane).join('')}</svg>`
+  const box = `viewBox="0 0 ${WIDTH} ${bottom + 8}" role="img" aria-label="${label}"`
+  return `<svg ${box}>${ticks.join('')}${lanes.map(lane).join('')}</svg>`
 }
 
 /** Neighbours that would touch on the page become one. */

@@ -26,8 +26,12 @@ export function textReport(result: TortureResult, paint: Paint): string {
     ...(violations.length > MOST_SHOWN ? [`… and ${violations.length - MOST_SHOWN} more violations`] : []),
     violations.length === 0
       ? `${paint('green', 'no violation')}${result.interrupted ? ' until it was interrupted' : ''}, seed ${seed}`
-      : `${paint('red', `${violations.length} violations`)}, seed ${seed}`,
+      : `${paint('red', countOf(violations.length))}, seed ${seed}`,
   ].join('\n\n')
+}
+
+export function countOf(violations: number): string {
+  return violations === 1 ? '1 violation' : `${violations} violations`
 }
 
 export function countsOf(faults: Readonly<Record<string, number>>): string {
