@@ -154,6 +154,21 @@ test('refuse: old and new connections are reset until it heals', async () => {
   expect(proxy.stats.connections).toBe(3)
 })
 
+test('refuse at the first bytes: a new connection stands until it says something, and not after it heals', async () => {
+  const server = await serve(echo)
+  const proxy = await proxyTo(server)
+  proxy.refuse('first-bytes')
+  const [eager, silent] = [await dial(proxy), await dial(proxy)]
+  eager.socket.write('hello')
+  expect(await eager.closed).toBe('ECONNRESET')
+  expect(silent.socket.destroyed).toBe(false)
+  proxy.pass()
+  expect(await silent.closed).toBe('ECONNRESET')
+  const next = await dial(proxy)
+  await send(next, 'again')
+  await next.received('again')
+})
+
 test('retarget: new connections go to the new server, old ones stay', async () => {
   const [first, second] = [await serve(echo), await serve(echo)]
   const proxy = await proxyTo(first)
