@@ -34,7 +34,7 @@ export function readAttempt(answer: unknown, asked: Asked, capabilities: Capabil
   }
 }
 
-export function readGrant(method: string, answer: unknown, asked: Asked, capabilities: Capabilities): Grant {
+function readGrant(method: string, answer: unknown, asked: Asked, capabilities: Capabilities): Grant {
   if (!isRecord(answer)) throw adapterFault(method, kindOf(answer))
   const { name, attemptId, fence, ttlMs } = answer
   if (name !== asked.name) throw adapterFault(method, `a grant of another name: ${kindOf(name)}`)

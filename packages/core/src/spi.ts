@@ -56,8 +56,8 @@ export interface Adapter<C extends Capabilities = Capabilities> {
    * Gives each hold a fresh ttl, in as few round trips as the store allows. Answers in the same
    * order. `lost` is definite: the store no longer knows this attempt as the holder. MUST NOT
    * re-create a hold that expired, and MUST NOT bring its end forward: an older renewal may arrive
-   * late, and so may a repeated `attempt` or `adopt`, for which the same goes. `unknown`, or a rejection of the whole call, leaves the old
-   * deadline standing.
+   * late, and so may a repeated `attempt` or `adopt`, for which the same goes. `unknown`, or a rejection of the
+   * whole call, leaves the old deadline standing.
    */
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
 

@@ -96,7 +96,7 @@ export async function soonFree(
   await h.free(lock)
 }
 
-/** Ends the hold that `holder` has of `lock`, as an operator with another client might, on stores without `break` too. */
+/** Ends the hold that `holder` has of `lock`, as an operator might, on stores without `break` too. */
 export async function breakHold(h: Harness, holder: TestClient, lock: string): Promise<void> {
   const grant = holder.faults.grantOf(lock)
   assert.ok(grant, `${lock} was never granted`)
