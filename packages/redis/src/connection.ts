@@ -18,8 +18,6 @@ export const ownOptions = {
   connectTimeout: 3_000,
   // One Sentinel that hangs would else keep the others from being asked.
   sentinelCommandTimeout: 3_000,
-  // A primary that was replaced goes on answering as one until a Sentinel demotes it, some ten seconds later.
-  failoverDetector: true,
   keepAlive: 10_000,
   maxRetriesPerRequest: 2,
   retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 10), 1_000),
@@ -41,11 +39,13 @@ export interface Primary {
 export class Connection {
   readonly client: Redis | Cluster
   readonly prefix: string
-  readonly #owned: boolean
+  /** Made here, and so closed here. */
+  readonly owned: boolean
   readonly #silenceMs: number
   readonly #means: Means
   #failovers: Failovers | undefined
   #started = false
+  readonly #onSwitch = new Set<() => void>()
   #lastError: unknown
   #breaks = 0
   #watchdog: NodeJS.Timeout | undefined
@@ -54,7 +54,7 @@ export class Connection {
   /** The user's client where there is one, or an own one; with `own`, always an own one. */
   constructor(settings: RedisSettings, { own = false }: { readonly own?: boolean } = {}) {
     const { client } = settings
-    this.#owned = client === undefined || own
+    this.owned = client === undefined || own
     this.#silenceMs = SILENCE_MS + (own ? settings.waitForReplicasMs : 0)
     this.client = client === undefined ? open(settings) : own ? copyOf(client) : client
     this.#means = {
@@ -62,8 +62,8 @@ export class Connection {
       failed: (error) => this.#failed(error),
     }
     this.prefix = `${this.client.options.keyPrefix ?? ''}${settings.prefix}`
-    if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
-    if (this.#owned) loosen(this.client)
+    if (this.owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
+    if (this.owned) loosen(this.client)
     const count = (): void => void (this.#breaks += 1)
     this.#stopCounting = BREAKS.map((event) => shareListener(this.client, event, count))
   }
@@ -76,6 +76,11 @@ export class Connection {
   /** Whether Sentinels are replacing the primary that this leads to. */
   get replaced(): boolean {
     return this.#failovers?.underWay ?? false
+  }
+
+  /** Calls `call` whenever Sentinels send clients to another primary. */
+  onSwitch(call: () => void): void {
+    this.#onSwitch.add(call)
   }
 
   get cluster(): boolean {
@@ -149,7 +154,7 @@ export class Connection {
     clearInterval(this.#watchdog)
     for (const stop of this.#stopCounting) stop()
     this.#failovers?.close()
-    if (this.#owned) this.client.disconnect()
+    if (this.owned) this.client.disconnect()
   }
 
   #runOn<T>(
@@ -183,25 +188,34 @@ export class Connection {
 
   #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
     if (!this.#started) this.#start()
-    if (this.#owned) gather(client)
+    if (this.owned) gather(client)
     return send(client, name, args)
   }
 
   #start(): void {
     this.#started = true
     const { client } = this
-    this.#failovers = failoversOf(client)
-    if (!this.#owned) return
+    this.#failovers = failoversOf(client, () => {
+      for (const call of this.#onSwitch) call()
+      // The old primary would go on answering until a Sentinel demotes it, some ten seconds later.
+      if (this.owned && !isCluster(client) && isOpen(client)) client.stream.destroy()
+    })
+    if (!this.owned) return
     const connections = (): readonly Redis[] => (isCluster(client) ? client.nodes('all') : [client])
     this.#watchdog = watchForSilence(connections, this.#silenceMs)
   }
 }
 
+/** A client that is asking Sentinels for its primary must not be disconnected: ioredis would not connect again. */
+export function isOpen({ status }: Redis): boolean {
+  return status === 'connect' || status === 'ready'
+}
+
 /** Of a client behind Sentinels. */
-function failoversOf(client: Redis | Cluster): Failovers | undefined {
+function failoversOf(client: Redis | Cluster, onSwitch: () => void): Failovers | undefined {
   if (isCluster(client)) return undefined
   const { sentinels, name } = client.options
-  return sentinels && name ? new Failovers(client, name) : undefined
+  return sentinels && name ? new Failovers(client, name, onSwitch) : undefined
 }
 
 export function slotOf(key: string): number {

@@ -36,9 +36,9 @@ export async function diagnose(connection: Connection, waitForReplicas: number):
 }
 
 /** Behind Sentinels only. */
-function failoverFindings({ client }: Connection): readonly Finding[] {
+function failoverFindings({ client, owned }: Connection): readonly Finding[] {
   if (isCluster(client) || !client.options.sentinels) return []
-  return [failoverFinding(client.options.failoverDetector === true)]
+  return [failoverFinding(owned || client.options.failoverDetector === true)]
 }
 
 async function findingsOf(
@@ -86,7 +86,8 @@ async function timeFindings({ ask }: Primary): Promise<Finding[]> {
           ...clock,
           level: 'warning',
           advice:
-            'let NTP slew clocks instead of stepping them: a step ahead ends leases early, a step back keeps the lock of a crashed holder for as much longer, and after a failover to a clock that is behind, fences repeat',
+            'let NTP slew clocks instead of stepping them: a step ahead ends leases early, a step back keeps the lock ' +
+            'of a crashed holder for as much longer, and after a failover to a clock that is behind, fences repeat',
         },
     roundTripMs <= ROUND_TRIP_MS
       ? roundTrip

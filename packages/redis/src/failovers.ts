@@ -12,19 +12,25 @@ const SWITCHES = '+switch-master'
 const FORGET_MS = 60_000
 
 /**
- * Learns from the Sentinels when a primary is being replaced. Once a replica is promoted, the old primary still confirms
- * everything, for some ten seconds in a planned failover, and the new one knows nothing of it. A lease that only the old
- * one has renewed ends early on the new one, which gives the lock to the next client. So from the promotion on, what a
- * connection to the old primary says does not count. The Sentinel publishes the promotion before it sends it.
+ * Learns from the Sentinels when a primary is being replaced. Once a replica is promoted, the old primary still
+ * confirms everything, for some ten seconds in a planned failover, and the new one knows nothing of it. A lease that
+ * only the old one has renewed ends early on the new one, which gives the lock to the next client. So from the
+ * promotion on, what a connection to the old primary says does not count. The Sentinel publishes the promotion
+ * before it sends it.
  */
 export class Failovers {
   readonly #client: Redis
+  readonly #onSwitch: () => void
   readonly #ears: readonly Redis[]
   /** The address that the client was connected to when its server was about to be replaced. */
   #replaced: { readonly address: string; readonly at: number } | undefined
 
-  constructor(client: Redis, name: string) {
+  #lastSwitch = ''
+
+  /** Calls `onSwitch` when clients are sent to another primary. */
+  constructor(client: Redis, name: string, onSwitch: () => void) {
     this.#client = client
+    this.#onSwitch = onSwitch
     this.#ears = (client.options.sentinels ?? []).map(({ host, port }) => {
       const ear = new Redis({ ...sentinelOptions(client.options, host, port), replyMapping: 'legacy' })
       loosen(ear)
@@ -54,12 +60,13 @@ export class Failovers {
     const concerned = text.startsWith(`master ${name} `) || text.includes(` @ ${name} `)
     if (event === PROMOTES && concerned) this.#doubt(addressOf(this.#client))
     else if (event === GIVES_UP && concerned) this.#replaced = undefined
-    else if (event === SWITCHES && text.startsWith(`${name} `)) this.#switched(`${host}:${port}`)
-  }
-
-  /** Other Sentinels tell of it later, when the client may have left the old primary. */
-  #switched(from: string): void {
-    if (addressOf(this.#client) === from) this.#doubt(from)
+    else if (event === SWITCHES && text.startsWith(`${name} `)) {
+      if (addressOf(this.#client) === `${host}:${port}`) this.#doubt(`${host}:${port}`)
+      // The other Sentinels tell of it too, some of them when the client has left the old primary.
+      if (text === this.#lastSwitch) return
+      this.#lastSwitch = text
+      this.#onSwitch()
+    }
   }
 
   #doubt(address: string): void {

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { isCluster } from './client.ts'
 import type { Connection } from './connection.ts'
-import { ownOptions } from './connection.ts'
+import { isOpen, ownOptions } from './connection.ts'
 import { loosen } from './loosen.ts'
 import { SILENCE_MS, watchForSilence } from './silence.ts'
 
@@ -32,6 +32,9 @@ export class Listener {
   constructor(connection: Connection, heard: Heard) {
     this.#connection = connection
     this.#heard = heard
+    connection.onSwitch(() => {
+      for (const ear of this.#ears.values()) ear.reconnect()
+    })
   }
 
   /** Whether anything was ever listened to. */
@@ -161,13 +164,13 @@ class Ear {
 
   constructor(like: Redis, sharded: boolean, heard: EarHeard) {
     this.#sharded = sharded
-    const { lazyConnect, connectTimeout, keepAlive, retryStrategy } = ownOptions
-    const { sentinelCommandTimeout, failoverDetector } = ownOptions
+    const { lazyConnect, connectTimeout, sentinelCommandTimeout, keepAlive, retryStrategy } = ownOptions
     this.#client = like.duplicate({
       lazyConnect,
       connectTimeout,
       sentinelCommandTimeout,
-      failoverDetector,
+      // Its connections to Sentinels would keep the process from ending; a switch is told to this by its owner.
+      failoverDetector: false,
       keepAlive,
       retryStrategy,
       // Channels have it already. To SSUBSCRIBE, unlike SUBSCRIBE, a channel is a key, and would get it twice.
@@ -209,7 +212,7 @@ class Ear {
   }
 
   reconnect(): void {
-    this.#client.disconnect(true)
+    if (isOpen(this.#client)) this.#client.disconnect(true)
   }
 
   close(): void {

@@ -23,8 +23,8 @@ export function keysOf(names: readonly string[]): Keys {
 export type Send = (client: Redis | Cluster, name: string, args: Argument[]) => Promise<unknown>
 
 /**
- * Through ioredis, which alone may write to its connections: it pairs replies with commands in the order of its writes. Past
- * its key prefix, which is part of our keys already, and would also stand before a token's name.
+ * Through ioredis, which alone may write to its connections: it pairs replies with commands in the order of its
+ * writes. Past its key prefix, which is part of our keys already, and would also stand before a token's name.
  */
 export const send: Send = (client, name, args) => {
   const command = new Command(name, [], { replyEncoding: 'utf8' })

@@ -11,6 +11,7 @@ import {
   startService,
 } from '../../../conformance/services/index.ts'
 import type { Address, Service } from '../../../conformance/services/index.ts'
+import { startProgram } from '../../../conformance/test-kit/program.ts'
 import { at, bare, connect, exists, hungServer, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-sentinel', {
@@ -147,6 +148,20 @@ test('a Sentinel that hangs is passed over', async () => {
   const { sentinels, name } = sentinelOptions(service)
   const { request, take } = bare({ connection: { sentinels: [await hungServer(), ...sentinels], name } })
   await take(request(uniqueName()))
+})
+
+test('a process that listens to Sentinels ends by itself, although one of them is down', async () => {
+  const { sentinels, name } = sentinelOptions(service)
+  const connection = { sentinels: [...sentinels, { host: '127.0.0.1', port: 1 }], name }
+  const program = `
+    import { createLocks } from '@locks/core'
+    import { redis } from '@locks/redis'
+    const locks = createLocks(redis({ connection: ${JSON.stringify(connection)} }))
+    await locks.with(${JSON.stringify(uniqueName())}, () => undefined)
+    console.log('done')
+  `
+  const { exited } = await startProgram(program, import.meta.dirname)
+  expect(await exited).toEqual([0, null])
 })
 
 test('trap 6, failover in mid-hold: waiters get the lock from the new primary, and the fence exposes the stale holder', async () => {
