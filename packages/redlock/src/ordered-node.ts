@@ -22,10 +22,7 @@ export class OrderedNode implements RedlockNode {
   attempt(request: AcquireRequest): Promise<bigint | Refusal> {
     return this.#inOrder(request.attemptId, async () => {
       await this.#identities.compare(this.#node)
-      const vote = await this.#node.attempt(request)
-      // The client may have reconnected, and sent it to another server than before.
-      await this.#identities.compare(this.#node)
-      return vote
+      return this.#compared(this.#node.attempt(request))
     })
   }
 
@@ -34,7 +31,7 @@ export class OrderedNode implements RedlockNode {
   }
 
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
-    return this.#node.renew(renewals)
+    return this.#compared(this.#node.renew(renewals))
   }
 
   look(name: string): Promise<Look> {
@@ -42,7 +39,7 @@ export class OrderedNode implements RedlockNode {
   }
 
   raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
-    return this.#node.raise(name, attemptId, fence, minted)
+    return this.#compared(this.#node.raise(name, attemptId, fence, minted))
   }
 
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
@@ -63,6 +60,13 @@ export class OrderedNode implements RedlockNode {
 
   close(): void {
     this.#node.close()
+  }
+
+  /** The client may have reconnected, and sent it to another server than before, which must not count twice. */
+  async #compared<T>(answer: Promise<T>): Promise<T> {
+    const value = await answer
+    await this.#identities.compare(this.#node)
+    return value
   }
 
   #inOrder<T>(attemptId: string, call: () => Promise<T>): Promise<T> {

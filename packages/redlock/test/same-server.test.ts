@@ -43,6 +43,22 @@ test('one that leads to the server of another later on loses its vote, and nothi
   await until(async () => (await heldOn(nodes, lock)) === 0)
 })
 
+test('renewals by one server under two addresses do not count as those of a majority', async () => {
+  const { servers: nodes } = await servers(3)
+  const proxies = await proxiesOf(nodes)
+  const { adapter, request, take } = bare(over(proxies))
+  const wanted = request(uniqueName())
+  const grant = await take(wanted)
+  const [first, second, third] = [nodes[0], proxies[1], proxies[2]]
+  if (first === undefined || second === undefined || third === undefined)
+    throw new Error('three servers expected')
+  third.refuse()
+  second.retarget({ host: first.host, port: first.port })
+  second.reset()
+  const { ttlMs, lockDelayMs } = wanted
+  expect(await adapter.renew([{ grant, ttlMs, lockDelayMs }])).toEqual(['unknown'])
+})
+
 test('a node that was restarted, and so has another run id, votes on', async () => {
   const { servers: nodes } = await servers(3)
   const { adapter, request, take } = bare(over(nodes))
