@@ -11,7 +11,11 @@ const BATCH = 500
 type Outcomes = Map<Renewal, RenewOutcome>
 
 /** Renews in batches. A row that somebody has locked costs its own lease the renewal, and no other. */
-export function renewer(sql: UniqueKeyStatements, runner: Runner, clock: Clock): Adapter['renew'] {
+export function renewer(
+  sql: UniqueKeyStatements,
+  runner: Pick<Runner, 'ask' | 'askOnce'>,
+  clock: Clock,
+): Adapter['renew'] {
   async function renewBatch(renewals: readonly Renewal[]): Promise<Outcomes> {
     const outcomes: Outcomes = new Map()
     const mine = await lockable(renewals, outcomes)

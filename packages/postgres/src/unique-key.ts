@@ -31,6 +31,8 @@ const DEAF_POLL_MS = 1_000
 
 /** How long a waiter waits for a connection that listens: a server with a long queue of notifications takes its time. */
 const LISTEN_PATIENCE_MS = 2_000
+/** After that it tries again only now and then. */
+const LISTEN_AGAIN_MS = 5_000
 
 /** Withdrawals that failed are remembered, in case a grant comes after all; not all of them for ever. */
 const MOST_ABANDONED = 10_000
@@ -172,7 +174,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     )
     return new Promise((resolve) => {
       const timer = clock.timer(LISTEN_PATIENCE_MS, () => {
-        deafUntil = clock.now() + SAFETY_POLL_MS
+        deafUntil = clock.now() + LISTEN_AGAIN_MS
         resolve(false)
       })
       void opened.then((ready) => {

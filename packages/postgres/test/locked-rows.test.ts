@@ -30,14 +30,14 @@ test("a stranger's lock on one row costs that lease its renewal, and no other", 
 
 test('leases outlive a lock on the row of another for many ttls, and that one too if it ends in time', async () => {
   const stranger = await connect(server)
-  const ttlMs = scaled(1_500)
+  const ttlMs = scaled(4_000)
   const locks = open(config, { ttlMs })
   const [heldUp, lost, ...others] = await Promise.all(
     ['held up', 'lost', 'c', 'd', 'e'].map((name) => locks.lock(name).acquire()),
   )
   await stranger.query('BEGIN')
   await stranger.query("SELECT FROM locks WHERE name = 'held up' FOR UPDATE")
-  await new Promise((resolve) => setTimeout(resolve, ttlMs * 0.7))
+  await new Promise((resolve) => setTimeout(resolve, ttlMs * 0.4))
   await stranger.query('ROLLBACK')
   await stranger.query('BEGIN')
   await stranger.query("SELECT FROM locks WHERE name = 'lost' FOR UPDATE")
