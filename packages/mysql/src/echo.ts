@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import type { Result } from './line.ts'
 
 // `mysql2` pairs replies with statements by their order. Statements that decide an outcome send a number back, so that
-// a reply to another statement is told by it. Statements that write have nothing to return but an insert id: it carries
+// a reply to another statement is recognised. Statements that write have nothing to return but an insert id: it carries
 // the number of the call in its upper bits, and a fence in the lower ones.
 
 const FENCE_BITS = 52n

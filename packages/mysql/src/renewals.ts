@@ -5,12 +5,12 @@ import { faults, isTransient } from './errors.ts'
 import type { Runner } from './runner.ts'
 import type { UniqueKeyStatements } from './sql.ts'
 
-/** Few enough that a batch takes a moment only, whoever else wants the rows. */
+/** Small enough that a batch holds its row locks only briefly. */
 const BATCH = 500
 
 type Outcomes = Map<Renewal, RenewOutcome>
 
-/** Renews in batches. A row that somebody has locked costs its own lease the renewal, and no other. */
+/** Renews in batches. A row that another session has locked costs only its own lease the renewal. */
 export function renewer(
   sql: UniqueKeyStatements,
   runner: Pick<Runner, 'ask' | 'askOnce'>,
@@ -25,7 +25,7 @@ export function renewer(
     return new Map([...outcomes, ...late])
   }
 
-  /** Those that hold their row, as far as nobody has locked it. What has lost it is known. */
+  /** The renewals that hold their row, without rows that are locked. Records those that have lost it. */
   async function lockable(renewals: readonly Renewal[], outcomes: Outcomes): Promise<readonly Renewal[]> {
     const echo = newEcho()
     const { rows } = await runner.ask(sql.lockable, [echo, textOf(renewals)], read(echo))

@@ -80,7 +80,7 @@ ON DUPLICATE KEY UPDATE
 WHERE name = ? AND attempt = ?`,
     held: `SELECT ?, COUNT(*) FROM ${locks} WHERE name = ? AND attempt = ? AND blocked_until > ${now}`,
     break: `UPDATE ${locks} SET ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
-    // Rows that somebody has locked are left out.
+    // Leaves out rows that another session has locked.
     lockable: `SELECT ?, r.attempt, COALESCE(${mine}, 0) FROM ${rows} ${all} FOR UPDATE SKIP LOCKED`,
     // An older message may arrive late: it must not bring the end of a hold forward.
     renew: `${onItsOwn('UPDATE')} ${rows} AND ${mine} SET l.fence = l.fence + ${echoing('0')},

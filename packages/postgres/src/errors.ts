@@ -5,7 +5,7 @@ import type { Faults } from '@locks/sql'
 /** Raised by our functions, before they do anything, under an isolation level that is not theirs. */
 export const WRONG_LEVEL = 'LK001'
 
-/** The NOTIFY queue of the server is full: a transaction that notifies somebody fails as it commits. */
+/** The NOTIFY queue of the server is full: a transaction that sends a notification fails as it commits. */
 const QUEUE_FULL = '54000'
 
 /** The statement was undone as a whole, so it may simply be run again. */

@@ -27,7 +27,7 @@ const next = /^next ([\da-f]{32}) (\d{1,12})$/
 /** The highest fence that a column can hold. */
 export const HIGHEST_FENCE = 9_223_372_036_854_775_807n
 
-/** `undefined` for what is not one of ours, whatever it is. */
+/** `undefined` for any other text. */
 export function readMessage(payload: string): GrantedMessage | NextMessage | undefined {
   const first = next.exec(payload)
   if (first !== null) return { kind: 'next', tag: first[1] ?? '', claimMs: Number(first[2]) }

@@ -9,7 +9,7 @@ import { rowSchema } from './row-schema.ts'
 import { uniqueKeySchema } from './schema.ts'
 import { namesOf } from './sql.ts'
 
-/** Few enough that nobody waits long for the rows among them. */
+/** Small enough that a batch holds its row locks only briefly. */
 const BATCH = 1_000
 const LOCK_WAIT_MS = 1_000
 
@@ -86,7 +86,7 @@ async function onOneConnection<T>(options: MigrateOptions, work: (client: Client
   }
 }
 
-/** Nothing is to be taken back for what others do meanwhile, whatever the role's default. */
+/** Read committed: other levels fail when another session changes the same rows meanwhile. */
 async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED')
   const result = await work()

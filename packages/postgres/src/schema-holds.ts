@@ -6,7 +6,7 @@ import { epochMs, namesOf } from './sql.ts'
 export function holdFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
-    // One row for each renewal. Those whose row somebody else has locked are left out: their outcome is not known.
+    // One row for each renewal. Those whose row another session has locked are 'locked'.
     `CREATE OR REPLACE FUNCTION ${to.renew}(p_names bytea[], p_attempts text[], p_ttls int[], p_delays int[])
 RETURNS TABLE (o_attempt text, o_outcome text) LANGUAGE plpgsql AS $locks$
 DECLARE

@@ -15,7 +15,7 @@ export const fresh: string = `IF current_setting('transaction_isolation') IN ('r
       USING ERRCODE = '${WRONG_LEVEL}';
   END IF;`
 
-/** A crash must not take a fence back, nor a release: these are flushed, whatever the server's default. */
+/** A crash must not take a fence back, nor a release: these are flushed even where synchronous_commit is off. */
 export const durable = `IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;`

@@ -2,12 +2,12 @@ import type { Place } from './options.ts'
 import { durable, fresh, ms } from './schema-parts.ts'
 import { living, namesOf } from './sql.ts'
 
-/** What deletes the rows of locks that nobody uses any more. */
+/** Functions that delete rows of locks no longer in use. */
 export function pruneFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
     // Some of them, and the highest fence of these, in one transaction: a row that is made again starts above it.
-    // No lock on the table, and none that others wait for: nobody uses these rows.
+    // It takes no lock on the table, only on rows that are not in use.
     `CREATE OR REPLACE FUNCTION ${to.prune}(p_older_ms bigint, p_most int) RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
   v_names bytea[];
@@ -22,7 +22,7 @@ BEGIN
       AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = ${to.locks}.name)
     LIMIT p_most FOR UPDATE SKIP LOCKED
   );
-  -- Somebody may have come to wait before the row was locked; nobody can since.
+  -- A waiter may have come before the row was locked; none can come now.
   WITH pruned AS (
     DELETE FROM ${to.locks} l
     WHERE name = ANY (v_names) AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = l.name)
@@ -35,7 +35,7 @@ BEGIN
   RETURN v_pruned;
 END
 $locks$`,
-    // Waiters whose listener is gone, of names that nobody has asked for since.
+    // Waiters whose listener is gone, of names that were not asked for since.
     `CREATE OR REPLACE FUNCTION ${to.pruneWaiters}() RETURNS void LANGUAGE plpgsql AS $locks$
 BEGIN
   WITH ${living}, dead AS (

@@ -65,7 +65,7 @@ BEGIN
   IF p_tell THEN
     v_waiter := ${to.first}(p_name);
   ELSE
-    -- Nobody can be notified, so nobody is given a lock that it would not know of. Waiters ask again by themselves.
+    -- No waiter can be notified, so none is given a lock that it would not know of. Waiters ask again by themselves.
     DELETE FROM ${to.waiters} WHERE name = p_name;
   END IF;
   IF v_waiter.attempt IS NULL THEN
@@ -142,7 +142,7 @@ BEGIN
       o_remaining := ${epochMs('(v_lock.blocked_until - clock_timestamp())')};
       IF p_listener IS NOT NULL THEN
         UPDATE ${to.locks} SET queued = true WHERE name = p_name AND NOT queued;
-        -- The row of the name is locked, so nobody else comes to the same position.
+        -- The row of the name is locked, so no other waiter gets the same position.
         INSERT INTO ${to.waiters} (name, position, attempt, holder, ttl_ms, delay_ms, claim_ms, listener, secret)
         VALUES (p_name, (SELECT coalesce(max(position), 0) + 1 FROM ${to.waiters} WHERE name = p_name),
           p_attempt, p_holder, p_ttl, p_delay, p_claim, p_listener, p_secret)

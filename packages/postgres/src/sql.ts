@@ -102,7 +102,7 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
 
 /**
  * Each takes a nonce as its last value, which is the first column of every row it returns: a reply that was meant for
- * another statement is told by it.
+ * another statement is recognised.
  */
 export interface UniqueKeyStatements {
   readonly take: Statement
@@ -140,7 +140,7 @@ export const epochMs = (what: string): string => `(extract(epoch FROM ${what}) *
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const to = namesOf(place)
   return {
-    // What the functions do when nobody is in the way, without their cost. No row: ask them. Under an isolation level that
+    // What the functions do without contention, without their cost. No row: ask them. Under an isolation level that
     // they refuse there is none either: a hold that cannot be handed over is not to begin.
     take: statement(`UPDATE ${to.locks} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
   expires_at = clock_timestamp() + $4::int * interval '1 millisecond',

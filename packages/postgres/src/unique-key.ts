@@ -29,7 +29,7 @@ const SAFETY_POLL_MS = 30_000
 /** How often a waiter looks for itself while it cannot listen. */
 const DEAF_POLL_MS = 1_000
 
-/** How long a waiter waits for a connection that listens: a server with a long queue of notifications takes its time. */
+/** How long a waiter waits for its listening connection: with a long queue of notifications the server is slow. */
 const LISTEN_PATIENCE_MS = 2_000
 /** After that it tries again only now and then. */
 const LISTEN_AGAIN_MS = 5_000
@@ -39,7 +39,7 @@ const MOST_ABANDONED = 10_000
 
 const MOST_CROWDED = 10_000
 
-/** Where a waiter is told of a hand-off, and what proves it. */
+/** Where a waiter is notified of a hand-off, and what proves it. */
 interface Queue {
   readonly key: string
   readonly secret: string
@@ -79,7 +79,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const abandoned = new Map<string, Wait>()
   /** A pooler in between keeps everybody from listening, for good. */
   let pooled = false
-  /** Until when nobody tries to listen, after that took too long. */
+  /** No new try to listen before this time, after one took too long. */
   let deafUntil = -Infinity
   /** The last exchange on both clocks: the server read its own at our `localMs` or later. */
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
@@ -92,7 +92,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         const wait = waits.tagged(tag)
         const given = wait ?? abandoned.get(tag)
         if (given === undefined) return
-        // Everybody may send messages: what is not proven only says that it may be worth a look.
+        // Every role may send messages: one without a proof is only a reason to look at the store.
         if (!message.proven(given.secret)) return waits.hint(tag, 0)
         // Its withdrawal had failed. If this one does too, the claim runs out by itself.
         if (wait === undefined) return void withdraw(given.request).catch(() => undefined)
@@ -162,7 +162,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return answer
   }
 
-  /** Whether hand-offs can be heard by now. What takes long to open is not waited for; it may be ready the next time. */
+  /** Whether the listening connection is ready. One that takes long to open may be ready the next time. */
   async function listens(): Promise<boolean> {
     if (clock.now() < deafUntil) return false
     const opened = listener.key().then(

@@ -1,7 +1,7 @@
 import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core'
 import { newSecret, tagOf } from './messages.ts'
 
-/** At least this long between two looks that messages cause: everybody may send one. */
+/** At least this long between two looks that messages cause: every role may send one. */
 const HINT_GAP_MS = 1_000
 
 export interface Wait {
