@@ -58,6 +58,30 @@ test('credentials that the server refuses are named as the reason', async () => 
   expect(inspect(refused)).not.toContain('secret')
 })
 
+test('a user who may only read sees who holds a lock, and can neither take, break nor release it', async () => {
+  const [read, all] = [1, 31]
+  const acl = [
+    { scheme: 'auth', id: '', permissions: all },
+    { scheme: 'world', id: 'anyone', permissions: read },
+  ]
+  const basePath = '/readable'
+  const [alice, reader] = [
+    bed.open({ auth, acl, basePath }),
+    bed.open({ basePath }, { storeTimeoutMs: ms(2_000) }),
+  ]
+  const [held, free] = [lockName('held'), lockName('free')]
+  await alice.with(free, () => undefined)
+  const lease = await alice.lock(held).acquire()
+  expect((await reader.inspect(held)).holder?.fence).toBe(lease.fence)
+  expect((await reader.list()).map(({ name }) => name)).toEqual([held])
+  const denied = { code: 'LOCK_UNAVAILABLE' }
+  await expect(reader.lock(held).break()).rejects.toMatchObject(denied)
+  await expect(reader.lock(free).tryAcquire()).rejects.toMatchObject(denied)
+  expect(await reader.lock(held).tryAcquire()).toBeNull()
+  await lease.extend()
+  await lease.release()
+})
+
 test('an ACL can be given entry by entry', async () => {
   const acl = [{ scheme: 'world', id: 'anyone', permissions: 31 }]
   const locks = bed.open({ auth, acl, basePath: '/open' })
