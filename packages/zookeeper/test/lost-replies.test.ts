@@ -124,6 +124,30 @@ test('nor does it that of a given client', async () => {
   await locks.close()
 })
 
+test.each(['drop', 'duplicate', 'insert'] as const)(
+  '%s: a reply under the number of another request ends the connection, and answers nobody',
+  async (shift) => {
+    const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 })
+    const [held, free] = [lockName('held'), lockName('free')]
+    const lease = await locks.lock(held).acquire()
+    const before = proxy.stats.connections
+    const shifted = proxy.shiftNextReply(shift)
+    const asked = [held, free, held, free].map(async (name) => ({ name, state: await locks.inspect(name) }))
+    for (const outcome of await Promise.allSettled(asked)) {
+      if (outcome.status === 'fulfilled') expect(outcome.value.state.held).toBe(outcome.value.name === held)
+      else expect(outcome.reason).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    }
+    await shifted
+    // One reply too many may come when nothing is under way, and is met by the next.
+    await until('another connection', 10_000, async () => {
+      await locks.inspect(held).catch(() => undefined)
+      return proxy.stats.connections > before
+    })
+    lease.assertHeld()
+    await lease.release()
+  },
+)
+
 async function cutReplies(locks: Locks, proxy: FaultProxy): Promise<void> {
   const name = lockName()
   const lease = await locks.lock(name).acquire()
