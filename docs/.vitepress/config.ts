@@ -54,6 +54,7 @@ export default defineConfig({
           { text: 'Choosing a backend', link: '/choosing' },
           { text: 'Configuration', link: '/configuration' },
           { text: 'What is guaranteed', link: '/guarantees' },
+          { text: 'Threat model', link: '/security' },
           { text: 'Command line', link: '/command-line' },
           { text: 'Torture', link: '/torture' },
           { text: 'Migrating', link: '/migrating' },
