@@ -18,8 +18,7 @@ export interface Pair {
 /** How long a call may take while connections fail: the client's own bound, and time to say so. */
 const STORE_MS = 2_000
 
-/** While a client connects anew, calls begin at every moment of it: so many times, so far apart. */
-const WAVES = 24
+/** While a client connects anew, calls begin at every moment of it. */
 const WAVE_MS = 15
 
 export async function pair(h: Harness): Promise<Pair> {
@@ -27,10 +26,10 @@ export async function pair(h: Harness): Promise<Pair> {
   return { client, held: await holder.locks.lock(h.name('held')).acquire(), observer: h.adapter() }
 }
 
-/** As `callAll`, again and again while connections come and go. */
-export async function callMeanwhile(h: Harness, both: Pair): Promise<readonly Lease[]> {
+/** As `callAll`, so many times, while connections come and go. */
+export async function callMeanwhile(h: Harness, both: Pair, times: number): Promise<readonly Lease[]> {
   const waves: Promise<readonly Lease[]>[] = []
-  for (let n = 0; n < WAVES; n += 1) {
+  for (let n = 0; n < times; n += 1) {
     const wave = callAll(h, both)
     // Its failure is met below, when all have begun.
     wave.catch(() => undefined)
@@ -95,18 +94,20 @@ export async function orUnavailable<T>(call: Promise<T>): Promise<T | undefined>
  * Releases what a client was granted while connections failed. A hold bound to a connection may have ended with it,
  * and then says so.
  */
-export async function releaseAll(h: Harness, { observer }: Pair, leases: readonly Lease[]): Promise<void> {
-  for (const lease of leases) {
-    const outcome = await lease.release().catch((error: unknown) => error)
-    const lost = h.capabilities.kind !== 'lease' && isLockError(outcome, 'LOCK_LOST')
-    const ended = outcome === undefined || lost || isLockError(outcome, 'LOCK_UNAVAILABLE')
-    assert.ok(ended, `released as ${String(outcome)}`)
-    // Until it is confirmed, which a caller may ask for again.
-    if (isLockError(outcome, 'LOCK_UNAVAILABLE')) await again(h, lease)
-    await h.eventually(`${lease.name} is free`, h.ms(STORE_MS * 3), async () => {
-      return !(await observer.adapter.inspect(lease.name)).held
-    })
-  }
+export async function releaseAll(h: Harness, both: Pair, leases: readonly Lease[]): Promise<void> {
+  await Promise.all(leases.map((lease) => release(h, both, lease)))
+}
+
+async function release(h: Harness, { observer }: Pair, lease: Lease): Promise<void> {
+  const outcome = await lease.release().catch((error: unknown) => error)
+  const lost = h.capabilities.kind !== 'lease' && isLockError(outcome, 'LOCK_LOST')
+  const ended = outcome === undefined || lost || isLockError(outcome, 'LOCK_UNAVAILABLE')
+  assert.ok(ended, `released as ${String(outcome)}`)
+  // Until it is confirmed, which a caller may ask for again.
+  if (isLockError(outcome, 'LOCK_UNAVAILABLE')) await again(h, lease)
+  await h.eventually(`${lease.name} is free`, h.ms(STORE_MS * 3), async () => {
+    return !(await observer.adapter.inspect(lease.name)).held
+  })
 }
 
 async function again(h: Harness, lease: Lease): Promise<void> {

@@ -23,7 +23,7 @@ export const connections: readonly Rule[] = [
         const before = proxy.stats.connections
         void proxy.refuseNext(3, how)
         proxy.reset()
-        const leases = await callMeanwhile(h, both)
+        const leases = await callMeanwhile(h, both, 20)
         assert.ok(
           proxy.stats.connections > before,
           'the client did not connect again, so nothing was refused',
@@ -45,7 +45,7 @@ export const connections: readonly Rule[] = [
         const before = proxy.stats.connections
         void proxy.cutNext(2, afterBytes)
         proxy.reset()
-        const leases = await callMeanwhile(h, both)
+        const leases = await callMeanwhile(h, both, 6)
         assert.ok(proxy.stats.connections > before, 'the client did not connect again, so nothing was cut')
         await worksAgain(h, both)
         await releaseAll(h, both, leases)
