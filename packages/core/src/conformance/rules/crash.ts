@@ -32,9 +32,11 @@ export const crash: readonly Rule[] = [
     async run(h) {
       const lock = h.name()
       const holder = await h.child({ ttlMs: h.ttlMs })
-      const { fence } = await holder.call('acquire', { lock })
       const { locks } = await h.client()
-      const { granted } = await startWaiting(locks, lock, takeOverMs(h) * 2)
+      const { fence, lease: held } = await holder.call('acquire', { lock })
+      const isHeld = async (): Promise<boolean> =>
+        (await holder.call('state', { lease: held })).state !== 'lost'
+      const { granted } = await startWaiting(locks, lock, takeOverMs(h) * 2, isHeld)
       const killedAt = performance.now()
       await holder.kill()
       const lease = await granted
@@ -122,7 +124,12 @@ export const crash: readonly Rule[] = [
       const sentAt = performance.now()
       const lease = await holder.locks.lock(lost).acquire({ ttlMs: h.ttlMs, lockDelayMs, renew: false })
       const grantedBy = performance.now()
-      const { granted } = await startWaiting(next.locks, lost, takeOverMs(h) * 4)
+      const { granted } = await startWaiting(
+        next.locks,
+        lost,
+        takeOverMs(h) * 4,
+        () => lease.state !== 'lost',
+      )
       const { fence } = await granted
       const tookMs = performance.now() - grantedBy
       assertNotBefore(sentAt, h.ttlMs + lockDelayMs, performance.now())

@@ -25,11 +25,11 @@ export const pause: readonly Rule[] = [
     async run(h) {
       const lock = h.name()
       const directory = await h.directory()
+      const { locks } = await h.client()
       const paused = await h.child({ ttlMs: h.ttlMs })
       const { lease } = await paused.call('acquire', { lock })
       await paused.call('work', { lease, process: 'paused', file: historyFile(directory, 'paused') })
       paused.pause()
-      const { locks } = await h.client()
       const recorder = recorderIn(h, directory, 'successor')
       const hold = { recorder, task: 'take over', waitMs: takeOverMs(h) * 4 }
       await recordedHold(locks, lock, hold, async (successor) => {

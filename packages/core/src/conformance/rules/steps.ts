@@ -40,11 +40,12 @@ export function takeWhenOver(
   })
 }
 
-/** Starts an acquire of a held lock and resolves once it waits. */
+/** Starts an acquire of a held lock and resolves once it waits. A holder with a short lease may have lost it by then. */
 export async function startWaiting(
   locks: Locks,
   lock: string,
   waitMs: number,
+  isHeld: () => boolean | Promise<boolean> = () => true,
 ): Promise<{ readonly granted: Promise<Lease> }> {
   const waits = new Promise<void>((resolve) => {
     const off = locks.on('contended', (event) => {
@@ -54,7 +55,10 @@ export async function startWaiting(
     })
   })
   const granted = locks.lock(lock).acquire({ waitMs })
-  const early = granted.then(({ fence }) => assert.fail(`granted with fence ${fence} although held`))
+  const early = granted.then(async ({ fence }) => {
+    assert.ok(!(await isHeld()), `granted with fence ${fence} although held`)
+    throw new Error('the holder lost its lease before anybody waited')
+  })
   await Promise.race([waits, early])
   return { granted }
 }
@@ -123,6 +127,9 @@ export function assertHistory(h: Harness, directory: string, options: CheckOptio
   const fenced = h.capabilities.fencing !== 'none'
   const violations = checkHistory(events, options).filter(({ invariant }) => fenced || invariant !== 'I2')
   const shown = violations.slice(0, 10).map(({ invariant, message }) => `${invariant} ${message}`)
+  // Not a violation, but no test either: how much happens depends on the machine.
+  if (violations.length > 0 && violations.every(({ invariant }) => invariant === 'I11'))
+    throw new Error(`too little happened: ${shown.join('; ')}`)
   // In its own words: a diff of texts would be hard to read.
   assert.ok(violations.length === 0, `${violations.length} violations, such as\n${shown.join('\n')}`)
   return events

@@ -18,6 +18,8 @@ const PAUSE_MS = 100
 /** Children report their gaps at this interval. */
 export const REPORT_MS = 200
 
+const CALM_MS = 500
+
 const SERVER = 'the server'
 const STORE = 'the store, by its answers'
 
@@ -109,6 +111,15 @@ export class StallMeter {
     const to = hostNow()
     await new Promise((resolve) => setTimeout(resolve, REPORT_MS * 2))
     return this.during(to - ms, to, waitsMs)
+  }
+
+  /** Resolves once little was lost for half a second, and at the latest after `maxMs`. */
+  async calm(maxMs: number): Promise<void> {
+    for (const end = hostNow() + maxMs; hostNow() < end;) {
+      const from = hostNow()
+      await new Promise((resolve) => setTimeout(resolve, CALM_MS))
+      if (totalMs(this.during(from, hostNow())) < CALM_MS / 5) return
+    }
   }
 
   /** The most that was lost within any `widthMs` from `from` to `to`. */

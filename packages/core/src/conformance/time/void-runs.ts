@@ -1,7 +1,9 @@
 import { isVoidRun, VoidRunError } from './bounds.ts'
+import { stallMeter } from './stall-meter.ts'
 
 /** How often a run may be void before that counts as a failure. */
 const RUNS = 3
+const CALM_WITHIN_MS = 15_000
 
 /** Runs until a run is valid. One that is void each time is reported as such, and has not passed. */
 export async function untilValid<T>(
@@ -16,5 +18,7 @@ export async function untilValid<T>(
       onVoid(error)
       if (n === RUNS)
         throw new VoidRunError(`in each of ${RUNS} runs, the last one: ${error.missed}`, error.stalls)
+      // A burst of load may pass; one that stays is no reason to wait for long.
+      await stallMeter.calm(CALM_WITHIN_MS)
     }
 }
