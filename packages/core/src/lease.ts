@@ -33,7 +33,7 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
   /**
    * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now.
    * Call it before a step that matters: code that does not yield runs ahead of `signal`. Where a hold ends with its
-   * connection it throws `LOCK_UNAVAILABLE` after the event loop was blocked for more than 250 ms, until the connection
+   * connection it throws `LOCK_UNAVAILABLE` after the event loop was blocked for more than 500 ms, until the connection
    * has been read: `await lease.extend()` asks the store.
    */
   assertHeld(): void
@@ -218,11 +218,11 @@ export class LeaseHandle implements Lease {
   }
 
   #inDoubt(unreadMs: number): LockError {
-    const blocked = `the event loop was blocked for ${Math.round(unreadMs)} ms`
+    const unread = `the event loop has not read the connection that holds it for ${Math.round(unreadMs)} ms`
     return new LockError(
       'LOCK_UNAVAILABLE',
-      `cannot tell whether lock ${quote(this.name)} is still held: ${blocked}, and the connection that holds it ` +
-        'has not been read since; await lease.extend(), which asks the store, and go on only if it resolves',
+      `cannot tell whether lock ${quote(this.name)} is still held: ${unread}; ` +
+        'await lease.extend(), which asks the store, and go on only if it resolves',
       { lock: this.name },
     )
   }

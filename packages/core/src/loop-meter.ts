@@ -3,7 +3,7 @@ import type { Clock, Timer } from './clock.ts'
 const TICK_MS = 25
 
 /** An event loop that has not read its sockets for longer than this counts as blocked. */
-export const STALL_MS = 250
+export const STALL_MS = 500
 
 /**
  * When the event loop last read its sockets. A hold that is a connection may end at any moment, and the news of it

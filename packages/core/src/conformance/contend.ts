@@ -43,12 +43,12 @@ async function contendTask(locks: Locks, task: string, options: ContendOptions):
     try {
       const seen = counter.read()
       await turn()
-      const deadline = deadlineOf(lease, recorder)
-      // A lost lease has no deadline left to read.
-      lease.assertHeld()
-      recorder.record({ ...held, type: 'renewed', deadline })
-      const t = recorder.now()
-      lease.assertHeld()
+      let t: number
+      do {
+        const deadline = await confirmedDeadline(lease, recorder)
+        recorder.record({ ...held, type: 'renewed', deadline })
+        t = recorder.now()
+      } while (isInDoubt(lease))
       counter.write(seen + 1)
       recorder.record({ ...held, t, type: 'protected' })
       updates += 1
@@ -62,6 +62,27 @@ async function contendTask(locks: Locks, task: string, options: ContendOptions):
     }
   }
   return updates
+}
+
+/** Until when it is held. A machine that stood still may leave that in doubt: then the store is asked. */
+export async function confirmedDeadline(lease: Lease, recorder: Recorder): Promise<number> {
+  for (;;) {
+    // A lost lease has no deadline left to read.
+    const deadline = deadlineOf(lease, recorder)
+    if (!isInDoubt(lease)) return deadline
+    await lease.extend()
+  }
+}
+
+/** Throws when it is lost. */
+function isInDoubt(lease: Lease): boolean {
+  try {
+    lease.assertHeld()
+    return false
+  } catch (error) {
+    if (isLockError(error, 'LOCK_UNAVAILABLE')) return true
+    throw error
+  }
 }
 
 function deadlineOf(lease: Lease, recorder: Recorder): number {

@@ -5,7 +5,7 @@ import type { Child } from '../child-process.ts'
 import type { Rule } from '../rule.ts'
 import { closing } from './hygiene-close.ts'
 import { storm } from './hygiene-storm.ts'
-import { eventOf, inTime, pass, soonFree } from './observe.ts'
+import { assertStillHeld, eventOf, inTime, pass, soonFree } from './observe.ts'
 
 /** The fewest timers that kept the child alive at any of many looks over `ms`. */
 async function steadyTimers(child: Child, ms: number): Promise<number> {
@@ -111,7 +111,7 @@ export const hygiene: readonly Rule[] = [
       assert.deepEqual({ ...after.holder, since: 0 }, { ...shown, since: 0 })
       if (remainingMs !== undefined && h.capabilities.kind === 'lease')
         assert.ok((after.remainingMs ?? 0) <= remainingMs && remainingMs <= h.lastingMs, 'prolonged')
-      lease.assertHeld()
+      await assertStillHeld(h, lease)
       await lease.release()
       await h.free(lock)
     },

@@ -4,7 +4,16 @@ import { checkHistory } from '../check-history.ts'
 import { contend } from '../contend.ts'
 import { createRecorder, readHistory } from '../history.ts'
 import type { Rule } from '../rule.ts'
-import { acquireAfter, assertHolder, inTime, lossOf, pass, soonFree, wired } from './observe.ts'
+import {
+  acquireAfter,
+  assertHolder,
+  assertStillHeld,
+  inTime,
+  lossOf,
+  pass,
+  soonFree,
+  wired,
+} from './observe.ts'
 
 /** The same losses on the wire, where the adapter's own client reconnects and may resend. */
 export const wireLosses: readonly Rule[] = [
@@ -19,7 +28,7 @@ export const wireLosses: readonly Rule[] = [
       const swallowed = proxy.swallowNextReply()
       const lease = await locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })
       await inTime('the fault', h.ms(1_000), swallowed)
-      lease.assertHeld()
+      await assertStillHeld(h, lease)
       await assertHolder(h, lease)
       await lease.release()
       await soonFree(h, lock)
@@ -39,7 +48,7 @@ export const wireLosses: readonly Rule[] = [
       await inTime('the fault', h.ttlMs * 2, swallowed)
       await h.eventually('a renewal', h.ttlMs * 2, () => faults.calls.renew > 0)
       await pass(firstDeadline + h.ttlMs / 5 - performance.now())
-      lease.assertHeld()
+      await assertStillHeld(h, lease)
       await assertHolder(h, lease)
       await lease.release()
       await soonFree(h, lock)
@@ -166,7 +175,7 @@ export const wireLosses: readonly Rule[] = [
       proxy.reset()
       const over = await Promise.race([lost.then(() => true), pass(h.ttlMs * 2).then(() => false)])
       if (over) return soonFree(h, lock, h.ttlMs * 2)
-      lease.assertHeld()
+      await assertStillHeld(h, lease)
       await assertHolder(h, lease)
       await lease.release()
       await soonFree(h, lock)

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
 import { wireLosses } from './lost-replies-wire.ts'
-import { assertHolder, assertInTime, assertKept, eventOf, inTime, pass, soonFree } from './observe.ts'
+import {
+  assertHolder,
+  assertInTime,
+  assertKept,
+  assertStillHeld,
+  eventOf,
+  inTime,
+  pass,
+  soonFree,
+} from './observe.ts'
 
 export const lostReplies: readonly Rule[] = [
   {
@@ -15,7 +24,7 @@ export const lostReplies: readonly Rule[] = [
       // Shorter than the lease: a lost grant that stood in the way would still be there at the end.
       const lease = await locks.lock(lock).acquire({ waitMs: h.ttlMs * 5 })
       assert.equal(faults.calls.attempt, 3)
-      lease.assertHeld()
+      await assertStillHeld(h, lease)
       await assertHolder(h, lease)
       await lease.release()
       await h.free(lock)
@@ -77,7 +86,7 @@ export const lostReplies: readonly Rule[] = [
       await inTime('a jeopardy event', ttlMs, eventOf(holder, 'jeopardy', lock))
       await h.eventually('held again', ttlMs, () => lease.state === 'held')
       await pass(firstDeadline + h.ttlMs / 5 - performance.now())
-      await assertKept(lease, other)
+      await assertKept(h, lease, other)
       await assertHolder(h, lease)
       await lease.release()
       await h.free(lock)

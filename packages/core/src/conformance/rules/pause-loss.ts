@@ -70,7 +70,7 @@ export const pausedLosses: readonly Rule[] = [
       // A timer that falls due during the stall runs before anything is read: at the end of a turn, timers come next.
       await new Promise((resolve) => setImmediate(resolve))
       const inTimer = new Promise((resolve) => setTimeout(() => resolve(lease.state), h.ms(100)))
-      block(h.ms(500))
+      block(h.ms(1_000))
       assert.throws(() => lease.assertHeld(), { code: 'LOCK_UNAVAILABLE' })
       assert.deepEqual([lease.state, lease.remainingMs], ['jeopardy', 0])
       // Promises that are settled already turn no event loop.
@@ -79,12 +79,12 @@ export const pausedLosses: readonly Rule[] = [
       assert.equal(await inTimer, 'jeopardy')
       await h.eventually('the doubt ends by itself', h.ms(1_000), () => lease.state === 'held')
       lease.assertHeld()
-      block(h.ms(500))
+      block(h.ms(1_000))
       // The store itself is asked, and its answer ends the doubt.
       await lease.extend()
       lease.assertHeld()
       await assertHolder(h, lease)
-      block(h.ms(500))
+      block(h.ms(1_000))
       await lease.release()
       await h.free(lease.name)
     },

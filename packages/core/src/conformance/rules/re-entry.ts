@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises'
 import type { Rule } from '../rule.ts'
+import { assertStillHeld } from './observe.ts'
 
 export const reEntry: readonly Rule[] = [
   {
@@ -49,7 +50,7 @@ export const reEntry: readonly Rule[] = [
       await inner.release()
       await h.rejects(inner.release(), 'LOCK_NOT_OWNED')
       assert.equal(await other.locks.lock(lock).tryAcquire(), null)
-      outer.assertHeld()
+      await assertStillHeld(h, outer)
       await outer.release()
       await h.rejects(outer.release(), 'LOCK_NOT_OWNED')
     },

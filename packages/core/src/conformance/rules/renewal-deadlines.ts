@@ -26,7 +26,7 @@ export const deadlines: readonly Rule[] = [
       await lease.extend(h.ttlMs * 6)
       assert.ok(lease.remainingMs > h.ttlMs * 2, `${lease.remainingMs} ms remain`)
       await pass(h.ttlMs * 3)
-      await assertKept(lease, other)
+      await assertKept(h, lease, other)
       assert.equal(holder.faults.calls.renew, 1)
       await assertHolder(h, lease)
     },

@@ -7,6 +7,7 @@ import {
   assertHolder,
   assertInTime,
   assertKept,
+  assertStillHeld,
   breakHold,
   eventOf,
   inTime,
@@ -29,7 +30,7 @@ export const renewal: readonly Rule[] = [
       const { fence } = lease
       const until = performance.now() + h.ttlMs * 3.5
       while (performance.now() < until) {
-        await assertKept(lease, other)
+        await assertKept(h, lease, other)
         await pass(h.ttlMs / 5)
       }
       assert.equal(lease.signal.aborted, false)
@@ -126,7 +127,7 @@ export const renewal: readonly Rule[] = [
       assert.match(String(cause), /renew failed/)
       await h.eventually('held again', ttlMs, () => lease.state === 'held')
       await pass(firstDeadline + h.ttlMs / 5 - performance.now())
-      await assertKept(lease, other)
+      await assertKept(h, lease, other)
       assert.equal(lease.signal.aborted, false)
       await assertHolder(h, lease)
     },
@@ -187,7 +188,7 @@ export const renewal: readonly Rule[] = [
       const start = performance.now()
       await pass(periodMs * 2.5)
       const periods = Math.ceil((performance.now() - start) / periodMs)
-      for (const lease of leases) lease.assertHeld()
+      for (const lease of leases) await assertStillHeld(h, lease)
       const renew = faults.calls.renew - before
       assert.ok(renew >= 1, `no renewal in ${periods} periods`)
       if (renew < 2) await assertInTime('the second renewal', periodMs * 2.5, performance.now() - start)

@@ -6,6 +6,7 @@ import type { Locks } from '../../locks.ts'
 import type { Grant } from '../../spi.ts'
 import { checkHistory } from '../check-history.ts'
 import type { CheckOptions } from '../check-history.ts'
+import { confirmedDeadline } from '../contend.ts'
 import type { Harness } from '../harness.ts'
 import { createRecorder, readHistory } from '../history.ts'
 import type { HistoryEvent, Recorder } from '../history.ts'
@@ -107,13 +108,9 @@ export async function recordedHold(
   recorder.record({ ...act, type: 'acquire-called' })
   const lease = await locks.lock(lock).acquire({ waitMs })
   const held = { ...act, fence: lease.fence }
-  const deadline = (): number => recorder.deadline(() => lease.remainingMs)
-  recorder.record({ ...held, type: 'granted', deadline: deadline() })
+  recorder.record({ ...held, type: 'granted', deadline: recorder.deadline(() => lease.remainingMs) })
   await body(lease)
-  const renewed = deadline()
-  // A lost lease has no deadline left to read.
-  lease.assertHeld()
-  recorder.record({ ...held, type: 'renewed', deadline: renewed })
+  recorder.record({ ...held, type: 'renewed', deadline: await confirmedDeadline(lease, recorder) })
   recorder.record({ ...held, type: 'release-called' })
   await lease.release()
   recorder.record({ ...held, type: 'released' })
