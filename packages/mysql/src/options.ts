@@ -25,7 +25,10 @@ export type ConnectionOptions =
       readonly pool?: never
     }
   | {
-      /** Only ever used for short statements. Row and named locks use connections beside it, made alike. */
+      /**
+       * Only ever used for short statements. Row and named locks, and renewals that would wait for a connection of it,
+       * use connections beside it, made alike.
+       */
       readonly pool: Pool | PromisePool
       readonly url?: never
     }

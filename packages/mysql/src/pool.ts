@@ -24,6 +24,13 @@ function field(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && key in value ? Reflect.get(value, key) : undefined
 }
 
+/** How many connections of the program's pool nobody uses; none where it does not say. */
+export function freeIn(pool: Pool | PromisePool): number {
+  const inner = field(pool, '_freeConnections') === undefined ? field(pool, 'pool') : pool
+  const free = field(field(inner, '_freeConnections'), 'length')
+  return typeof free === 'number' ? free : 0
+}
+
 const copied = [
   'host',
   'port',

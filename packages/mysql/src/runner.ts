@@ -5,7 +5,7 @@ import { faults, isTransient } from './errors.ts'
 import { asText, Line, read } from './line.ts'
 import type { Result, Values } from './line.ts'
 import type { Settings } from './options.ts'
-import { promised } from './pool.ts'
+import { freeIn, promised } from './pool.ts'
 
 /** Statements here are short: whoever waits for longer than this waits for a stranger's transaction. */
 export const LOCK_WAIT_S: number = 1
@@ -18,6 +18,8 @@ export interface Runner {
   ask(text: string, values: Values, isAnswer: Answers): Promise<Result>
   /** The same without another try when the server gives up on a lock that a stranger has. */
   askOnce(text: string, values: Values, isAnswer: Answers): Promise<Result>
+  /** Whether a statement is sent at once, without waiting for a connection that others use. */
+  hasRoom(): boolean
   close(): Promise<void>
 }
 
@@ -49,27 +51,32 @@ export function setUp(lockWaitS: number): readonly string[] {
 export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
     const shared = promised(pool)
-    return runnerOf(
-      (...call) => runInPool(shared, clock, ...call),
+    return runnerOf({
+      askOnce: (...call) => runInPool(shared, clock, ...call),
       clock,
-      () => Promise.resolve(),
-    )
+      hasRoom: () => freeIn(pool) > 0,
+      close: () => Promise.resolve(),
+    })
   }
   const open = (closing: AbortSignal): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S), closing)
   const lines = new Lines({ open, max: poolSize, clock, faults })
-  const run = (text: string, values: Values, isAnswer: Answers): Promise<Result> =>
+  const askOnce = (text: string, values: Values, isAnswer: Answers): Promise<Result> =>
     onAnyLine(lines, clock, async (line) => {
       const result = await line.query(text, values)
       if (isAnswer(result)) return result
       line.destroy()
       throw mixedUp()
     })
-  return runnerOf(run, clock, () => lines.close())
+  return runnerOf({ askOnce, clock, hasRoom: () => !lines.full, close: () => lines.close() })
 }
 
-function runnerOf(askOnce: Runner['askOnce'], clock: Clock, close: () => Promise<void>): Runner {
+interface Means extends Pick<Runner, 'askOnce' | 'hasRoom' | 'close'> {
+  readonly clock: Clock
+}
+
+function runnerOf({ askOnce, clock, hasRoom, close }: Means): Runner {
   const ask = retried(askOnce, isTransient, faults, clock)
-  return { run: (text, values = []) => ask(text, values, anyAnswer), ask, askOnce, close }
+  return { run: (text, values = []) => ask(text, values, anyAnswer), ask, askOnce, hasRoom, close }
 }
 
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */

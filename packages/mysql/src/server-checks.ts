@@ -1,4 +1,5 @@
 import type { Finding } from '@locks/core'
+import { SPARE_CONNECTIONS } from '@locks/sql'
 import type { Settings } from './options.ts'
 
 /** A question about the server's settings, answered by one finding; none where it does not apply. */
@@ -106,7 +107,7 @@ export const checks: readonly Check[] = [
   },
   ({ value, connected }, { strategy, pool, poolSize, maxConnections }) => {
     const most = Number(value('max_connections'))
-    const sessions = strategy === 'unique-key' ? 0 : maxConnections
+    const sessions = strategy === 'unique-key' ? SPARE_CONNECTIONS : maxConnections
     const own = sessions + (pool === undefined ? poolSize : 0)
     const told = `${connected} of ${most} connections are in use; this client opens up to ${own}`
     return connected + own <= most

@@ -1,6 +1,6 @@
 import { isAttemptId } from '@locks/core'
 import type { Adapter, AdapterHost, Capabilities, LockState } from '@locks/core'
-import { readHolder, UnderWay } from '@locks/sql'
+import { readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { HIGHEST_FENCE, newEcho, numberIn, read, surelyWrote, wrote } from './echo.ts'
 import { faults } from './errors.ts'
@@ -38,6 +38,7 @@ const capabilities: UniqueKeyCapabilities = {
 export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Adapter<UniqueKeyCapabilities> {
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
+  const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
   const underWay = new UnderWay()
 
   async function inspect(name: string): Promise<LockState> {
@@ -82,7 +83,14 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       await underWay.after(attemptId, () => free(name, attemptId))
     },
 
-    renew: renewer(sql, runner, clock),
+    renew: renewer(
+      sql,
+      {
+        ask: (...call) => unqueued(runner, spare, (on) => on.ask(...call)),
+        askOnce: (...call) => unqueued(runner, spare, (on) => on.askOnce(...call)),
+      },
+      clock,
+    ),
 
     async release({ name, attemptId }) {
       const freed = await free(name, attemptId)
@@ -117,7 +125,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     diagnose: () => diagnose(settings, runner, clock),
 
-    close: () => runner.close(),
+    async close() {
+      await Promise.all([runner.close(), spare.close()])
+    },
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Finding } from '@locks/core'
+import { SPARE_CONNECTIONS } from '@locks/sql'
 import type { Settings } from './options.ts'
 import type { Pooling } from './pooler.ts'
 
@@ -113,7 +114,7 @@ const checks: Readonly<Record<string, Check>> = {
   connections({ connections, settings }, { strategy, maxConnections, poolSize }) {
     const reserved = number(settings, 'superuser_reserved_connections')
     const room = number(settings, 'max_connections') - reserved
-    const wanted = poolSize + (strategy === 'row' ? maxConnections : 1)
+    const wanted = poolSize + (strategy === 'row' ? maxConnections : 1 + SPARE_CONNECTIONS)
     const message = `${connections} of ${room} connections are in use; this client may open ${wanted}`
     if (connections + wanted <= room) return ok(message)
     const lower = strategy === 'row' ? 'lower maxConnections or poolSize' : 'lower poolSize'

@@ -23,7 +23,10 @@ export type ConnectionOptions =
       readonly pool?: never
     }
   | {
-      /** Only ever used for short statements. Listening and row locks use connections beside it, made alike. */
+      /**
+       * Only ever used for short statements. Listening, row locks and renewals that would wait for a connection of it
+       * use connections beside it, made alike.
+       */
       readonly pool: Pool
       readonly url?: never
     }

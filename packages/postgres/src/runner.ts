@@ -24,6 +24,8 @@ export interface Runner {
    * its connection, and the outcome is not known.
    */
   ask(statement: Statement, values: unknown[]): Promise<readonly Row[]>
+  /** Whether a statement is sent at once, without waiting for a connection that others use. */
+  hasRoom(): boolean
   /** Has a connection ready, as far as that is its business. */
   warm(): Promise<void>
   close(): Promise<void>
@@ -52,6 +54,7 @@ export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: C
     const nothing = (): Promise<void> => Promise.resolve()
     return {
       ...repeated((...call) => runInPool(pool, listen, clock, ...call)),
+      hasRoom: () => pool.idleCount > pool.waitingCount,
       warm: nothing,
       close: nothing,
     }
@@ -60,6 +63,7 @@ export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: C
   const lines = new Lines({ open, max: poolSize, clock, faults })
   return {
     ...repeated((...call) => onAnyLine(lines, clock, (line) => runOn(line, ...call))),
+    hasRoom: () => !lines.full,
     warm: async () => lines.give(await lines.take()),
     close: () => lines.close(),
   }

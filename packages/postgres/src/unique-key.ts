@@ -9,7 +9,7 @@ import type {
   RenewOutcome,
 } from '@locks/core'
 import { isAttemptId, isLockError } from '@locks/core'
-import { readHolder, renewLocked, UnderWay, writeHolder } from '@locks/sql'
+import { readHolder, renewLocked, SPARE_CONNECTIONS, UnderWay, unqueued, writeHolder } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
 import { Line } from './line.ts'
@@ -71,6 +71,7 @@ const polling: UniqueKeyCapabilities = { ...handingOver, wait: 'poll', fairness:
 export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Adapter<UniqueKeyCapabilities> {
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
+  const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
   const waits = new Waits(clock)
   const underWay = new UnderWay()
   /** Names that somebody else had when we last asked: the short way would be one statement too many. */
@@ -191,7 +192,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       renewals.map(({ ttlMs }) => ttlMs),
       renewals.map(({ lockDelayMs }) => lockDelayMs),
     ]
-    const rows = await runner.ask(sql.renew, columns)
+    const rows = await unqueued(runner, spare, (on) => on.ask(sql.renew, columns))
     const outcomes = new Map(rows.map(([attemptId, outcome]) => [attemptId, outcome ?? undefined]))
     return renewals.map(({ grant }) => outcomes.get(grant.attemptId))
   }
@@ -199,7 +200,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   async function renewOne(renewal: Renewal, patienceMs: number): Promise<RenewOutcome> {
     const { grant, ttlMs, lockDelayMs } = renewal
     const values = [Buffer.from(grant.name), grant.attemptId, ttlMs, lockDelayMs, patienceMs]
-    const [[outcome] = []] = await runner.ask(sql.renewLocked, values)
+    const [[outcome] = []] = await unqueued(runner, spare, (on) => on.ask(sql.renewLocked, values))
     return outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown'
   }
 
@@ -270,7 +271,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     async close() {
       waits.wakeAll()
-      await Promise.all([listener.close(), runner.close()])
+      await Promise.all([listener.close(), runner.close(), spare.close()])
     },
   }
 }

@@ -1,0 +1,34 @@
+import { createLocks } from '@locks/core'
+import { fromConfig } from '@locks/mysql'
+import { createPool as createCallbackPool } from 'mysql2'
+import { createPool } from 'mysql2/promise'
+import { expect, onTestFinished, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { open, startServer } from './setup.ts'
+
+const server = await startServer()
+const ttlMs = scaled(1_000)
+
+test.each([
+  ['unique-key', 'promise'],
+  ['unique-key', 'callback'],
+  ['row', 'promise'],
+  ['named', 'promise'],
+])(
+  '%s: a lease outlives queries of the program that take every connection of its pool (%s)',
+  async (strategy, api) => {
+    const config = { uri: server.url, connectionLimit: 2 }
+    const given = api === 'promise' ? createPool(config) : createCallbackPool(config)
+    const pool = 'promise' in given ? given.promise() : given
+    onTestFinished(() => pool.end())
+    const locks = createLocks(fromConfig({ pool: given, strategy }), { ttlMs })
+    onTestFinished(() => locks.close())
+    const other = open({ url: server.url, strategy })
+    await locks.with('busy', async (lease) => {
+      await Promise.all([1, 2].map(() => pool.query(`SELECT SLEEP(${(ttlMs * 3) / 1_000})`)))
+      lease.assertHeld()
+      expect(await other.lock('busy').tryAcquire()).toBeNull()
+    })
+  },
+  scaled(15_000),
+)

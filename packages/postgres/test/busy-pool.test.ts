@@ -1,0 +1,45 @@
+import { createLocks } from '@locks/core'
+import { fromConfig } from '@locks/postgres'
+import { Pool } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { bare, connect, open, startServer } from './setup.ts'
+
+const server = await startServer()
+const ttlMs = scaled(1_000)
+
+test.each(['unique-key', 'row'])(
+  '%s: a lease outlives queries of the program that take every connection of its pool',
+  async (strategy) => {
+    const pool = new Pool({ connectionString: server.url, max: 2 })
+    onTestFinished(() => pool.end())
+    const locks = createLocks(fromConfig({ pool, strategy }), { ttlMs })
+    onTestFinished(() => locks.close())
+    const other = open({ url: server.url, strategy })
+    await locks.with('busy', async (lease) => {
+      const asleep = [1, 2].map(() => pool.query('SELECT pg_sleep($1)', [(ttlMs * 3) / 1_000]))
+      await Promise.all(asleep)
+      lease.assertHeld()
+      expect(await other.lock('busy').tryAcquire()).toBeNull()
+    })
+  },
+  scaled(15_000),
+)
+
+test('unique-key: a lease outlives attempts that wait for a row which a stranger has locked', async () => {
+  const control = await connect(server)
+  const locks = open({ url: server.url, poolSize: 2 }, { ttlMs })
+  const strangers = bare({ url: server.url })
+  const names = ['locked:0', 'locked:1']
+  for (const name of names) await strangers.adapter.release(await strangers.take(strangers.request(name)))
+  const lease = await locks.lock('kept').acquire()
+  await control.query('BEGIN')
+  await control.query("SELECT FROM locks WHERE name IN ('locked:0', 'locked:1') FOR UPDATE")
+  // Granted when their own lease is over, or not at all.
+  const tries = Promise.allSettled(names.map((name) => locks.lock(name).tryAcquire()))
+  await new Promise((resolve) => setTimeout(resolve, ttlMs * 2))
+  lease.assertHeld()
+  await control.query('COMMIT')
+  await tries
+  await lease.release()
+})
