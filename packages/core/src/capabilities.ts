@@ -31,7 +31,7 @@ export interface Capabilities {
   readonly fairness: 'fifo' | 'none'
   /** A lease can be serialised and resumed in another process. */
   readonly handover: boolean
-  /** The name can stay blocked for a while after an abnormal end. Not with a session or connection, which ends as a whole. */
+  /** The name can stay blocked for a while after an abnormal end. Not with a session or a connection. */
   readonly lockDelay: boolean
   /** The store can name the locks that are held. */
   readonly list: boolean

@@ -26,8 +26,8 @@ export interface Timer {
 export const MAX_TIMER_MS = 2_147_483_647
 
 /**
- * Rounds of the event loop until a socket that the other side closed is known to be closed. The first immediate may come
- * from the round that is under way, whose poll is over; a round's close events come after its immediates; a socket
+ * Rounds of the event loop until a socket that the other side closed is reported as closed. The first immediate may
+ * come from the round that is under way, whose poll is over; a round's close events come after its immediates; a socket
  * beneath TLS closes one round after that. One more is for good measure.
  */
 const ROUNDS_TO_READ = 4

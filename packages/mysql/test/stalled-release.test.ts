@@ -24,10 +24,8 @@ function killStanding(thread: string): void {
   const source = `import { createConnection } from 'mysql2/promise'
     const connection = await createConnection(process.argv[1])
     await connection.query('KILL CONNECTION ' + process.argv[2])
-    for (;;) {
-      const [rows] = await connection.query('SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ' + process.argv[2])
-      if (rows.length === 0) break
-    }
+    const left = 'SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ' + process.argv[2]
+    while ((await connection.query(left))[0].length > 0);
     await connection.end()`
   const args = ['--input-type=module', '-e', source, server.url, thread]
   execFileSync(process.execPath, args, { cwd: import.meta.dirname })
