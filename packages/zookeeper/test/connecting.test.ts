@@ -125,7 +125,7 @@ test('a session that was given up is not looked after any more once its adapter 
 
 test(
   'a client with very many waiters comes back after its connection broke',
-  { timeout: ms(120_000) },
+  { timeout: ms(360_000) },
   async () => {
     const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(30_000) })
     const holder = bed.open({ sessionTimeoutMs: ms(30_000) })
@@ -146,7 +146,7 @@ test(
 
 test(
   'a server that takes its time over many requests is not taken for silent',
-  { timeout: ms(120_000) },
+  { timeout: ms(360_000) },
   async () => {
     const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(60_000) })
     let broken = 0
