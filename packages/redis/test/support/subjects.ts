@@ -1,8 +1,8 @@
 import type { Subject } from '@locks/core/conformance'
+import { redisFrames } from '../../../../conformance/test-kit/frames.ts'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
 import { layoutOf } from '../../src/layout.ts'
-import { redisFrames } from '../../../../conformance/test-kit/frames.ts'
 
 const secret = 'p@ss/word:1'
 /** Locks outlive a restart; clients log in as somebody whose password must not show. */
