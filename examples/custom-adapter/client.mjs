@@ -1,19 +1,21 @@
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 
-/** @typedef {{ resolve: (answer: any) => void, reject: (error: Error) => void }} Waiting */
+/** @typedef {{ id: number, resolve: (answer: any) => void, reject: (error: Error) => void }} Waiting */
 
 const SILENCE_MS = 3_000
 
 /**
- * Talks to the server on one connection, which is opened when it is needed. Answers come in the order of the calls.
- * Whatever happens to the connection, every call settles: with its answer, or with an error that says it is unknown.
+ * Talks to the server on one connection, which is opened when it is needed. Answers come in the order of the calls, and
+ * each names its call: one that is missing, doubled or torn ends the connection, so that no call gets another's answer.
+ * Every call settles, with its answer or with an error that leaves the outcome unknown.
  *
  * @param {{ host: string, port: number }} address
  */
 export function createClient(address) {
   /** @type {{ socket: import('node:net').Socket, waiting: Waiting[] } | undefined} */
   let line
+  let calls = 0
 
   function open() {
     // Not reason enough to keep a program alive: core does that while somebody waits.
@@ -29,7 +31,12 @@ export function createClient(address) {
     socket.on('error', fail).on('close', () => fail(new Error('the connection was closed')))
     socket.setTimeout(SILENCE_MS, () => waiting.length > 0 && fail(new Error('the server is silent')))
     createInterface({ input: socket })
-      .on('line', (text) => waiting.shift()?.resolve(JSON.parse(text)))
+      .on('line', (text) => {
+        const reply = read(text)
+        if (reply === undefined || reply.id !== waiting[0]?.id)
+          return fail(new Error('the answer is not to the oldest call'))
+        waiting.shift()?.resolve(reply.answer)
+      })
       // The socket's own, once more.
       .on('error', () => undefined)
     return { socket, waiting }
@@ -40,9 +47,19 @@ export function createClient(address) {
     call: (call) =>
       new Promise((resolve, reject) => {
         line ??= open()
-        line.waiting.push({ resolve, reject })
-        line.socket.write(`${JSON.stringify(call)}\n`)
+        const id = ++calls
+        line.waiting.push({ id, resolve, reject })
+        line.socket.write(`${JSON.stringify({ id, call })}\n`)
       }),
     close: () => void line?.socket.destroy(),
+  }
+}
+
+/** @param {string} line @returns {{ id: number, answer: any } | undefined} undefined when it was cut off */
+function read(line) {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return undefined
   }
 }

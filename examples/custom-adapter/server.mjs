@@ -44,7 +44,7 @@ export function createStore() {
   }
 }
 
-/** Serves a store on a port of its own: a line of JSON for a call, a line for its answer. */
+/** Serves a store on a port of its own: a line of JSON for a call, a line with the same id for its answer. */
 export async function serve() {
   const store = createStore()
   const server = createServer({ noDelay: true }, (socket) => {
@@ -52,9 +52,14 @@ export async function serve() {
     socket.on('error', () => undefined)
     const lines = createInterface({ input: socket }).on('error', () => undefined)
     lines.on('line', (text) => {
-      /** @type {Call} */
-      const call = JSON.parse(text)
-      socket.write(`${JSON.stringify(store(call))}\n`)
+      try {
+        /** @type {{ id: number, call: Call }} */
+        const { id, call } = JSON.parse(text)
+        socket.write(`${JSON.stringify({ id, answer: store(call) })}\n`)
+      } catch {
+        // A line that was cut off: nothing after it can be understood either.
+        socket.destroy()
+      }
     })
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)))
