@@ -73,15 +73,6 @@ test('a bare release answers released once, whichever client frees the name', as
   }
 })
 
-test('the owner shown of a node that says the id of its attempt is derived from it', async () => {
-  const { adapter, request, take } = bed.adapter()
-  const asked = request(lockName())
-  await take({ ...asked, owner: asked.attemptId })
-  const { holder } = await adapter.inspect(asked.name)
-  expect(holder?.owner).toMatch(/^[0-9a-f]{8}-[0-9a-f]{12}$/)
-  expect(asked.attemptId.startsWith(holder?.owner.slice(0, 8) ?? '?')).toBe(true)
-})
-
 test('a client that has sent two thousand million requests goes on to work', async () => {
   await using own = await rawClient(bed.servers, { sessionTimeout: 30_000 })
   const locks = createLocks(zookeeper({ client: own.client }), { storeTimeoutMs: ms(10_000) })
