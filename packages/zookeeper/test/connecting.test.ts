@@ -149,14 +149,15 @@ test(
   { timeout: ms(360_000) },
   async () => {
     const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(60_000) })
-    let broken = 0
-    locks.on('jeopardy', () => (broken += 1))
+    const broken: unknown[] = []
+    locks.on('jeopardy', ({ cause }) => broken.push(cause ?? new Error('the connection was lost')))
     const first = await locks.lock(lockName()).acquire()
     // Answers come in, byte by byte, for longer than a server may be silent; many short ones, so that none takes so long.
     proxy.slice()
     const names = Array.from({ length: 1_000 }, () => lockName())
     await Promise.all(names.map((name) => locks.lock(name).acquire({ waitMs: ms(100_000) })))
-    expect(broken).toBe(0)
+    // A machine that stood still may have let the client give up; what it gave up by says so.
+    if (broken.length > 0) throw broken[0]
     first.assertHeld()
   },
 )
