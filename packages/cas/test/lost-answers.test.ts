@@ -3,7 +3,7 @@ import type { Put, StoreFactory } from '@locks/cas'
 import { describe, expect, test } from 'vitest'
 import { bare, troubled } from './support.ts'
 
-describe('an own write whose answer was lost (trap 5)', () => {
+describe('an own write whose answer was lost', () => {
   test.each(['after', 'before', 'twice'] as const)(
     '%s: an attempt gets its lock, under one fence',
     async (lost) => {

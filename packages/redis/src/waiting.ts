@@ -157,7 +157,7 @@ export class Waiting {
     else this.#read(text)
   }
 
-  /** Whoever may publish to the channel can have sent it, in any form. */
+  /** Any client that may publish to the channel can have sent it, in any form. */
   #read(text: string): void {
     const message = readMessage(text)
     if (message === undefined) return

@@ -204,7 +204,7 @@ test('a grant of another lock than the attempt is for is handed back, and not ta
   await holder.adapter.release(held)
   const pushed = await turn
   expect(pushed?.fence).toBe((await holder.adapter.inspect(lock)).holder?.fence)
-  // Neither is it once that attempt has its lock: whoever looks finds the other one given to it.
+  // Neither is it once that attempt has its lock: a look finds the other one given to it.
   await redisCommand(server, 'ZADD', `locks_queue:{${another}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(another))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, another)))

@@ -6,7 +6,7 @@ import type { RedlockNode } from './node.ts'
 /**
  * Attempts and releases of one attempt id reach a node one after the other, however slow it is: a release
  * that overtook its attempt would leave the lock behind, an attempt that overtook the release of the one
- * before it would lose its vote afterwards. Whoever cannot wait for a slow node does not have to. A node votes only
+ * before it would lose its vote afterwards. No caller has to wait for a slow node. A node votes only
  * once it is known to be none of the others.
  */
 export class OrderedNode implements RedlockNode {
