@@ -22,15 +22,20 @@ export function newEcho(): Echo {
   return String(BigInt(count + 1) << FENCE_BITS)
 }
 
-/** Whether a statement that writes has answered, or changed no row, for which there is no echo. */
-export function wrote(echo: Echo): (result: Result) => boolean {
-  return ({ insertId, affected }) =>
-    insertId >> FENCE_BITS === BigInt(echo) >> FENCE_BITS || (insertId === 0n && affected === 0)
+/**
+ * Whether a reply is that to one statement. `unproven`: it may be, but there was no row to carry the echo. What follows on
+ * the same connection tells.
+ */
+export type Answers = (result: Result) => boolean | 'unproven'
+
+/** Of a statement that writes. */
+export function wrote(echo: Echo): Answers {
+  return (result) => (isOfNothing(result) ? 'unproven' : surelyWrote(echo)(result))
 }
 
 /** The same where there always is an echo. */
 export function surelyWrote(echo: Echo): (result: Result) => boolean {
-  return (result) => result.insertId !== 0n && wrote(echo)(result)
+  return ({ insertId }) => insertId >> FENCE_BITS === BigInt(echo) >> FENCE_BITS
 }
 
 /** The number beside the echo; `undefined` when no row was changed. */
@@ -38,8 +43,14 @@ export function numberIn({ insertId }: Result): bigint | undefined {
   return insertId === 0n ? undefined : insertId & FENCES
 }
 
-/** Whether the rows are those that a statement asked for. */
-export function read(echo: Echo): (result: Result) => boolean {
-  return ({ rows, insertId, affected }) =>
-    insertId === 0n && affected === 0 && rows.every(([first]) => first === echo)
+/** Of a statement that reads, and has the echo as its first column. */
+export function read(echo: Echo): Answers {
+  return (result) => {
+    if (isOfNothing(result)) return 'unproven'
+    return result.rows.length > 0 && result.rows.every(([first]) => first === echo)
+  }
+}
+
+function isOfNothing({ rows, insertId, affected }: Result): boolean {
+  return rows.length === 0 && insertId === 0n && affected === 0
 }

@@ -32,7 +32,7 @@ export const asText = {
   bigNumberStrings: true,
 } as const
 
-export function read(result: unknown): Result {
+export function resultOf(result: unknown): Result {
   if (Array.isArray(result)) return { rows: result.map(cells), affected: 0, insertId: 0n }
   const header: object = typeof result === 'object' && result !== null ? result : {}
   const affected = 'affectedRows' in header ? Number(header.affectedRows) : 0
@@ -123,7 +123,7 @@ export class Line implements AnyLine {
     return new Promise((resolve, reject) => {
       // What is sent on a socket that is closed gets no answer, not even an error.
       if (this.#ended) return reject(new Error('the connection was ended'))
-      const reply: Reply = (error, result) => (error ? reject(error) : resolve(read(result)))
+      const reply: Reply = (error, result) => (error ? reject(error) : resolve(resultOf(result)))
       const options = { ...asText, sql: text }
       if (values.length === 0) this.#connection.query(options, reply)
       else this.#connection.execute(options, [...values], reply)
@@ -131,16 +131,24 @@ export class Line implements AnyLine {
   }
 
   /**
-   * The one row, if any, of a statement that takes a nonce as its first value and returns it as its first column, which
-   * is left out here. mysql2 pairs replies with statements by their order: on a connection that answers another
-   * statement than the one sent, nothing can be relied on.
+   * The one row of a statement that takes a nonce as its first value and returns it as its first column, which is left
+   * out here. mysql2 pairs replies with statements by their order: on a connection that answers another statement than
+   * the one sent, nothing can be relied on.
    */
-  async ask(text: string, values: Values = []): Promise<readonly Cell[] | undefined> {
+  async ask(text: string, values: Values = []): Promise<readonly Cell[]> {
+    return (await this.find(text, values)) ?? this.#mixedUp()
+  }
+
+  /** The same for a statement that may find no row. That it found none is proven by what is asked next. */
+  async find(text: string, values: Values = []): Promise<readonly Cell[] | undefined> {
     const nonce = String((this.#asked += 1))
     const { rows } = await this.query(text, [nonce, ...values])
     const [answered, ...row] = rows[0] ?? []
     if (rows.length === 0) return undefined
-    if (answered === nonce) return row
+    return answered === nonce ? row : this.#mixedUp()
+  }
+
+  #mixedUp(): never {
     this.destroy()
     throw faults.unavailable('the server answered another statement than the one sent')
   }

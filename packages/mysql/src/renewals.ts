@@ -1,6 +1,6 @@
 import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core'
 import { renewLocked } from '@locks/sql'
-import { newEcho, numberIn, read, wrote } from './echo.ts'
+import { newEcho, numberIn, wrote } from './echo.ts'
 import { faults, isTransient } from './errors.ts'
 import type { Runner } from './runner.ts'
 import type { UniqueKeyStatements } from './sql.ts'
@@ -13,7 +13,7 @@ type Outcomes = Map<Renewal, RenewOutcome>
 /** Renews in batches. A row that another session has locked costs only its own lease the renewal. */
 export function renewer(
   sql: UniqueKeyStatements,
-  runner: Pick<Runner, 'ask' | 'askOnce'>,
+  runner: Pick<Runner, 'look' | 'askOnce'>,
   clock: Clock,
 ): Adapter['renew'] {
   async function renewBatch(renewals: readonly Renewal[]): Promise<Outcomes> {
@@ -27,9 +27,8 @@ export function renewer(
 
   /** The renewals that hold their row, without rows that are locked. Records those that have lost it. */
   async function lockable(renewals: readonly Renewal[], outcomes: Outcomes): Promise<readonly Renewal[]> {
-    const echo = newEcho()
-    const { rows } = await runner.ask(sql.lockable, [echo, textOf(renewals)], read(echo))
-    const seen = new Map(rows.map(([, attempt = '', mine]) => [attempt, mine]))
+    const rows = await runner.look(sql.lockable, [textOf(renewals)])
+    const seen = new Map(rows.map(([attempt = '', mine]) => [attempt, mine]))
     return renewals.filter((renewal) => {
       const found = seen.get(hex(renewal.grant.attemptId))
       if (found === '0') outcomes.set(renewal, 'lost')
@@ -53,9 +52,7 @@ export function renewer(
     let renewed = renewals
     if (result.affected !== renewals.length) {
       // One that was not renewed has ended since, or had a longer end already.
-      const again = newEcho()
-      const { rows } = await runner.ask(sql.renewed, [again, batch], read(again))
-      const held = new Set(rows.map(([, attempt]) => attempt))
+      const held = new Set((await runner.look(sql.renewed, [batch])).map(([attempt]) => attempt))
       renewed = renewals.filter(({ grant }) => held.has(hex(grant.attemptId)))
     }
     for (const renewal of renewed) outcomes.set(renewal, 'renewed')
@@ -63,13 +60,8 @@ export function renewer(
 
   async function renewOne(renewal: Renewal): Promise<RenewOutcome> {
     const echo = newEcho()
-    const { grant } = renewal
     const result = await runner.askOnce(sql.renew, [textOf([renewal]), echo, echo], wrote(echo))
-    if (numberIn(result) !== undefined) return 'renewed'
-    const again = newEcho()
-    const about = [again, Buffer.from(grant.name), String(grant.fence), grant.attemptId, grant.attemptId]
-    const { rows } = await runner.ask(sql.adoptable, about, read(again))
-    return rows[0]?.[1] === '0' ? 'lost' : 'unknown'
+    return numberIn(result) === undefined ? 'lost' : 'renewed'
   }
 
   return async (renewals) => {

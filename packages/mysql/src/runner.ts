@@ -1,9 +1,11 @@
 import type { AcquireRequest, Clock, LockError } from '@locks/core'
 import { Lines, onAnyLine, retried, unlessSilent, writeHolder } from '@locks/sql'
 import type { Pool } from 'mysql2/promise'
+import { newEcho, read } from './echo.ts'
+import type { Answers } from './echo.ts'
 import { faults, isTransient } from './errors.ts'
-import { asText, Line, read } from './line.ts'
-import type { Result, Values } from './line.ts'
+import { asText, Line, resultOf } from './line.ts'
+import type { Cell, Result, Values } from './line.ts'
 import type { Settings } from './options.ts'
 import { freeIn, promised } from './pool.ts'
 
@@ -14,6 +16,8 @@ const IN_TRANSACTION = 1
 /** Runs single, committed statements, each on whatever connection is free. */
 export interface Runner {
   run(text: string, values?: Values): Promise<Result>
+  /** The rows of a statement that takes an echo as its first value and has it as its first column, left out here. */
+  look(text: string, values?: Values): Promise<readonly (readonly Cell[])[]>
   /** Rejects what is not the answer to this statement: its connection is ended, and the outcome is not known. */
   ask(text: string, values: Values, isAnswer: Answers): Promise<Result>
   /** The same without another try when the server gives up on a lock that a stranger has. */
@@ -22,8 +26,6 @@ export interface Runner {
   hasRoom(): boolean
   close(): Promise<void>
 }
-
-type Answers = (result: Result) => boolean
 
 const anyAnswer: Answers = () => true
 
@@ -61,11 +63,9 @@ export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): R
   const open = (closing: AbortSignal): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S), closing)
   const lines = new Lines({ open, max: poolSize, clock, faults })
   const askOnce = (text: string, values: Values, isAnswer: Answers): Promise<Result> =>
-    onAnyLine(lines, clock, async (line) => {
-      const result = await line.query(text, values)
-      if (isAnswer(result)) return result
-      line.destroy()
-      throw mixedUp()
+    onAnyLine(lines, clock, (line) => {
+      const ask = (proof: string): Promise<Result> => line.query(proof)
+      return checked(line.query(text, values), isAnswer, ask, () => line.destroy())
     })
   return runnerOf({ askOnce, clock, hasRoom: () => !lines.full, close: () => lines.close() })
 }
@@ -76,7 +76,44 @@ interface Means extends Pick<Runner, 'askOnce' | 'hasRoom' | 'close'> {
 
 function runnerOf({ askOnce, clock, hasRoom, close }: Means): Runner {
   const ask = retried(askOnce, isTransient, faults, clock)
-  return { run: (text, values = []) => ask(text, values, anyAnswer), ask, askOnce, hasRoom, close }
+  return {
+    run: (text, values = []) => ask(text, values, anyAnswer),
+    async look(text, values = []) {
+      const echo = newEcho()
+      const { rows } = await ask(text, [echo, ...values], read(echo))
+      return rows.map(([, ...row]) => row)
+    },
+    ask,
+    askOnce,
+    hasRoom,
+    close,
+  }
+}
+
+/**
+ * The reply, once it is certain that it is the one. A reply without an echo, and an error after which the statement would
+ * be run again, are proven by a statement that follows on the same connection: were replies out of step, it would get
+ * the wrong one.
+ */
+async function checked(
+  sent: Promise<Result>,
+  isAnswer: Answers,
+  ask: (text: string) => Promise<Result>,
+  giveUp: () => void,
+): Promise<Result> {
+  const inStep = async (): Promise<boolean> => {
+    const echo = newEcho()
+    // As it stands: preparing it would be a statement more, and its reply another to mistake.
+    return (await ask(`SELECT ${echo}`).then(read(echo), () => false)) === true
+  }
+  const outcome = await sent.catch(async (error: unknown) => {
+    if (!isTransient(error) || (await inStep())) throw error
+    return undefined
+  })
+  const said = outcome !== undefined && isAnswer(outcome)
+  if (outcome !== undefined && (said === 'unproven' ? await inStep() : said)) return outcome
+  giveUp()
+  throw mixedUp()
 }
 
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
@@ -94,18 +131,17 @@ async function runInPool(
     connection.destroy()
   }
   try {
-    const options = { ...asText, sql }
-    const sent = values.length === 0 ? connection.query(options) : connection.execute(options, [...values])
-    const [result] = await unlessSilent(sent, clock, faults, giveUp)
-    const answer = read(result)
-    if (!isAnswer(answer)) {
-      giveUp()
-      throw mixedUp()
+    let header: unknown
+    const send = async (text: string, its: Values = []): Promise<Result> => {
+      const options = { ...asText, sql: text }
+      const sent = its.length === 0 ? connection.query(options) : connection.execute(options, [...its])
+      const [result] = await unlessSilent(sent, clock, faults, giveUp)
+      header ??= result
+      return resultOf(result)
     }
+    const answer = await checked(send(sql, values), isAnswer, send, giveUp)
     // Rows do not tell; the answer to the next statement does.
-    const header = Array.isArray(result)
-      ? (await unlessSilent(connection.query('DO 1'), clock, faults, giveUp))[0]
-      : result
+    if (Array.isArray(header)) [header] = await unlessSilent(connection.query('DO 1'), clock, faults, giveUp)
     if (!isUncommitted(header)) return answer
     await unlessSilent(connection.rollback(), clock, faults, giveUp)
   } finally {

@@ -2,11 +2,12 @@ import type { LockState } from '@locks/core'
 import { readHolder } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
+import { newEcho, numberIn, wrote } from './echo.ts'
 import { errnoOf, faults } from './errors.ts'
-import type { Cell, Line } from './line.ts'
+import type { Cell, Line, Values } from './line.ts'
 import { bytesOf } from './runner.ts'
 import type { Runner } from './runner.ts'
-import { getKey, isReadOnly, killHolder, releaseLocks, showLife } from './sql.ts'
+import { getKey, killHolder, releaseLocks, showLife } from './sql.ts'
 import type { SessionStatements } from './sql.ts'
 
 /** The wait ended without a grant, but nothing is wrong: killed, timed out, chosen by the deadlock detector. */
@@ -38,7 +39,7 @@ export function sessionDriver(
   /** Whether the name is locked now, and marked with the key. */
   async function lock(line: Line, text: string, { request: { name }, key }: HoldInfo): Promise<boolean> {
     if (sql.begin !== undefined) {
-      const row = await line.ask(text, [key, Buffer.from(name)])
+      const row = await line.find(text, [key, Buffer.from(name)])
       return row !== undefined && isLocked(row)
     }
     if (!isLocked(await line.ask(text, [lockName(name)]))) return false
@@ -47,7 +48,7 @@ export function sessionDriver(
   }
 
   /** NULL is neither "yours" nor "somebody else's". */
-  function isLocked([got]: readonly Cell[] = []): boolean {
+  function isLocked([got]: readonly Cell[]): boolean {
     if (got === undefined) throw faults.unavailable('GET_LOCK failed')
     return got === '1'
   }
@@ -68,17 +69,16 @@ export function sessionDriver(
   }
 
   /** A hold is known to the server that has it and to no other: a replica takes every name for free. */
-  async function orElsewhere(found: readonly (readonly Cell[])[]): Promise<readonly LiveHold[]> {
-    if (found.length > 0) return found.map(liveHold).filter((hold) => hold !== undefined)
-    const { rows } = await runner.run(isReadOnly)
-    if (rows[0]?.[0] !== '0')
+  async function holds(text: string, values?: Values): Promise<readonly LiveHold[]> {
+    const rows = await runner.look(text, values)
+    const found = rows.map(([, ...about]) => liveHold(about)).filter((hold) => hold !== undefined)
+    if (found.length === 0 && rows[0]?.[0] !== '0')
       throw faults.unavailable('read_only is on: this may be a replica, which does not know who holds')
-    return []
+    return found
   }
 
   async function holdOf(name: string): Promise<LiveHold | undefined> {
-    const { rows } = await runner.run(sql.inspect, [Buffer.from(name)])
-    return (await orElsewhere(rows))[0]
+    return (await holds(sql.inspect, [Buffer.from(name)]))[0]
   }
 
   return {
@@ -91,7 +91,7 @@ export function sessionDriver(
       if (sql.begin !== undefined) await line.query(sql.begin)
       if (await lock(line, sql.tryLock, hold)) return 'locked'
       const name = Buffer.from(hold.request.name)
-      const [there, ...about] = (await line.ask(sql.look, [name, name])) ?? []
+      const [there, ...about] = await line.ask(sql.look, [name, name])
       return there === '1' ? { holder: liveHold(about)?.state.holder } : 'missing'
     },
 
@@ -101,7 +101,7 @@ export function sessionDriver(
      */
     async make(line, { request }) {
       if (sql.makeRow === undefined) return
-      const [got] = (await line.ask(sql.makeRow.lock, [lockName(request.name)])) ?? []
+      const [got] = await line.ask(sql.makeRow.lock, [lockName(request.name)])
       if (got !== '1') throw faults.unavailable('the row of the lock cannot be made')
       const name = Buffer.from(request.name)
       await line.query(sql.makeRow.insert, [name, name])
@@ -114,9 +114,11 @@ export function sessionDriver(
     },
 
     async mint(_line, { request, key }) {
-      const values = [Buffer.from(request.name), request.attemptId, bytesOf(request), key, key]
-      const { insertId } = await runner.run(sql.mint, values)
-      return insertId > 0n ? insertId : undefined
+      const echo = newEcho()
+      const about = [request.attemptId, bytesOf(request), key, key]
+      const values = [Buffer.from(request.name), echo, echo, ...about, echo, echo, echo, echo]
+      const fence = numberIn(await runner.ask(sql.mint, values, wrote(echo)))
+      return fence === 0n ? undefined : fence
     },
 
     async probe(line, silenceMs) {
@@ -126,14 +128,14 @@ export function sessionDriver(
 
     async free(line) {
       if (sql.begin !== undefined) await line.query('ROLLBACK')
-      const [released] = (await line.ask(releaseLocks)) ?? []
+      const [released] = await line.ask(releaseLocks)
       return Number(released) === sql.locks
     },
 
     cancel: ({ thread }) => killed(`KILL QUERY ${thread}`),
 
     async isThere({ thread }) {
-      return (await runner.run(sql.isThere, [thread])).rows.length > 0
+      return (await runner.look(sql.isThere, [thread])).length > 0
     },
 
     async holderOf(name) {
@@ -147,8 +149,7 @@ export function sessionDriver(
     },
 
     async list(limit) {
-      const { rows } = await runner.run(sql.list + String(limit))
-      return (await orElsewhere(rows)).map(({ state }) => state)
+      return (await holds(sql.list + String(limit))).map(({ state }) => state)
     },
 
     saysEnded: (error) => ends.has(errnoOf(error) ?? 0),

@@ -55,7 +55,7 @@ export function sessionAdapter(
   /** A connection that was killed undoes its transaction first and gives up its key last. */
   async function gone(key: string): Promise<void> {
     const until = clock.now() + GONE_MS
-    while ((await runner.run(hasKey, [key])).rows[0]?.[0] === '1') {
+    while ((await runner.look(hasKey, [key]))[0]?.[0] === '1') {
       if (clock.now() >= until) throw faults.unavailable('the connection of this hold is being ended')
       await new Promise<void>((resolve) => void clock.timer(LOOK_MS, resolve))
     }

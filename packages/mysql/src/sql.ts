@@ -16,6 +16,8 @@ const onItsOwn = (verb: string): string =>
 
 /** The echo of a statement, wherever it stands. As text it would make floating-point numbers of fences. */
 const echo = 'CAST(? AS SIGNED)'
+/** To join with: there is a row for the echo, whatever is found. */
+const once = '(SELECT 1 AS one) o'
 /** Sends the echo back with a number below 2^52, and has that number for its value. */
 const echoing = (number: string): string => `(LAST_INSERT_ID(${number} + ${echo}) - ${echo})`
 
@@ -28,13 +30,11 @@ export interface UniqueKeyStatements {
   readonly look: string
   readonly list: string
   readonly free: string
-  readonly held: string
   readonly break: string
   readonly lockable: string
   readonly renew: string
   readonly renewed: string
   readonly adopt: string
-  readonly adoptable: string
 }
 
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
@@ -73,13 +73,12 @@ ON DUPLICATE KEY UPDATE
   blocked_until = CASE verdict WHEN 2 THEN VALUES(blocked_until)
     WHEN 1 THEN GREATEST(blocked_until, VALUES(blocked_until)) ELSE blocked_until END,
   attempt = IF(verdict = 0, attempt, VALUES(attempt))`,
-    look: `SELECT ${state} FROM ${locks} WHERE name = ? AND ${taken}`,
-    list: `SELECT ${state} FROM ${locks} WHERE ${taken} LIMIT `,
+    look: `SELECT ?, ${state} FROM ${once} LEFT JOIN ${locks} ON name = ? AND ${taken}`,
+    list: `SELECT ?, ${state} FROM ${once} LEFT JOIN ${locks} ON ${taken} LIMIT `,
     // Whether it had not expired comes with the echo, and is looked at first: assignments go from left to right.
     free: `UPDATE ${locks} SET fence = fence + ${echoing(`(blocked_until > ${now})`)} * 0, ${freed}
 WHERE name = ? AND attempt = ?`,
-    held: `SELECT ?, COUNT(*) FROM ${locks} WHERE name = ? AND attempt = ? AND blocked_until > ${now}`,
-    break: `UPDATE ${locks} SET ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
+    break: `UPDATE ${locks} SET fence = fence + ${echoing('0')}, ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
     // Leaves out rows that another session has locked.
     lockable: `SELECT ?, r.attempt, COALESCE(${mine}, 0) FROM ${rows} ${all} FOR UPDATE SKIP LOCKED`,
     // An older message may arrive late: it must not bring the end of a hold forward.
@@ -88,8 +87,6 @@ WHERE name = ? AND attempt = ?`,
     renewed: `SELECT ?, r.attempt FROM ${rows} AND ${mine} ${all}`,
     adopt: `UPDATE ${locks} SET fence = ${echoing('fence')}, holder = ?, attempt = ?,
   ${later('expires_at', after('?'))}, ${later('blocked_until', after('?'))}
-WHERE name = ? AND fence = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
-    adoptable: `SELECT ?, COUNT(*) FROM ${locks}
 WHERE name = ? AND fence = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
   }
 }
@@ -104,6 +101,7 @@ export interface SessionStatements {
   /** How many named locks a hold has: its key, and where it has no row the lock itself. */
   readonly locks: number
   readonly mint: string
+  /** Whether the server may be a replica, and who holds. */
   readonly inspect: string
   readonly list: string
   readonly isThere: string
@@ -123,6 +121,8 @@ export function sessionStatements(place: Place, strategy: 'row' | 'named'): Sess
   const holders = strategy === 'row' ? to.holders : to.named
   const lives = `${ownerOf('h.hold')} IS NOT NULL`
   const state = `h.name, h.fence, h.holder, ${epochMs('h.since')}, h.attempt, h.hold`
+  // Other than 0 it may be a word.
+  const found = `SELECT ?, @@GLOBAL.read_only, ${state} FROM ${once}`
   // A column in it, so that it is looked at once the row is locked, not before.
   const mine = `${ownerOf(`CONCAT(LEFT(${holders}.name, 0), VALUES(hold))`)} IS NOT NULL`
   const whenMine = (column: string): string =>
@@ -130,17 +130,17 @@ export function sessionStatements(place: Place, strategy: 'row' | 'named'): Sess
   const shared = {
     // Mints for a hold that lives and for no other: one that ended has a successor, whose fence may be minted already.
     mint: `INSERT INTO ${holders} (name, fence, attempt, holder, since, hold)
-SELECT ?, LAST_INSERT_ID(p.fence + 1), ?, ?, ${now}, ? FROM ${to.pruned} p
+SELECT ?, ${echoing('p.fence + 1')}, ?, ?, ${now}, ? FROM ${to.pruned} p
 WHERE p.id = 1 AND ${ownerOf('?')} IS NOT NULL LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE
-  fence = IF(${mine}, LAST_INSERT_ID(${holders}.fence + 1), ${holders}.fence + LAST_INSERT_ID(0)),
+  fence = IF(${mine}, ${echoing(`${holders}.fence + 1`)}, ${holders}.fence + ${echoing('0')}),
   ${['attempt', 'holder', 'since', 'hold'].map(whenMine).join(',\n  ')}`,
-    inspect: `SELECT ${state} FROM ${holders} h WHERE h.name = ? AND ${lives}`,
-    list: `SELECT ${state} FROM ${holders} h WHERE ${lives} LIMIT `,
-    isThere: 'SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ?',
+    inspect: `${found} LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`,
+    list: `${found} LEFT JOIN ${holders} h ON ${lives} LIMIT `,
+    isThere: 'SELECT ?, 1 FROM information_schema.PROCESSLIST WHERE ID = ?',
   }
   const look = (there: string): string =>
-    `SELECT ?, ${there}, ${state} FROM (SELECT 1 AS one) o LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`
+    `SELECT ?, ${there}, ${state} FROM ${once} LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`
   if (strategy === 'named')
     return {
       ...shared,
@@ -171,9 +171,7 @@ export const getKey = 'SELECT ?, GET_LOCK(?, 0)'
 /** With how many there were. */
 export const releaseLocks = 'SELECT ?, RELEASE_ALL_LOCKS()'
 export const showLife = 'SELECT ?'
-/** Other than 0 it may be a word. */
-export const isReadOnly = 'SELECT @@GLOBAL.read_only'
-export const hasKey: string = `SELECT ${ownerOf('?')} IS NOT NULL`
+export const hasKey: string = `SELECT ?, ${ownerOf('?')} IS NOT NULL`
 
 /**
  * Ends the connection that has the key of a hold at this very moment: by the time its number were sent back, the

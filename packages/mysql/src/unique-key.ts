@@ -2,8 +2,7 @@ import { isAttemptId } from '@locks/core'
 import type { Adapter, AdapterHost, Capabilities, LockState } from '@locks/core'
 import { readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
-import { HIGHEST_FENCE, newEcho, numberIn, read, surelyWrote, wrote } from './echo.ts'
-import { faults } from './errors.ts'
+import { HIGHEST_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'
 import type { Cell, Result } from './line.ts'
 import type { Settings } from './options.ts'
 import { renewer } from './renewals.ts'
@@ -42,24 +41,15 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const underWay = new UnderWay()
 
   async function inspect(name: string): Promise<LockState> {
-    const { rows } = await runner.run(sql.look, [Buffer.from(name)])
-    return rows[0] === undefined ? { name, held: false } : stateOf(rows[0])
+    const [row = []] = await runner.look(sql.look, [Buffer.from(name)])
+    return stateOf(row) ?? { name, held: false }
   }
 
-  /** What was freed: a hold, what was left of one that had expired, or nothing. */
-  async function free(name: string, attemptId: string): Promise<'hold' | 'expired' | 'nothing'> {
+  /** Whether that was a hold until then, not what was left of one that had expired, or nothing. */
+  async function free(name: string, attemptId: string): Promise<boolean> {
     const echo = newEcho()
     const values = [echo, echo, Buffer.from(name), attemptId]
-    const freed = numberIn(await runner.ask(sql.free, values, wrote(echo)))
-    if (freed === undefined) return 'nothing'
-    return freed === 1n ? 'hold' : 'expired'
-  }
-
-  /** A statement that changed no row has no echo. Whether there was none to change is asked in one that has. */
-  async function surelyNone(text: string, ...about: readonly (string | Buffer)[]): Promise<void> {
-    const echo = newEcho()
-    const { rows } = await runner.ask(text, [echo, ...about], read(echo))
-    if (rows[0]?.[1] !== '0') throw faults.unavailable('the outcome of a statement is not known')
+    return numberIn(await runner.ask(sql.free, values, wrote(echo))) === 1n
   }
 
   return {
@@ -86,16 +76,14 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     renew: renewer(
       sql,
       {
-        ask: (...call) => unqueued(runner, spare, (on) => on.ask(...call)),
+        look: (...call) => unqueued(runner, spare, (on) => on.look(...call)),
         askOnce: (...call) => unqueued(runner, spare, (on) => on.askOnce(...call)),
       },
       clock,
     ),
 
     async release({ name, attemptId }) {
-      const freed = await free(name, attemptId)
-      if (freed === 'nothing') await surelyNone(sql.held, Buffer.from(name), attemptId)
-      return freed === 'hold' ? 'released' : 'not-held'
+      return (await free(name, attemptId)) ? 'released' : 'not-held'
     },
 
     async adopt(from, request) {
@@ -107,20 +95,20 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       const about = [Buffer.from(name), String(from.fence), from.attemptId, attemptId] as const
       const adopt = (): Promise<Result> => runner.ask(sql.adopt, [echo, echo, ...next, ...about], wrote(echo))
       const fence = numberIn(await underWay.run(attemptId, adopt))
-      if (fence !== undefined) return { name, attemptId, fence, ttlMs }
-      await surelyNone(sql.adoptable, ...about)
-      return 'lost'
+      return fence === undefined ? 'lost' : { name, attemptId, fence, ttlMs }
     },
 
     async list(limit) {
-      const { rows } = await runner.run(sql.list + String(limit))
-      return rows.map(stateOf)
+      const rows = await runner.look(sql.list + String(limit))
+      return rows.map(stateOf).filter((state) => state !== undefined)
     },
 
     async break(name, { fence }) {
       if (fence === undefined) return 'not-held'
-      const { affected } = await runner.run(sql.break, [Buffer.from(name), String(fence)])
-      return affected > 0 ? 'broken' : 'not-held'
+      const echo = newEcho()
+      const values = [echo, echo, Buffer.from(name), String(fence)]
+      const broken = numberIn(await runner.ask(sql.break, values, wrote(echo)))
+      return broken === undefined ? 'not-held' : 'broken'
     },
 
     diagnose: () => diagnose(settings, runner, clock),
@@ -131,7 +119,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 }
 
-function stateOf([name = '', fence, by, since, remaining]: readonly Cell[]): LockState {
+function stateOf([name, fence, by, since, remaining]: readonly Cell[]): LockState | undefined {
+  if (name === undefined) return undefined
   const holder = readHolder(by, fence, since)
   return { name, held: true, remainingMs: Math.max(0, Number(remaining)), ...(holder && { holder }) }
 }

@@ -49,7 +49,7 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
   [
     'a release of a free name says released',
     freed,
-    [edit('mysql/unique-key.js', "freed === 'hold' ? 'released' : 'not-held'", "'released'")],
+    [edit('mysql/unique-key.js', "? 'released' : 'not-held'", "? 'released' : 'released'")],
   ],
   [
     'replies are not checked',
