@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import type { Shift } from '../fault-proxy.ts'
 import type { Rule } from '../rule.ts'
-import { callAll, callMeanwhile, orUnavailable, pair, releaseAll, worksAgain } from './connection-calls.ts'
+import { allDone, callAll, callMeanwhile, orUnavailable, pair } from './connection-calls.ts'
+import { releaseAll, worksAgain } from './connection-calls.ts'
 import { inTime } from './observe.ts'
 
 /** Handshakes differ: from before the first byte to beyond the log-in. */
@@ -96,14 +97,13 @@ export const connections: readonly Rule[] = [
         const before = await orUnavailable(locks.lock(h.name('before')).tryAcquire())
         assert.notEqual(before, null, 'a free lock was reported as held')
         const first = proxy.shiftNextReply(shift)
-        const leases = [...(before ? [before] : []), ...(await callAll(h, both, { inStep: false }))]
+        const leases = [...(before ? [before] : []), ...(await callAll(h, both))]
         await inTime('the fault', h.ms(5_000), first)
         await worksAgain(h, both)
         // The reply to a release, or that to the next call for it.
         void proxy.shiftNextReply(shift)
-        const released = releaseAll(h, both, leases)
-        leases.push(...(await callAll(h, both, { inStep: false })))
-        await released
+        const [, called] = await allDone([releaseAll(h, both, leases), callAll(h, both)])
+        leases.push(...called)
         await worksAgain(h, both)
         await releaseAll(
           h,
