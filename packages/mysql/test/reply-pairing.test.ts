@@ -2,7 +2,8 @@ import { isLockError } from '@locks/core'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { startShiftingProxy } from '../../../conformance/test-kit/sql-shifting-proxy.ts'
-import { open, startServer } from './setup.ts'
+import { lagging, NOTHING_CHANGED } from './lagging-proxy.ts'
+import { bare, open, startServer } from './setup.ts'
 
 const server = await startServer({ 'max-connections': 200 })
 
@@ -40,5 +41,36 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     proxy.insert()
     await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
     await locks.lock('probed').acquire({ waitMs: scaled(5_000) })
+  })
+  test.each(['break', 'inspect', 'list'])(
+    'a reply of nothing to %s does not make a held lock free',
+    async (act) => {
+      const { url, insert } = await lagging(server)
+      const holder = bare({ url: server.url, ...session })
+      const { adapter } = bare({ url, ...session, poolSize: 1 })
+      const { name, fence } = await holder.take(holder.request(`nothing to ${act}`))
+      const run = async (of: string): Promise<unknown> => {
+        if (act === 'break') return adapter.break?.(of, { fence })
+        return act === 'list' ? adapter.list?.(10) : adapter.inspect(of)
+      }
+      await run('another')
+      insert(NOTHING_CHANGED)
+      await expect(run(name)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    },
+  )
+
+  test('nor does one to a release, or to a renewal', async () => {
+    for (const act of ['release', 'renew'] as const) {
+      const { url, insert } = await lagging(server)
+      const { adapter, take, request, lost } = bare({ url, ...session })
+      const grant = await take(request(`nothing to ${act}`))
+      const renewal = { grant, ttlMs: session.sessionTtlMs, lockDelayMs: 0 }
+      await adapter.renew([renewal])
+      insert(NOTHING_CHANGED)
+      if (act === 'release')
+        await expect(adapter.release(grant)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+      else expect(await adapter.renew([renewal])).toEqual(['lost'])
+      expect(lost).toEqual(act === 'release' ? [] : [grant.attemptId])
+    }
   })
 })

@@ -15,10 +15,10 @@ const LOOKS = 300
 
 export function uniqueKeyOperations(sql: UniqueKeyStatements, runner: Runner): Operations {
   return {
-    list: async (limit) => (await runner.ask(sql.list, [limit])).map(stateOf),
+    list: (limit) => statesOf(runner.ask(sql.list, [limit])),
 
     async break(name, { fence }) {
-      const [[outcome] = []] = await notifying(runner, sql.break, keyOf(name, fence))
+      const [[outcome]] = await notifying(runner, sql.break, keyOf(name, fence))
       return outcome === 'broken' ? 'broken' : 'not-held'
     },
   }
@@ -28,7 +28,11 @@ export function uniqueKeyOperations(sql: UniqueKeyStatements, runner: Runner): O
  * For a statement that may hand a lock over. Its last value says whether it notifies the next in line; if the queue of
  * notifications is full it is run again without, so that the lock is free all the same.
  */
-export function notifying(runner: Runner, statement: Statement, values: unknown[]): Promise<readonly Row[]> {
+export function notifying(
+  runner: Runner,
+  statement: Statement,
+  values: unknown[],
+): ReturnType<Runner['ask']> {
   return runner.ask(statement, [...values, true]).catch((error: unknown) => {
     if (!isQueueFull(error)) throw error
     return runner.ask(statement, [...values, false])
@@ -37,13 +41,15 @@ export function notifying(runner: Runner, statement: Statement, values: unknown[
 
 export function rowOperations(sql: RowStatements, runner: Runner, clock: Clock): Operations {
   return {
-    list: async (limit) => (await runner.run(sql.list, [limit])).map(stateOf),
+    list: (limit) => statesOf(runner.ask(sql.list, [limit])),
 
     async break(name, { fence }) {
       const key = keyOf(name, fence)
-      if ((await runner.run(sql.break, key)).length === 0) return 'not-held'
+      const [[told]] = await runner.ask(sql.break, key)
+      if (told === '0') return 'not-held'
       for (let looks = 0; looks < LOOKS; looks += 1) {
-        if ((await runner.run(sql.holds, key)).length === 0) return 'broken'
+        const [[holds]] = await runner.ask(sql.holds, key)
+        if (holds === 'f') return 'broken'
         await new Promise<void>((resolve) => void clock.timer(LOOK_AGAIN_MS, resolve))
       }
       throw faults.unavailable('the connection of that hold was told to end, and has not yet')
@@ -54,6 +60,11 @@ export function rowOperations(sql: RowStatements, runner: Runner, clock: Clock):
 /** No hold has the fence 0. */
 function keyOf(name: string, fence: Holder['fence']): unknown[] {
   return [Buffer.from(name), String(fence ?? 0n)]
+}
+
+/** Without the row that is there when nothing is. */
+async function statesOf(answer: Promise<readonly Row[]>): Promise<readonly LockState[]> {
+  return (await answer).filter(([name]) => name !== null).map(stateOf)
 }
 
 function stateOf([name, fence, holder, since, remaining, waiters]: Row): LockState {

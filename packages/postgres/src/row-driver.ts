@@ -10,11 +10,7 @@ import type { RowStatements } from './sql.ts'
 /** The wait ended without a grant, but nothing is wrong: cancelled, timed out, chosen by the deadlock detector. */
 const worthAnotherTry = new Set(['57014', '55P03', '40P01', '40001'])
 
-/** What was minted for the hold with this key, and for no other. */
-function fenceOf(key: string, [row]: readonly Row[]): bigint | undefined {
-  if (row === undefined) return undefined
-  const [of, fence] = row
-  if (of !== key) throw faults.unavailable('the server answered another statement than the one sent')
+function fenceOf([fence]: Row = []): bigint | undefined {
   return fence === null || fence === undefined ? undefined : BigInt(fence)
 }
 
@@ -23,7 +19,9 @@ const nothing: Promise<readonly Row[]> = Promise.resolve([])
 /** A lock is a row that an open transaction has locked, and the key of a hold an advisory lock of that transaction. */
 export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Line> {
   async function isThere({ pid }: Line): Promise<boolean> {
-    return pid === undefined || (await runner.run(sql.isThere, [pid])).length > 0
+    if (pid === undefined) return true
+    const [[there]] = await runner.ask(sql.isThere, [pid])
+    return there === 't'
   }
 
   // A random number for each hold would cost as much as the rest of the bookkeeping; where to begin is random enough.
@@ -74,8 +72,7 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
 
     async mint({ pid }, { request, key }) {
       const values = [Buffer.from(request.name), request.attemptId, writeHolder(request), key, pid]
-      const fence = fenceOf(key, await runner.run(sql.mint, values))
-      return fence ?? fenceOf(key, await runner.run(sql.mintFirst, values))
+      return fenceOf(await runner.find(sql.mint, values)) ?? fenceOf(await runner.find(sql.mintFirst, values))
     },
 
     async probe(line, silenceMs) {
@@ -101,7 +98,7 @@ export function rowDriver(sql: RowStatements, runner: Runner): SessionDriver<Lin
     },
 
     async holderOf(name) {
-      const [[attemptId, fence, holder, since] = []] = await runner.run(sql.inspect, [Buffer.from(name)])
+      const [[attemptId, fence, holder, since]] = await runner.ask(sql.inspect, [Buffer.from(name)])
       const by = readHolder(holder, fence, since)
       return by && { attemptId: attemptId ?? '', holder: by }
     },

@@ -19,11 +19,13 @@ import { isDirect } from './pooler.ts'
 export interface Runner {
   run(statement: Statement, values: unknown[]): Promise<readonly Row[]>
   /**
-   * The same for a statement that takes a nonce as its last value and returns it as the first column of each row,
-   * which is left out here. `pg` pairs replies with statements by their order: one that answers another statement ends
-   * its connection, and the outcome is not known.
+   * The same for a statement that takes a nonce as its last value and returns it as the first column of each row, of
+   * which there is at least one; it is left out here. `pg` pairs replies with statements by their order: one that
+   * answers another statement ends its connection, and the outcome is not known.
    */
-  ask(statement: Statement, values: unknown[]): Promise<readonly Row[]>
+  ask(statement: Statement, values: unknown[]): Promise<readonly [Row, ...Row[]]>
+  /** The one row of such a statement, if it says that there is one. That there is none is not proven. */
+  find(statement: Statement, values: unknown[]): Promise<Row | undefined>
   /** Whether a statement is sent at once, without waiting for a connection that others use. */
   hasRoom(): boolean
   /** Has a connection ready, as far as that is its business. */
@@ -39,14 +41,20 @@ const ourDefaults: Statement = {
 
 export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: Clock): Runner {
   const nonces = nonceMaker()
-  const repeated = (run: Run): Pick<Runner, 'run' | 'ask'> => {
+  const repeated = (run: Run): Pick<Runner, 'run' | 'ask' | 'find'> => {
     const safely = retried(unnamedIfNeeded(run), isTransient, faults, clock)
     return {
-      run: (statement, values) => safely(statement, values, undefined),
+      run: (statement, values) => safely(statement, values, () => true),
       async ask(statement, values) {
         const nonce = nonces()
-        const rows = await safely(statement, [...values, nonce], nonce)
-        return rows.map(([, ...row]) => row)
+        const answers: Answers = (rows) => rows.length > 0 && echo(rows, nonce)
+        const [row = [], ...rows] = (await safely(statement, [...values, nonce], answers)).map(withoutEcho)
+        return [row, ...rows]
+      },
+      async find(statement, values) {
+        const nonce = nonces()
+        const [row] = await safely(statement, [...values, nonce], (rows) => echo(rows, nonce))
+        return row && withoutEcho(row)
       },
     }
   }
@@ -69,7 +77,10 @@ export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: C
   }
 }
 
-type Run = (statement: Statement, values: unknown[], nonce: string | undefined) => Promise<readonly Row[]>
+type Run = (statement: Statement, values: unknown[], answers: Answers) => Promise<readonly Row[]>
+
+/** Whether these rows are the answer to the statement. */
+type Answers = (rows: readonly Row[]) => boolean
 
 /** A pooler in transaction mode mixes up the names of statements: from the first time on, none has one. */
 function unnamedIfNeeded(run: Run): Run {
@@ -91,8 +102,12 @@ function nonceMaker(): () => string {
   return () => `${prefix}.${++count}`
 }
 
-function answers(rows: readonly Row[], nonce: string | undefined): boolean {
-  return nonce === undefined || rows.every(([echo]) => echo === nonce)
+function echo(rows: readonly Row[], nonce: string): boolean {
+  return rows.every(([first]) => first === nonce)
+}
+
+function withoutEcho([, ...row]: Row): Row {
+  return row
 }
 
 const mixedUp = (): LockError => faults.unavailable('the server answered another statement than the one sent')
@@ -101,7 +116,7 @@ async function runOn(
   line: Line,
   statement: Statement,
   values: unknown[],
-  nonce: string | undefined,
+  answers: Answers,
 ): Promise<readonly Row[]> {
   const rows = await line.query(statement, values).catch(async (error: unknown) => {
     // Behind a pooler the connection is not ours alone, and neither are its settings.
@@ -109,7 +124,7 @@ async function runOn(
     await line.query(ourDefaults)
     return line.query(statement, values)
   })
-  if (answers(rows, nonce)) return rows
+  if (answers(rows)) return rows
   line.destroy()
   throw mixedUp()
 }
@@ -121,7 +136,7 @@ async function runInPool(
   clock: Clock,
   statement: Statement,
   values: unknown[],
-  nonce: string | undefined,
+  answers: Answers,
 ): Promise<readonly Row[]> {
   const client = await pool.connect()
   const { connection }: Partial<typeof client> = client
@@ -138,7 +153,7 @@ async function runInPool(
   connection.on('readyForQuery', ready)
   try {
     const rows = await unlessSilent(send(client, statement, values, named), clock, faults, () => undefined)
-    useless = !answers(rows, nonce)
+    useless = !answers(rows)
     if (useless) throw mixedUp()
     if (committed) return rows
   } catch (error) {

@@ -102,7 +102,7 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
 
 /**
  * Each takes a nonce as its last value, which is the first column of every row it returns: a reply that was meant for
- * another statement is recognised.
+ * another statement is recognised. All but `take` return a row whatever they find, so that none is no answer.
  */
 export interface UniqueKeyStatements {
   readonly take: Statement
@@ -147,8 +147,10 @@ export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   blocked_until = clock_timestamp() + ($4::int + $5::int) * interval '1 millisecond'
 WHERE name = $1 AND attempt IS NULL AND current_setting('transaction_isolation') LIKE 'read %'
 RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
-    give: statement(`UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
-WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timestamp() RETURNING $3::text, ${durable}`),
+    give: statement(`WITH given AS (
+  UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
+  WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timestamp() RETURNING ${durable}
+) SELECT $3::text, EXISTS (SELECT FROM given)`),
     attempt: statement(`SELECT $10::text, * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7, $8, $9)`),
     release: statement(`SELECT $4::text, ${to.release}($1, $2, $3)`),
     withdraw: statement(`SELECT $4::text, ${to.withdraw}($1, $2, $3)`),
@@ -161,7 +163,7 @@ WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timest
 ) SELECT $2::text, encode(held.name, 'hex'), fence, holder, ${epochMs('since')},
   ${epochMs('(blocked_until - clock_timestamp())')},
   (SELECT o_waiters FROM ${to.inspect}(held.name))
-FROM held`),
+FROM (SELECT) AS once LEFT JOIN held ON true`),
     break: statement(`SELECT $4::text, ${to.break}($1, $2, $3)`),
   }
 }
@@ -232,19 +234,22 @@ LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     prove: statement(`SELECT $1::text, ${transaction}`),
     rollback: plain('ROLLBACK'),
     mint: statement(`UPDATE ${to.holders} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
-  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4) RETURNING key, fence, ${durable}`),
-    mintFirst: statement(`SELECT $4::bigint, ${to.mint}($1, $2, $3, $4, $5)`),
-    inspect: statement(`SELECT h.attempt, h.fence, h.holder, ${epochMs('h.since')}
-FROM ${to.holders} h WHERE h.name = $1 AND ${lives} AND ${onPrimary}`),
+  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4) RETURNING $6::text, fence, ${durable}`),
+    mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
+    inspect: statement(`SELECT $2::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}
+FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
     // Whoever holds the key now is the holder, and no other that has got the number of its process since.
     terminate: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
 JOIN living ON living.key = h.key WHERE h.name = $1 AND h.attempt = $2`),
-    break: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
+    break:
+      statement(`WITH ${living} SELECT $3::text, count(pg_terminate_backend(living.pid)) FROM ${to.holders} h
 JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2 AND ${onPrimary}`),
-    holds: statement(`SELECT FROM ${to.holders} h WHERE h.name = $1 AND h.fence = $2 AND ${lives}`),
-    list: statement(`WITH ${living} SELECT encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
-FROM ${to.holders} h JOIN living ON living.key = h.key WHERE ${onPrimary} LIMIT $1`),
+    holds: statement(`SELECT $3::text, EXISTS (
+  SELECT FROM ${to.holders} h WHERE h.name = $1 AND h.fence = $2 AND ${lives}
+)`),
+    list: statement(`WITH ${living} SELECT $2::text, encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
+FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true WHERE ${onPrimary} LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
-    isThere: statement('SELECT 1 FROM pg_stat_activity WHERE pid = $1'),
+    isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
   }
 }

@@ -121,7 +121,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const values = [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
     let localMs = clock.now()
     if (!crowded.has(name)) {
-      const [took] = await runner.ask(sql.take, values)
+      const took = await runner.find(sql.take, values)
       if (took !== undefined) {
         exchange = { localMs, storeMs: Number(took[1]) }
         waits.forget(attemptId)
@@ -131,7 +131,6 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     }
     const { key = null, secret = null } = queue ?? {}
     const [row] = await notifying(runner, sql.attempt, [...values, settings.claimTtlMs, key, secret])
-    if (row === undefined) throw faults.unavailable('the server gave no answer to an attempt')
     const [granted, fence, holder, since, remaining, storeMs, first] = row
     exchange = { localMs, storeMs: Number(storeMs) }
     if (granted === 't') {
@@ -200,7 +199,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   async function renewOne(renewal: Renewal, patienceMs: number): Promise<RenewOutcome> {
     const { grant, ttlMs, lockDelayMs } = renewal
     const values = [Buffer.from(grant.name), grant.attemptId, ttlMs, lockDelayMs, patienceMs]
-    const [[outcome] = []] = await unqueued(runner, spare, (on) => on.ask(sql.renewLocked, values))
+    const [[outcome]] = await unqueued(runner, spare, (on) => on.ask(sql.renewLocked, values))
     return outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown'
   }
 
@@ -242,8 +241,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     async release({ name, attemptId }) {
       const values = [Buffer.from(name), attemptId]
-      if (!crowded.has(name) && (await runner.ask(sql.give, values)).length > 0) return 'released'
-      const [[outcome] = []] = await notifying(runner, sql.release, values)
+      if (!crowded.has(name)) {
+        const [[given]] = await runner.ask(sql.give, values)
+        if (given === 't') return 'released'
+      }
+      const [[outcome]] = await notifying(runner, sql.release, values)
       if (outcome === 'released' || outcome === 'not-held') return outcome
       throw faults.unavailable('the server gave no answer to a release')
     },
@@ -254,15 +256,12 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       if (!isAttemptId(from.attemptId) || from.fence < 1n || from.fence > HIGHEST_FENCE) return 'lost'
       const about = [attemptId, writeHolder(request), ttlMs, lockDelayMs]
       const values = [Buffer.from(name), from.attemptId, String(from.fence), ...about]
-      const [row] = await underWay.run(attemptId, () => runner.ask(sql.adopt, values))
-      if (row === undefined) throw faults.unavailable('the server gave no answer to a hand-over')
-      const [fence] = row
+      const [[fence]] = await underWay.run(attemptId, () => runner.ask(sql.adopt, values))
       return fence === null || fence === undefined ? 'lost' : { name, attemptId, fence: BigInt(fence), ttlMs }
     },
 
     async inspect(name) {
-      const [row = []] = await runner.ask(sql.inspect, [Buffer.from(name)])
-      const [fence, holder, since, remaining, waiters] = row
+      const [[fence, holder, since, remaining, waiters]] = await runner.ask(sql.inspect, [Buffer.from(name)])
       const by = readHolder(holder, fence, since)
       const queue = { waiters: Number(waiters ?? 0) }
       if (by === undefined) return { name, held: false, ...queue }

@@ -22,18 +22,46 @@ function split(bytes: Buffer): { readonly answers: readonly Buffer[]; readonly r
   return { answers, rest: bytes.subarray(from) }
 }
 
-/** A proxy that can give the answer before to the next statement, and so on: each is one behind from then on. */
+function message(type: string, body: string): Buffer {
+  const head = Buffer.from(`${type}    `)
+  head.writeUInt32BE(body.length + 4, 1)
+  return Buffer.concat([head, Buffer.from(body)])
+}
+
+/** What the server says of a statement, parsed and run, that found no row. */
+export const NO_ROW: Buffer = Buffer.concat([
+  message('1', ''),
+  message('2', ''),
+  message('n', ''),
+  message('C', 'UPDATE 0\0'),
+  message('Z', 'I'),
+])
+
+/**
+ * A proxy that can give the answer before to the next statement, and so on: each is one behind from then on. `insert`
+ * begins with an answer of the test's own, on the connection of the next statement alone.
+ */
 export async function lagging(server: Pick<Server, 'host' | 'port'>): Promise<{
   readonly url: string
   readonly lag: () => void
+  readonly insert: (answer: Buffer) => void
   readonly ended: () => number
 }> {
-  let lags = false
+  let allLag = false
+  let toInsert: Buffer | undefined
   let ended = 0
   const proxy = createServer((client) => {
     const behind: Socket = connect(server.port, server.host)
     let [last, rest] = [Buffer.alloc(0), Buffer.alloc(0)]
-    client.on('error', () => undefined).on('data', (bytes) => void behind.write(bytes))
+    let isLate = false
+    client.on('error', () => undefined)
+    client.on('data', (bytes) => {
+      if (toInsert !== undefined) {
+        ;[last, isLate] = [toInsert, true]
+        toInsert = undefined
+      }
+      behind.write(bytes)
+    })
     client.on('close', () => {
       ended += 1
       behind.destroy()
@@ -43,7 +71,7 @@ export async function lagging(server: Pick<Server, 'host' | 'port'>): Promise<{
       const found = split(Buffer.concat([rest, bytes]))
       rest = Buffer.from(found.rest)
       for (const answer of found.answers) {
-        client.write(lags && last.length > 0 ? last : answer)
+        client.write((allLag || isLate) && last.length > 0 ? last : answer)
         last = Buffer.from(answer)
       }
     })
@@ -53,5 +81,10 @@ export async function lagging(server: Pick<Server, 'host' | 'port'>): Promise<{
   const address = proxy.address()
   const port = typeof address === 'object' ? address?.port : undefined
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
-  return { url, lag: () => void (lags = true), ended: () => ended }
+  return {
+    url,
+    lag: () => void (allLag = true),
+    insert: (inserted) => void (toInsert = inserted),
+    ended: () => ended,
+  }
 }

@@ -2,7 +2,8 @@ import { isLockError } from '@locks/core'
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { startShiftingProxy } from '../../../conformance/test-kit/sql-shifting-proxy.ts'
-import { open, startServer } from './setup.ts'
+import { lagging, NO_ROW } from './lagging-proxy.ts'
+import { bare, open, startServer } from './setup.ts'
 
 const server = await startServer({ max_connections: 60 })
 const row = { strategy: 'row', sessionTtlMs: scaled(10_000) }
@@ -39,3 +40,20 @@ test('row: the reply to an earlier probe does not renew', async () => {
   await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
   await locks.lock('probed').acquire({ waitMs: scaled(5_000) })
 })
+
+test.each(['break', 'inspect', 'list'])(
+  'row: a reply of nothing to %s does not make a held lock free',
+  async (act) => {
+    const { url, insert } = await lagging(server)
+    const holder = bare({ url: server.url, ...row })
+    const { adapter } = bare({ url, ...row, poolSize: 1 })
+    const { name, fence } = await holder.take(holder.request(`nothing to ${act}`))
+    const run = async (of: string): Promise<unknown> => {
+      if (act === 'break') return adapter.break?.(of, { fence })
+      return act === 'list' ? adapter.list?.(10) : adapter.inspect(of)
+    }
+    await run('another')
+    insert(NO_ROW)
+    await expect(run(name)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  },
+)
