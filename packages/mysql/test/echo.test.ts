@@ -52,7 +52,7 @@ describe.each(['url', 'pool'])('by %s', (by) => {
         if (act === 'renew') return adapter.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])
         if (act === 'release') return adapter.release(grant)
         if (act === 'adopt') return adapter.adopt?.(grant, request(name))
-        if (act === 'break') return adapter.break?.(name, { fence })
+        if (act === 'break') return adapter.break?.(name, { owner: 'unknown', fence })
         return act === 'list' ? adapter.list?.(10) : adapter.inspect(name)
       }
       // Both connections are open.

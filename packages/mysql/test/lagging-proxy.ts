@@ -23,7 +23,8 @@ export async function lagging(server: Pick<Server, 'host' | 'port' | 'url'>): Pr
   let ended = 0
   const proxy = createServer((client) => {
     const behind = connect(server.port, server.host)
-    let [last, answer] = [Buffer.alloc(0), Buffer.alloc(0)]
+    let last: Buffer = Buffer.alloc(0)
+    let answer: Buffer = Buffer.alloc(0)
     let [executes, isLate] = [false, false]
     const lags = (): boolean => allLag || isLate
     const pass = (bytes: Buffer): void => {

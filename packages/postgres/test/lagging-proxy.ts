@@ -52,7 +52,8 @@ export async function lagging(server: Pick<Server, 'host' | 'port'>): Promise<{
   let ended = 0
   const proxy = createServer((client) => {
     const behind: Socket = connect(server.port, server.host)
-    let [last, rest] = [Buffer.alloc(0), Buffer.alloc(0)]
+    let last: Buffer = Buffer.alloc(0)
+    let rest: Buffer = Buffer.alloc(0)
     let isLate = false
     client.on('error', () => undefined)
     client.on('data', (bytes) => {

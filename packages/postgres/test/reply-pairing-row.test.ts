@@ -49,7 +49,7 @@ test.each(['break', 'inspect', 'list'])(
     const { adapter } = bare({ url, ...row, poolSize: 1 })
     const { name, fence } = await holder.take(holder.request(`nothing to ${act}`))
     const run = async (of: string): Promise<unknown> => {
-      if (act === 'break') return adapter.break?.(of, { fence })
+      if (act === 'break') return adapter.break?.(of, { owner: 'unknown', fence })
       return act === 'list' ? adapter.list?.(10) : adapter.inspect(of)
     }
     await run('another')
