@@ -65,10 +65,10 @@ describe('torture of mutants', () => {
     },
   )
 
-  for (const { bug, faults, edits } of tortureMutants)
+  for (const { bug, faults, shows, edits } of tortureMutants)
     test(`${faults} shows: ${bug}`, { timeout: scaled(180_000) }, async () => {
       const { code, output } = await torture(service.url, edits, faults)
-      expect(output).toMatch(/✗ (two holders|held by nobody|fence order|stale write)/)
+      expect(output).toContain(`✗ ${shows}: `)
       expect(code).toBe(1)
     })
 })

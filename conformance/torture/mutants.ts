@@ -5,15 +5,24 @@ import type { Edit } from '../mutants/mutant.ts'
 export interface TortureMutant {
   readonly bug: string
   readonly faults: string
+  /** The check that must find it. */
+  readonly shows: 'two holders' | 'held by nobody' | 'fence order'
   readonly edits: readonly Edit[]
 }
 
 const hold = core('hold')
+const acquisition = core('acquisition')
+const redis =
+  (file: string) =>
+  (find: string, replace: string): Edit => ({ file: `redis/${file}.js`, find, replace })
+const scripts = redis('queue-scripts')
+const waiters = redis('waiters')
 
 export const tortureMutants: readonly TortureMutant[] = [
   {
     bug: 'a renewal that failed extends the lease all the same',
     faults: 'refuse',
+    shows: 'two holders',
     edits: [
       hold(
         "if (outcome === 'renewed')\n            this.#deadline",
@@ -24,21 +33,25 @@ export const tortureMutants: readonly TortureMutant[] = [
   {
     bug: 'a lease is taken for valid until a timer says otherwise',
     faults: 'pause,block',
+    shows: 'two holders',
     edits: [hold('if (this.live && this.#client.clock.now() >= this.#deadline)', 'if (false)')],
   },
   {
     bug: 'a lease is relied on for longer than the store keeps it',
     faults: 'refuse',
+    shows: 'two holders',
     edits: [hold('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
   },
   {
     bug: 'assertHeld passes after a loss',
     faults: 'pause,refuse',
+    shows: 'two holders',
     edits: [core('lease')('throw this.#hold.ended ?? this.#notOwned();', '')],
   },
   {
     bug: 'the clock stands still while the process does',
     faults: 'pause,block',
+    shows: 'two holders',
     edits: [
       core('clock')(
         'now: () => performance.now(),',
@@ -52,5 +65,57 @@ export const tortureMutants: readonly TortureMutant[] = [
     },`,
       ),
     ],
+  },
+  {
+    bug: 'a grant counts from its reply',
+    faults: 'delay',
+    shows: 'two holders',
+    edits: [acquisition('this.#take(answer, sentAt)', 'this.#take(answer, clock.now())')],
+  },
+  {
+    bug: 'a renewal counts from its reply',
+    faults: 'delay',
+    shows: 'two holders',
+    edits: [
+      hold(
+        'Math.max(this.#deadline, sentAt + validMs(ttlMs))',
+        'Math.max(this.#deadline, this.#client.clock.now() + validMs(ttlMs))',
+      ),
+    ],
+  },
+  {
+    bug: 'a lost reply is followed by a try under another attempt id',
+    faults: 'cut,swallow',
+    shows: 'held by nobody',
+    edits: [
+      acquisition(
+        'this.#slot.heardFailure(this);',
+        'this.#slot.heardFailure(this);\nthis.#request = this.#client.request(this.#slot.name, this.#settings);',
+      ),
+    ],
+  },
+  {
+    bug: 'redis: a pushed grant counts from its receipt',
+    faults: 'delay',
+    shows: 'two holders',
+    edits: [
+      waiters('if (mapped + ttlMs <= now)', 'if (false)'),
+      waiters('grantedAt: Math.min(mapped, now)', 'grantedAt: now'),
+    ],
+  },
+  {
+    bug: 'redis: a late release frees the lock of the next holder',
+    faults: 'delay',
+    shows: 'two holders',
+    edits: [
+      scripts('if held.err or not held[1] or not', 'if held.err or not'),
+      scripts("redis.call('HDEL', lock, attempt, '${HOLD_FIELD}', '${QUEUE_FIELD}')", "redis.call('DEL', lock)"),
+    ],
+  },
+  {
+    bug: 'redis: every holder of a name has the same fence',
+    faults: 'pause',
+    shows: 'fence order',
+    edits: [scripts('local fence = now\nif last and (', 'local fence = last or now\nif false and (')],
   },
 ]

@@ -17,33 +17,76 @@ export function isWireFault(kind: string): kind is WireFaultKind {
   return wireFaults.some((one) => one === kind)
 }
 
-/** What exactly happens on the wire, and for how long. */
-export function wireFault(
-  kind: WireFaultKind,
-  random: Random,
-  ttlMs: number,
-): { readonly fault: WireFault; readonly ms: number } {
+/** One state of the wire, and for how long. */
+export interface WireStep {
+  readonly fault: WireFault
+  readonly ms: number
+}
+
+/** What exactly happens on the wire, one step after the other. */
+export function wireFault(kind: WireFaultKind, random: Random, ttlMs: number): readonly WireStep[] {
   switch (kind) {
     case 'cut':
-      // A single cut, or several in the middle of what a client says when it connects.
-      return random.chance(0.5)
-        ? { fault: { kind: 'cut' }, ms: 1 }
-        : { fault: { kind: 'flap', everyMs: random.between(2, 30) }, ms: random.between(20, 300) }
+      return cut(random)
     case 'delay':
-      return { fault: { kind: 'delay', ms: random.between(5, ttlMs) }, ms: random.between(100, ttlMs * 3) }
+      return delay(random, ttlMs)
     case 'swallow':
-      if (random.chance(0.5)) return { fault: { kind: 'lose-reply' }, ms: random.between(50, 300) }
-      return {
-        fault: { kind: 'swallow', direction: random.pick(['replies', 'replies', 'requests', 'both']) },
-        ms: lastingMs(random, ttlMs),
-      }
+      if (random.chance(0.5)) return [{ fault: { kind: 'lose-reply' }, ms: random.between(50, 300) }]
+      return [
+        {
+          fault: { kind: 'swallow', direction: random.pick(['replies', 'replies', 'requests', 'both']) },
+          ms: lastingMs(random, ttlMs),
+        },
+      ]
     case 'refuse':
-      return {
-        fault: { kind: 'refuse', at: random.pick(['accept', 'first-bytes']) },
-        ms: random.chance(0.6) ? random.between(10, 150) : lastingMs(random, ttlMs),
-      }
+      return [
+        {
+          fault: { kind: 'refuse', at: random.pick(['accept', 'first-bytes']) },
+          ms: random.chance(0.6) ? random.between(10, 150) : lastingMs(random, ttlMs),
+        },
+      ]
     default:
       return kind satisfies never
+  }
+}
+
+function cut(random: Random): readonly WireStep[] {
+  const once: WireStep = { fault: { kind: 'cut' }, ms: 1 }
+  switch (random.between(1, 3)) {
+    case 1:
+      return [once]
+    case 2:
+      // In the middle of what a client says when it connects.
+      return [{ fault: { kind: 'flap', everyMs: random.between(2, 30) }, ms: random.between(20, 300) }]
+    default: {
+      // The server does all that it is asked for, and no reply arrives.
+      const ms = random.between(10, 150)
+      return [{ fault: { kind: 'delay', ms: ms * 2, direction: 'replies', losing: false }, ms }, once]
+    }
+  }
+}
+
+function delay(random: Random, ttlMs: number): readonly WireStep[] {
+  const share = (least: number, most: number): number =>
+    Math.round(ttlMs * (least + random.fraction() * (most - least)))
+  switch (random.between(1, 3)) {
+    case 1: {
+      const ms = random.between(5, ttlMs)
+      return [{ fault: { kind: 'delay', ms, direction: 'both', losing: false }, ms: share(0.1, 3) }]
+    }
+    case 2: {
+      // The store counts from the request. A client that counts from the reply relies on its lease for too long.
+      const ms = random.chance(0.7) ? share(0.3, 0.95) : share(1, 2)
+      return [{ fault: { kind: 'delay', ms, direction: 'replies', losing: false }, ms: share(1, 2.5) }]
+    }
+    default: {
+      // So does one that renews, when the renewals after a late reply are lost.
+      const late = { kind: 'delay', ms: share(0.3, 0.9), direction: 'replies' } as const
+      return [
+        { fault: { ...late, losing: false }, ms: share(0.3, 1) },
+        { fault: { ...late, losing: true }, ms: share(1.3, 2) },
+      ]
+    }
   }
 }
 

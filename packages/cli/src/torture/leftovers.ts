@@ -1,13 +1,5 @@
 import type { Locks } from '@locks/core'
 
-/** How long a lease lasts here: a session's length is not the caller's to choose. */
-export async function leaseMsOf(locks: Locks, name: string): Promise<number> {
-  const lease = await locks.lock(name).acquire()
-  const ms = Math.ceil(lease.remainingMs)
-  await lease.release()
-  return ms
-}
-
 /** The names that cannot be acquired soon after all workers are gone, or are held afterwards. */
 export async function leftovers(
   locks: Locks,

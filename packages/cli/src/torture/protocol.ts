@@ -18,7 +18,8 @@ export interface WorkerOrder {
 
 export type WorkerCall =
   | { readonly type: 'begin'; readonly order: WorkerOrder }
-  | { readonly type: 'block'; readonly ms: number }
+  /** Blocks its event loop: at once, or as soon as a lock is granted. */
+  | { readonly type: 'block'; readonly ms: number; readonly at: 'once' | 'grant' }
   | { readonly type: 'written'; readonly id: number; readonly accepted: boolean }
   | { readonly type: 'stop' }
 
@@ -37,7 +38,13 @@ export type WireFault =
   | { readonly kind: 'cut' | 'lose-reply' }
   | { readonly kind: 'refuse'; readonly at: 'accept' | 'first-bytes' }
   | { readonly kind: 'flap'; readonly everyMs: number }
-  | { readonly kind: 'delay'; readonly ms: number }
+  | {
+      readonly kind: 'delay'
+      readonly ms: number
+      readonly direction: 'both' | 'replies'
+      /** Meanwhile requests vanish: only the replies that are on their way still arrive, late. */
+      readonly losing: boolean
+    }
   | { readonly kind: 'swallow'; readonly direction: 'requests' | 'replies' | 'both' }
 
 export type ProxyCall =

@@ -47,7 +47,11 @@ function inject(slot: number, fault: WireFault): void {
   for (const proxy of own)
     if (fault.kind === 'cut') proxy.reset()
     else if (fault.kind === 'refuse') proxy.refuse(fault.at)
-    else if (fault.kind === 'delay') proxy.delay(fault.ms)
+    else if (fault.kind === 'delay')
+      proxy.delay(fault.ms, {
+        direction: fault.direction,
+        ...(fault.losing && { vanishing: 'requests' as const }),
+      })
     else if (fault.kind === 'swallow') proxy.blackhole(fault.direction)
     // Not sprung before `heal`, it rejects; the fault then had nothing to act on.
     else proxy.swallowNextReply().catch(() => undefined)

@@ -2,14 +2,17 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { createRecorder } from '@locks/core/conformance'
 import type { Recorder } from '@locks/core/conformance'
+import { keepersOf, keptNames } from './keeper.ts'
 import { tasksOf } from './liveness.ts'
 import { hurtServers, hurtWorker } from './nemesis.ts'
 import type { Place } from './nemesis.ts'
 import type { Plan, Progress, TortureOptions } from './options.ts'
 import type { Proxies } from './proxies.ts'
 import { seeded } from './random.ts'
+import { ownName } from './task.ts'
 import { fencedResource } from './resource.ts'
 import type { Route } from './route.ts'
+import { turns } from './turns.ts'
 import { startWorker } from './worker-slot.ts'
 import type { Worker } from './worker-slot.ts'
 
@@ -102,6 +105,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     ttlMs,
     recorder: nemesis,
     proxies,
+    turns: turns(Math.max(1, Math.floor(processes / 2))),
     calm: calm.signal,
     onFault: (kind: string) => (faults[kind] = (faults[kind] ?? 0) + 1),
     onFailure: (why: string) => warnings.add(why),
@@ -139,10 +143,12 @@ export async function runStage(options: StageOptions): Promise<Seen> {
         wrong.push(`worker ${worker.process} did not end within ${boundMs} ms after it was told to`)
       }),
     )
-    const own = places.flatMap(({ slot }) =>
-      Array.from({ length: tasks }, (_, n) => `${prefix}only-w${slot + 1}-t${n + 1}`),
+    const own = places.flatMap(({ worker }) =>
+      [...tasksOf([''], tasks).map((task) => task.slice(1)), ...keepersOf(tasks).map(({ task }) => task)].map(
+        (task) => ownName({ order: { prefix, process: worker.process }, task }),
+      ),
     )
-    return { names: [...shared, ...own], wrong, warnings: [...warnings], faults, moved, alive }
+    return { names: [...shared, ...keptNames(prefix, tasks), ...own], wrong, warnings: [...warnings], faults, moved, alive }
   } finally {
     clearInterval(ticker)
     calm.abort()

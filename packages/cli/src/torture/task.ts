@@ -6,6 +6,7 @@ import type { WorkerMessage, WorkerOrder } from './protocol.ts'
 import type { Random } from './random.ts'
 import { useLease } from './use-lease.ts'
 import type { Used } from './use-lease.ts'
+import { slotOf } from './verdict.ts'
 
 export interface Task {
   readonly locks: Locks
@@ -15,6 +16,8 @@ export interface Task {
   readonly random: Random
   /** Aborts when the run is over. */
   readonly stop: AbortSignal
+  /** To be called as soon as a lock is granted. */
+  granted(): void
   write(name: string, fence: bigint): Promise<boolean>
   tell(message: WorkerMessage): void
 }
@@ -22,14 +25,13 @@ export interface Task {
 /** Acquires, uses and releases locks until it is told to stop, and records every step. */
 export async function runTask(task: Task): Promise<void> {
   const { random, order, stop } = task
-  const slot = order.process.split('.')[0] ?? ''
-  const own = `${order.prefix}only-${slot}-${task.task}`
+  const own = ownName(task)
   while (!stop.aborted) {
     // On a name that nobody else uses an answer of "held" has few excuses.
-    const name = random.chance(0.15) ? own : random.pick(order.names)
+    const name = random.chance(0.2) ? own : sharedName(task)
     const way = random.fraction()
     if (way < 0.25) await acquire(task, name)
-    else if (way < 0.4) await tryAcquire(task, name)
+    else if (way < 0.4) await tryWith(task, name)
     else if (way < 0.6) await withLock(task, name)
     else if (way < 0.7) await abortedAcquire(task, name)
     else await severalAtOnce(task, name)
@@ -37,9 +39,25 @@ export async function runTask(task: Task): Promise<void> {
   }
 }
 
+/** A name that nobody else uses. */
+export function ownName({
+  order: { prefix, process },
+  task,
+}: {
+  readonly order: Pick<WorkerOrder, 'prefix' | 'process'>
+  readonly task: string
+}): string {
+  return `${prefix}only-${slotOf(process)}-${task}`
+}
+
+/** More often the first one, so that a lock that is free too early has somebody waiting for it. */
+function sharedName({ random, order: { names } }: Task): string {
+  return random.chance(0.25) ? names[0] : random.pick(names)
+}
+
 function acquire(task: Task, name: string, signal = task.stop): Promise<void> {
   const options = optionsOf(task, signal)
-  return attempt(task, name, signal, () => task.locks.lock(name).acquire(options))
+  return attempt(task, name, signal, options, () => task.locks.lock(name).acquire(options))
 }
 
 function abortedAcquire(task: Task, name: string): Promise<void> {
@@ -47,33 +65,42 @@ function abortedAcquire(task: Task, name: string): Promise<void> {
   return acquire(task, name, AbortSignal.any([early, task.stop]))
 }
 
-function tryAcquire(task: Task, name: string): Promise<void> {
-  const { waitMs: _, ...options } = optionsOf(task, task.stop)
-  return attempt(task, name, task.stop, () => task.locks.lock(name).tryAcquire(options))
-}
-
 /** Their commands go out together, so that a reply given to the wrong one shows. */
 async function severalAtOnce(task: Task, name: string): Promise<void> {
-  const others = Array.from({ length: 3 }, () => task.random.pick(task.order.names))
-  const ways = [tryAcquire, acquireSoon] as const
+  const others = Array.from({ length: 3 }, () => task.random.pick([...task.order.names, ownName(task)]))
+  const ways = [tryWith, acquireSoon] as const
   await Promise.all([...new Set([name, ...others])].map((one) => task.random.pick(ways)(task, one)))
 }
 
 function acquireSoon(task: Task, name: string): Promise<void> {
   const retry = { delayMs: 2, maxDelayMs: 20 }
-  const options = { ...optionsOf(task, task.stop), waitMs: task.random.between(0, 300), retry }
-  return attempt(task, name, task.stop, () => task.locks.lock(name).acquire(options))
+  return acquireWith(task, name, { waitMs: task.random.between(0, 300), retry })
 }
 
-function optionsOf({ random, order, task }: Task, signal: AbortSignal): AcquireOptions & { owner: string } {
+/** An acquire with these options beside the usual ones. */
+export function acquireWith(task: Task, name: string, own: Partial<Options>): Promise<void> {
+  const options = { ...optionsOf(task, task.stop), ...own }
+  return attempt(task, name, task.stop, options, () => task.locks.lock(name).acquire(options))
+}
+
+export function tryWith(task: Task, name: string, own: Partial<Options> = {}): Promise<void> {
+  const { waitMs: _, ...options } = { ...optionsOf(task, task.stop), ...own }
+  return attempt(task, name, task.stop, options, () => task.locks.lock(name).tryAcquire(options))
+}
+
+type Options = AcquireOptions & { readonly owner: string; readonly renew: boolean }
+
+function optionsOf({ random, order, task }: Task, signal: AbortSignal): Options {
   // One owner for each task, so that it can enter again.
-  return { signal, waitMs: random.between(0, order.ttlMs * 2), owner: `${order.process}/${task}` }
+  const owner = `${order.process}/${task}`
+  return { signal, waitMs: random.between(0, order.ttlMs * 2), owner, renew: !random.chance(0.1) }
 }
 
 async function attempt(
   task: Task,
   name: string,
   signal: AbortSignal,
+  { renew }: Pick<Options, 'renew'>,
   call: () => Promise<Lease | null>,
 ): Promise<void> {
   const act = { name, task: task.task }
@@ -89,7 +116,7 @@ async function attempt(
     task.recorder.record({ type: 'acquire-failed', ...act, outcome: 'fail', code: 'busy' })
     return
   }
-  const used = await useLease(task, name, lease)
+  const used = await useLease(task, name, lease, renew)
   used.releasing()
   try {
     await lease.release()
@@ -113,7 +140,7 @@ async function withLock(task: Task, name: string): Promise<void> {
   try {
     await task.locks.lock(name).with(options, async (lease) => {
       owner = lease.owner
-      used = await useLease(task, name, lease)
+      used = await useLease(task, name, lease, options.renew)
       used.releasing()
     })
     used?.ended(unconfirmed)

@@ -3,9 +3,11 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLocks } from '@locks/core'
+import type { Locks } from '@locks/core'
 import { createRecorder, readHistory } from '@locks/core/conformance'
 import { UsageError } from '../errors.ts'
-import { leaseMsOf, leftovers } from './leftovers.ts'
+import { isWatched, leaseMsOf } from './lease-length.ts'
+import { leftovers } from './leftovers.ts'
 import { checkProgress, checkSubstance } from './liveness.ts'
 import type { Plan, TortureOptions, TortureResult } from './options.ts'
 import { startProxies } from './proxies.ts'
@@ -28,7 +30,9 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   const route = routeOf(config)
   const lasting = { ttlMs: options.ttlMs, storeTimeoutMs: PATIENT_MS }
   // Not through a proxy: it looks at what the others leave behind.
-  const locks = await openLocks(config, { ...lasting, ...(store !== undefined && { store }) })
+  const open = (): Promise<Locks> =>
+    openLocks(config, { ...lasting, ...(store !== undefined && { store }) })
+  const locks = await open()
   const folder = await mkdtemp(join(options.historyIn ?? tmpdir(), 'locks-torture-'))
   const nemesis = createRecorder(join(folder, 'nemesis.jsonl'), 'nemesis')
   let proxies: Awaited<ReturnType<typeof startProxies>> | undefined
@@ -37,6 +41,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     if (scope === 'process')
       throw new UsageError('locks of this backend end at the process; torture needs one that processes share')
     const ttlMs = Math.max(options.ttlMs, await leaseMsOf(locks, `${prefix}lease`))
+    const watched = kind === 'lease' && (await isWatched(locks, open, `${prefix}lease`))
     const leftOut = options.faults.filter((fault) => isWireFault(fault) && route.noWire !== undefined)
     const plan: Plan = {
       runId,
@@ -63,8 +68,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     const left = await leftovers(locks, seen.names, lingerMs)
     const files = (await readdir(folder)).map((file) => join(folder, file))
     const events = readHistory(files)
-    const byConnection = isByConnection(kind, config)
-    const watched = /^"(file|tair):|@locks\/cas/.test(JSON.stringify(config))
+    const byConnection = kind === 'connection'
     const verdict = judge(events, { ttlMs, lingerMs, watched, fenced: fencing !== 'none', byConnection })
     const wrong: Violation[] = [...seen.wrong, ...left].map((message) => ({
       check: 'worker',
@@ -94,11 +98,4 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     await locks.close()
     if (options.historyIn === undefined) await rm(folder, { recursive: true, force: true })
   }
-}
-
-/** Row locks and named locks of SQL end with their connection, whatever the client knows of it. */
-function isByConnection(kind: string, config: TortureOptions['config']): boolean {
-  if (kind === 'connection') return true
-  const text = JSON.stringify(config)
-  return kind === 'session' && /postgres|mysql|mariadb/.test(text)
 }

@@ -1,6 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import type { Lease } from '@locks/core'
 import { codeOf, complain } from './failure.ts'
+import { leaseChecks } from './lease-checks.ts'
 import type { Task } from './task.ts'
 
 export interface Used {
@@ -10,8 +11,11 @@ export interface Used {
   ended(failure: unknown): void
 }
 
+/** How often a lease is checked that is held for long: an overlap shorter than this may stay unseen. */
+const PROBE_MS = 10
+
 /** Does what a program does under a lock: checks, writes, waits, extends, enters again. Never rejects. */
-export async function useLease(task: Task, name: string, lease: Lease): Promise<Used> {
+export async function useLease(task: Task, name: string, lease: Lease, renewed: boolean): Promise<Used> {
   const { recorder, random, order, locks } = task
   const granted = recorder.now()
   const fenced = locks.capabilities.fencing !== 'none'
@@ -20,25 +24,24 @@ export async function useLease(task: Task, name: string, lease: Lease): Promise<
   // A hold reaches as far as its last check that passed, counted from before that check.
   recorder.record({ type: 'granted', ...act, t: granted, deadline: granted })
   task.tell({ type: 'granted', task: task.task })
+  task.granted()
 
-  const held = (): boolean => {
-    const before = recorder.now()
-    try {
-      lease.assertHeld()
-    } catch (error) {
-      if (codeOf(error) !== 'LOCK_LOST') complain(task, `assertHeld of ${name} threw`, error)
-      recorder.record({ type: 'lost', ...act })
-      return false
-    }
-    recorder.record({ type: 'renewed', ...act, deadline: before })
-    return true
-  }
+  const checks = leaseChecks(task, lease, act)
   const extend = async (): Promise<void> => {
     try {
       await (random.chance(0.5) ? lease.extend() : lease.extend(order.ttlMs))
     } catch (error) {
       if (codeOf(error) === undefined) complain(task, `extend of ${name} rejected with`, error)
     }
+  }
+  const held = async (): Promise<boolean> => {
+    let answer = checks.check()
+    // Where a hold ends with its connection, a stall leaves it in doubt until the store has been asked.
+    for (let tries = 0; answer === 'unknown' && tries < 3; tries += 1) {
+      await extend()
+      answer = checks.check()
+    }
+    return answer === 'held'
   }
   const reenter = async (): Promise<void> => {
     recorder.record({ type: 'acquire-called', name, task: task.task })
@@ -54,7 +57,7 @@ export async function useLease(task: Task, name: string, lease: Lease): Promise<
     // After a loss it is a hold of its own, under another fence.
     const inner = fenced ? { ...act, fence: again.fence } : act
     recorder.record({ type: 'granted', ...inner, deadline: recorder.now() })
-    if (again.fence !== lease.fence && held())
+    if (again.fence !== lease.fence && checks.check() === 'held')
       complain(task, `re-entry of ${name}`, new Error(`got fence ${again.fence} beside ${lease.fence}`))
     recorder.record({ type: 'release-called', ...inner })
     await again.release().then(
@@ -68,21 +71,36 @@ export async function useLease(task: Task, name: string, lease: Lease): Promise<
     if (code === undefined) complain(task, `release of ${name} rejected with`, failure)
     recorder.record({ type: 'release-failed', ...of, code: code ?? 'untyped' })
   }
+  const goOn = async (): Promise<boolean> => !task.stop.aborted && (await held())
 
-  // Now and then longer than the lease, so that it must be renewed, and checked often enough to see an overlap.
-  const isLong = random.chance(0.15)
-  const steps = isLong ? random.between(5, 30) : random.between(1, 4)
-  for (let step = 0; step < steps && !task.stop.aborted && held(); step += 1) {
-    if (fenced) await task.write(name, fence)
-    await pass(isLong ? order.ttlMs / 15 : random.between(0, 12))
-    if (!held()) break
-    if (random.chance(isLong ? 0.02 : 0.08)) await extend()
-    if (random.chance(isLong ? 0.02 : 0.08)) await reenter()
+  /** A few steps, and a pause between them. */
+  const useBriefly = async (): Promise<void> => {
+    for (let step = random.between(1, 4); step > 0 && (await goOn()); step -= 1) {
+      if (fenced) await task.write(name, fence)
+      await pass(random.between(0, 12))
+      if (!(await held())) break
+      if (random.chance(0.08)) await extend()
+      if (random.chance(0.08)) await reenter()
+    }
   }
+  /** For longer than the lease, so that it must be renewed; one that is not renewed, until it is over. */
+  const useForLong = async (): Promise<void> => {
+    const until = recorder.now() + order.ttlMs * (renewed ? 0.3 + random.fraction() * 2 : 3)
+    let under: Promise<unknown> = random.chance(0.4) ? extend() : Promise.resolve()
+    for (let step = 0; recorder.now() < until && (await goOn()); step += 1) {
+      if (fenced && step % 10 === 0) under = Promise.all([under, task.write(name, fence)])
+      if (renewed && random.chance(0.003)) await extend()
+      if (renewed && random.chance(0.003)) await reenter()
+      await pass(PROBE_MS)
+    }
+    await under
+  }
+  await (random.chance(renewed ? 0.12 : 0.9) ? useForLong() : useBriefly())
 
   return {
     releasing() {
-      held()
+      checks.check()
+      checks.note()
       recorder.record({ type: 'release-called', ...act })
     },
     ended,

@@ -11,7 +11,7 @@ export interface Worker {
   readonly pid: number
   /** Whether it ended, and not by us. */
   readonly gone: boolean
-  block(ms: number): void
+  block(ms: number, at: 'once' | 'grant'): void
   signal(signal: NodeJS.Signals): void
   kill(): Promise<void>
   /** Tells it to stop. Returns whether it ended by itself in time. */
@@ -72,7 +72,7 @@ export async function startWorker(order: WorkerOrder, hears: Hears): Promise<Wor
     get gone() {
       return gone
     },
-    block: (ms) => tell({ type: 'block', ms }),
+    block: (ms, at) => tell({ type: 'block', ms, at }),
     signal: (signal) => void child.kill(signal),
     async kill() {
       expected = true

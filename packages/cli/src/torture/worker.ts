@@ -1,6 +1,7 @@
 import { openLocks } from '@locks/core'
 import { createRecorder } from '@locks/core/conformance'
 import { signals } from '../session.ts'
+import { keepersOf, runKeeper } from './keeper.ts'
 import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
 import { seeded } from './random.ts'
 import { runTask } from './task.ts'
@@ -10,6 +11,7 @@ import { runTask } from './task.ts'
 const stop = new AbortController()
 const writes = new Map<number, (accepted: boolean) => void>()
 let nextWrite = 0
+let blockAtGrantMs = 0
 
 // Ctrl-C reaches every process of a terminal; the parent ends this one in good order.
 for (const signal of signals) process.on(signal, () => undefined)
@@ -24,7 +26,8 @@ process.on('uncaughtException', (error) => {
 
 process.on('message', (call: WorkerCall) => {
   if (call.type === 'begin') void begin(call.order)
-  else if (call.type === 'block') block(call.ms)
+  else if (call.type === 'block' && call.at === 'once') block(call.ms)
+  else if (call.type === 'block') blockAtGrantMs = call.ms
   else if (call.type === 'stop') stop.abort(new Error('the run is over'))
   else {
     writes.get(call.id)?.(call.accepted)
@@ -41,6 +44,13 @@ function block(ms: number): void {
   while (performance.now() < until);
 }
 
+/** The moment at which a stall does the most harm. */
+function granted(): void {
+  const ms = blockAtGrantMs
+  blockAtGrantMs = 0
+  block(ms)
+}
+
 function write(name: string, fence: bigint): Promise<boolean> {
   const id = nextWrite++
   tell({ type: 'write', id, name, fence })
@@ -55,19 +65,14 @@ async function begin(order: WorkerOrder): Promise<void> {
     const locks = await openLocks(config, options)
     const recorder = createRecorder(order.file, order.process)
     tell({ type: 'ready' })
+    const common = { locks, recorder, order, stop: stop.signal, granted, write, tell }
     const tasks = Array.from({ length: order.tasks }, (_, n) =>
-      runTask({
-        locks,
-        recorder,
-        order,
-        task: `t${n + 1}`,
-        random: seeded(order.seed, n),
-        stop: stop.signal,
-        write,
-        tell,
-      }),
+      runTask({ ...common, task: `t${n + 1}`, random: seeded(order.seed, n) }),
     )
-    await Promise.all(tasks)
+    const keepers = keepersOf(order.tasks).map((plan, n) =>
+      runKeeper({ ...common, task: plan.task, random: seeded(order.seed, 500 + n) }, plan),
+    )
+    await Promise.all([...tasks, ...keepers])
     await locks.close()
     process.exit(0)
   } catch (error) {

@@ -6,6 +6,13 @@ export interface Target {
   readonly port: number
 }
 
+export interface DelayOptions {
+  /** What is held back. Default: both. */
+  readonly direction?: 'both' | Direction
+  /** What vanishes meanwhile: with late replies, those of earlier requests still arrive. */
+  readonly vanishing?: Direction
+}
+
 export interface SwallowOptions {
   /** Picks the request, by the bytes its connection has sent since the last reply. Default: the next one. */
   readonly matching?: (request: Buffer) => boolean
@@ -58,8 +65,8 @@ export interface FaultProxy {
   readonly stats: FaultProxyStats
   /** Heals: what was held back flows on; a fault that was to come (`…Next…`) and did not yet rejects. */
   pass(): void
-  /** Holds every chunk back for `ms`, both ways, in order. */
-  delay(ms: number): void
+  /** Holds every chunk back for `ms`, in order. */
+  delay(ms: number, options?: DelayOptions): void
   /** Writes byte by byte. The receiving kernel may still join bytes that their reader is slow to fetch. */
   slice(): void
   /** Bytes vanish, and so does the news that one side hung up; connections stay open, new ones are accepted. */

@@ -13,12 +13,14 @@ export type { FaultProxy, FaultProxyOptions, Frames, Shift, Target } from './fau
 
 interface Mode {
   readonly delayMs: number
+  /** What is held back for so long. */
+  readonly late: 'both' | Direction
   readonly slicing: boolean
   readonly refusing: false | 'accept' | 'first-bytes'
   readonly vanishing: readonly Direction[]
 }
 
-const PASS: Mode = { delayMs: 0, slicing: false, refusing: false, vanishing: [] }
+const PASS: Mode = { delayMs: 0, late: 'both', slicing: false, refusing: false, vanishing: [] }
 const NOTHING = Buffer.alloc(0)
 const REQUEST_LIMIT = 64 * 1024
 
@@ -149,7 +151,8 @@ export async function startFaultProxy(
   function pump(link: Link, pipe: Pipe): void {
     stopWaiting(pipe)
     while (pipe.held[0] && !pipe.draining && !pipe.cancelWake) {
-      const waitMs = mode.delayMs === 0 ? 0 : pipe.held[0].since + mode.delayMs - performance.now()
+      const isLate = mode.delayMs > 0 && (mode.late === 'both' || mode.late === pipe.direction)
+      const waitMs = isLate ? pipe.held[0].since + mode.delayMs - performance.now() : 0
       if (waitMs > 0) {
         const timer = setTimeout(() => pump(link, pipe), waitMs)
         pipe.cancelWake = () => clearTimeout(timer)
@@ -280,7 +283,8 @@ export async function startFaultProxy(
       enter(PASS)
       disarm(new Error('the fault proxy was healed before the trap was sprung'))
     },
-    delay: (ms) => enter({ ...PASS, delayMs: ms }),
+    delay: (ms, { direction = 'both', vanishing } = {}) =>
+      enter({ ...PASS, delayMs: ms, late: direction, vanishing: vanishing === undefined ? [] : [vanishing] }),
     slice: () => enter({ ...PASS, slicing: true }),
     blackhole: (direction = 'both') =>
       enter({ ...PASS, vanishing: direction === 'both' ? ['requests', 'replies'] : [direction] }),

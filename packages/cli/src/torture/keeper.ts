@@ -1,0 +1,50 @@
+import { setTimeout as pass } from 'node:timers/promises'
+import { acquireWith, ownName, tryWith } from './task.ts'
+import type { Task } from './task.ts'
+
+// Ordinary tasks release their locks early, and mistakes about time then stay unseen. These look for them.
+
+const roles = ['tries', 'waits', 'is-alone'] as const
+type Role = (typeof roles)[number]
+
+export interface KeeperPlan {
+  readonly task: string
+  readonly role: Role
+  /** Those of the same number share a name. */
+  readonly number: number
+}
+
+/** The keepers of a worker with so many ordinary tasks. */
+export function keepersOf(tasks: number): readonly KeeperPlan[] {
+  const numbers = Array.from({ length: Math.ceil(tasks / 3) }, (_, n) => n + 1)
+  return numbers.flatMap((number) => roles.map((role) => ({ task: `${role}-${number}`, role, number })))
+}
+
+/** The names that keepers of all workers share. */
+export function keptNames(prefix: string, tasks: number): readonly string[] {
+  return keepersOf(tasks)
+    .filter(({ role }) => role !== 'is-alone')
+    .map((plan) => keptName(prefix, plan))
+}
+
+/**
+ * Holds its lock until the lease is over, while another worker tries all the time, or waits, for the same one: a lease
+ * that is relied on for longer than the store keeps it then overlaps with the next. `is-alone` has a name that nobody else
+ * uses and waits for less than a lease: an attempt of its own that it forgot about answers "held".
+ */
+export async function runKeeper(task: Task, plan: KeeperPlan): Promise<void> {
+  const { random, order, stop } = task
+  const { ttlMs } = order
+  const name = plan.role === 'is-alone' ? ownName(task) : keptName(order.prefix, plan)
+  while (!stop.aborted) {
+    const renew = random.chance(0.15)
+    if (plan.role === 'tries') await tryWith(task, name, { renew })
+    else if (plan.role === 'waits') await acquireWith(task, name, { renew, waitMs: ttlMs * 3 })
+    else await acquireWith(task, name, { renew: true, waitMs: random.between(50, ttlMs / 2) })
+    await pass(plan.role === 'tries' ? random.between(5, ttlMs / 4) : random.between(0, 20))
+  }
+}
+
+function keptName(prefix: string, { role, number }: KeeperPlan): string {
+  return `${prefix}${role}-${number}`
+}
