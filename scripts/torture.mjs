@@ -1,14 +1,15 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { CommandFailed, root, run, runMain } from './lib/run.mjs'
+import { tortureFailures, tortureTable } from './lib/torture-table.mjs'
 
 // Tortures every backend on real servers of its own, the servers included, and prints a table. Build first.
 
 const usage = `node scripts/torture.mjs [--backends redis,postgres-row] [--for 10m] [--side-by-side 4]
-  [--processes 4] [--seed N]`
+  [--processes 4] [--seed N] [--json FILE]`
 const config = fileURLToPath(import.meta.resolve('../conformance/torture/vitest.config.ts'))
 const all = [
   'redis',
@@ -36,6 +37,7 @@ await runMain(async () => {
       'side-by-side': { type: 'string', default: '4' },
       processes: { type: 'string', default: '4' },
       seed: { type: 'string', default: '1' },
+      json: { type: 'string' },
       help: { type: 'boolean' },
     },
   })
@@ -45,25 +47,55 @@ await runMain(async () => {
   if (unknown !== undefined)
     throw new CommandFailed(`no backend is called ${unknown}; there are ${all.join(', ')}`, 2)
   const folder = await mkdtemp(join(tmpdir(), 'locks-torture-run-'))
-  const file = join(folder, 'results.md')
   const settings = {
     backends,
     forMs: durationOf(values.for),
-    seed: Number(values.seed),
-    processes: Number(values.processes),
-    sideBySide: Number(values['side-by-side']),
-    file,
+    seed: wholeNumber('seed', values.seed),
+    processes: wholeNumber('processes', values.processes),
+    sideBySide: wholeNumber('side-by-side', values['side-by-side']),
+    folder,
   }
-  try {
-    const args = ['node_modules/vitest/vitest.mjs', 'run', '--config', config]
-    const env = { LOCKS_TORTURE: JSON.stringify(settings) }
-    const { exitCode } = await run(process.execPath, args, { cwd: root, env, inherit: true })
-    console.log(await readFile(file, 'utf8'))
-    if (exitCode !== 0) throw new CommandFailed('torture found a violation, or could not run', 1)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+  // Before the minutes that a run takes.
+  if (values.json !== undefined) await writeFile(values.json, '')
+  const args = ['node_modules/vitest/vitest.mjs', 'run', '--config', config]
+  // The histories of several long runs are judged in one process.
+  const env = { LOCKS_TORTURE: JSON.stringify(settings), NODE_OPTIONS: '--max-old-space-size=8192' }
+  const { exitCode } = await run(process.execPath, args, { cwd: root, env, inherit: true })
+  const outcomes = await Promise.all(backends.map((name) => outcomeOf(folder, name, settings.seed)))
+  const failures = tortureFailures(outcomes)
+  console.log(['', tortureTable(outcomes), ...failures].join('\n'))
+  if (values.json !== undefined) await writeFile(values.json, JSON.stringify({ settings, outcomes }, null, 2))
+  if (failures.length > 0) throw new CommandFailed(`torture failed; what was seen is in ${folder}`, 1)
+  await rm(folder, { recursive: true, force: true })
+  if (exitCode !== 0) throw new CommandFailed('torture could not run', 1)
 })
+
+/**
+ * @param {string} folder
+ * @param {string} name
+ * @param {number} seed
+ * @returns {Promise<import('./lib/torture-table.mjs').Outcome>}
+ */
+async function outcomeOf(folder, name, seed) {
+  try {
+    return JSON.parse(await readFile(join(folder, `${name}.json`), 'utf8'))
+  } catch (error) {
+    return {
+      name,
+      seed,
+      failure: `it did not run: ${error instanceof Error ? error.message : String(error)}`,
+    }
+  }
+}
+
+/**
+ * @param {string} option
+ * @param {string} text
+ */
+function wholeNumber(option, text) {
+  if (!/^\d{1,9}$/.test(text)) throw new CommandFailed(`--${option} must be a whole number, not ${text}`, 2)
+  return Number(text)
+}
 
 /** @param {string} text */
 function durationOf(text) {

@@ -5,7 +5,8 @@ export interface Settings {
   readonly seed: number
   readonly processes: number
   readonly sideBySide: number
-  readonly file: string
+  /** Where the outcome of each backend is written, and the history of one that failed. */
+  readonly folder: string
 }
 
 export function settings(): Settings {
@@ -15,5 +16,5 @@ export function settings(): Settings {
 }
 
 function isSettings(value: unknown): value is Settings {
-  return typeof value === 'object' && value !== null && 'backends' in value && 'file' in value
+  return typeof value === 'object' && value !== null && 'backends' in value && 'folder' in value
 }

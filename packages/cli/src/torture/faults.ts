@@ -27,7 +27,7 @@ export interface WireStep {
 export function wireFault(kind: WireFaultKind, random: Random, ttlMs: number): readonly WireStep[] {
   switch (kind) {
     case 'cut':
-      return cut(random)
+      return cut(random, ttlMs)
     case 'delay':
       return delay(random, ttlMs)
     case 'swallow':
@@ -50,7 +50,7 @@ export function wireFault(kind: WireFaultKind, random: Random, ttlMs: number): r
   }
 }
 
-function cut(random: Random): readonly WireStep[] {
+function cut(random: Random, ttlMs: number): readonly WireStep[] {
   const once: WireStep = { fault: { kind: 'cut' }, ms: 1 }
   switch (random.between(1, 3)) {
     case 1:
@@ -59,9 +59,14 @@ function cut(random: Random): readonly WireStep[] {
       // In the middle of what a client says when it connects.
       return [{ fault: { kind: 'flap', everyMs: random.between(2, 30) }, ms: random.between(20, 300) }]
     default: {
-      // The server does all that it is asked for, and no reply arrives.
+      // The server does all that it is asked for, and no reply arrives; nor can a client ask again at once.
       const ms = random.between(10, 150)
-      return [{ fault: { kind: 'delay', ms: ms * 2, direction: 'replies', losing: false }, ms }, once]
+      return [
+        { fault: { kind: 'delay', ms: ms * 2, direction: 'replies', losing: false }, ms },
+        random.chance(0.3)
+          ? once
+          : { fault: { kind: 'refuse', at: 'accept' }, ms: random.between(20, ttlMs * 0.4) },
+      ]
     }
   }
 }

@@ -40,8 +40,8 @@ export async function runKeeper(task: Task, plan: KeeperPlan): Promise<void> {
     const renew = random.chance(0.15)
     if (plan.role === 'tries') await tryWith(task, name, { renew })
     else if (plan.role === 'waits') await acquireWith(task, name, { renew, waitMs: ttlMs * 3 })
-    else await acquireWith(task, name, { renew: true, waitMs: random.between(50, ttlMs / 2) })
-    await pass(plan.role === 'tries' ? random.between(5, ttlMs / 4) : random.between(0, 20))
+    else await acquireWith(task, name, { renew: true, waitMs: random.between(50, ttlMs * 0.9) })
+    await pass(plan.role === 'tries' ? random.between(5, ttlMs / 4) : random.between(0, ttlMs / 10))
   }
 }
 

@@ -13,11 +13,7 @@ export async function leaseMsOf(locks: Locks, name: string): Promise<number> {
  * Whether the store has no time of its own: each client watches a holder for the whole ttl before it counts as dead.
  * A client that has never looked before then finds more time left than the holder itself.
  */
-export async function isWatched(
-  locks: Locks,
-  open: () => Promise<Locks>,
-  name: string,
-): Promise<boolean> {
+export async function isWatched(locks: Locks, open: () => Promise<Locks>, name: string): Promise<boolean> {
   const other = await open()
   try {
     const calledAt = performance.now()

@@ -3,7 +3,7 @@ import { setTimeout as pass } from 'node:timers/promises'
 import { createRecorder } from '@locks/core/conformance'
 import type { Recorder } from '@locks/core/conformance'
 import { keepersOf, keptNames } from './keeper.ts'
-import { tasksOf } from './liveness.ts'
+import { leastGrants, tasksOf } from './liveness.ts'
 import { hurtServers, hurtWorker } from './nemesis.ts'
 import type { Place } from './nemesis.ts'
 import type { Plan, Progress, TortureOptions } from './options.ts'
@@ -16,7 +16,9 @@ import { turns } from './turns.ts'
 import { startWorker } from './worker-slot.ts'
 import type { Worker } from './worker-slot.ts'
 
-const PROGRESS_MS = 30_000
+const PROGRESS_MS = 60_000
+/** A machine that is too slow for the grants that a run needs gets so much more time. */
+const MORE_MS = 120_000
 
 export interface StageOptions extends TortureOptions, Plan {
   readonly prefix: string
@@ -120,10 +122,12 @@ export async function runStage(options: StageOptions): Promise<Seen> {
       ...(fault === undefined ? [] : [hurtServers([fault, ...others], seeded(seed, 1_000), stage)]),
     ]
     const failed = Promise.all(hands).then(() => undefined)
-    await Promise.race([
-      failed.then(() => rest(options.forMs, options.signal)),
-      rest(options.forMs - options.quietMs, options.signal),
-    ])
+    const forMs = options.forMs - options.quietMs
+    await Promise.race([failed.then(() => rest(forMs, options.signal)), rest(forMs, options.signal)])
+    const least = leastGrants(options)
+    const isLittle = (): boolean => grants < least || (hands.length > 0 && sum(faults) === 0)
+    while (isLittle() && performance.now() - began < options.forMs + MORE_MS && !options.signal?.aborted)
+      await rest(100, options.signal)
     calm.abort()
     await failed
     phase = 'quiet'
@@ -148,7 +152,14 @@ export async function runStage(options: StageOptions): Promise<Seen> {
         (task) => ownName({ order: { prefix, process: worker.process }, task }),
       ),
     )
-    return { names: [...shared, ...keptNames(prefix, tasks), ...own], wrong, warnings: [...warnings], faults, moved, alive }
+    return {
+      names: [...shared, ...keptNames(prefix, tasks), ...own],
+      wrong,
+      warnings: [...warnings],
+      faults,
+      moved,
+      alive,
+    }
   } finally {
     clearInterval(ticker)
     calm.abort()

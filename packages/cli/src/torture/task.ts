@@ -24,7 +24,7 @@ export interface Task {
 
 /** Acquires, uses and releases locks until it is told to stop, and records every step. */
 export async function runTask(task: Task): Promise<void> {
-  const { random, order, stop } = task
+  const { random, stop } = task
   const own = ownName(task)
   while (!stop.aborted) {
     // On a name that nobody else uses an answer of "held" has few excuses.

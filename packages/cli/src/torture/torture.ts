@@ -30,8 +30,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   const route = routeOf(config)
   const lasting = { ttlMs: options.ttlMs, storeTimeoutMs: PATIENT_MS }
   // Not through a proxy: it looks at what the others leave behind.
-  const open = (): Promise<Locks> =>
-    openLocks(config, { ...lasting, ...(store !== undefined && { store }) })
+  const open = (): Promise<Locks> => openLocks(config, { ...lasting, ...(store !== undefined && { store }) })
   const locks = await open()
   const folder = await mkdtemp(join(options.historyIn ?? tmpdir(), 'locks-torture-'))
   const nemesis = createRecorder(join(folder, 'nemesis.jsonl'), 'nemesis')
