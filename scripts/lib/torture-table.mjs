@@ -18,6 +18,8 @@
  * @property {{ readonly p50: number, readonly max: number }} [recoveryMs]
  */
 
+const MOST_SHOWN = 20
+
 const heads = [
   'backend',
   'grants',
@@ -72,6 +74,10 @@ export function tortureFailures(outcomes) {
     const found = violations.map(({ check, message }) => `${check}: ${message}`)
     const lines = failure === undefined ? found : [failure]
     if (lines.length === 0) return []
-    return [`${name}, seed ${seed}, history in ${history ?? 'no file'}`, ...lines.map((line) => `  ${line}`)]
+    return [
+      `${name}, seed ${seed}, history in ${history ?? 'no file'}`,
+      ...lines.slice(0, MOST_SHOWN).map((line) => `  ${line}`),
+      ...(lines.length > MOST_SHOWN ? [`  … and ${lines.length - MOST_SHOWN} more`] : []),
+    ]
   })
 }

@@ -1,5 +1,5 @@
 import { setTimeout as pass } from 'node:timers/promises'
-import { acquireWith, ownName, tryWith } from './task.ts'
+import { acquireWith, ownName, renewedOrNot, tryWith } from './task.ts'
 import type { Task } from './task.ts'
 
 // Ordinary tasks release their locks early, and mistakes about time then stay unseen. These look for them.
@@ -37,9 +37,9 @@ export async function runKeeper(task: Task, plan: KeeperPlan): Promise<void> {
   const { ttlMs } = order
   const name = plan.role === 'is-alone' ? ownName(task) : keptName(order.prefix, plan)
   while (!stop.aborted) {
-    const renew = random.chance(0.15)
-    if (plan.role === 'tries') await tryWith(task, name, { renew })
-    else if (plan.role === 'waits') await acquireWith(task, name, { renew, waitMs: ttlMs * 3 })
+    const renew = renewedOrNot(task, 0.85)
+    if (plan.role === 'tries') await tryWith(task, name, { renew }, 'long')
+    else if (plan.role === 'waits') await acquireWith(task, name, { renew, waitMs: ttlMs * 3 }, 'long')
     else await acquireWith(task, name, { renew: true, waitMs: random.between(50, ttlMs * 0.9) })
     await pass(plan.role === 'tries' ? random.between(5, ttlMs / 4) : random.between(0, ttlMs / 10))
   }

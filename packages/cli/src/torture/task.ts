@@ -5,7 +5,7 @@ import { codeOf, complain } from './failure.ts'
 import type { WorkerMessage, WorkerOrder } from './protocol.ts'
 import type { Random } from './random.ts'
 import { useLease } from './use-lease.ts'
-import type { Used } from './use-lease.ts'
+import type { Length, Used } from './use-lease.ts'
 import { slotOf } from './verdict.ts'
 
 export interface Task {
@@ -78,29 +78,42 @@ function acquireSoon(task: Task, name: string): Promise<void> {
 }
 
 /** An acquire with these options beside the usual ones. */
-export function acquireWith(task: Task, name: string, own: Partial<Options>): Promise<void> {
+export function acquireWith(task: Task, name: string, own: Partial<Options>, length?: Length): Promise<void> {
   const options = { ...optionsOf(task, task.stop), ...own }
-  return attempt(task, name, task.stop, options, () => task.locks.lock(name).acquire(options))
+  const call = (): Promise<Lease> => task.locks.lock(name).acquire(options)
+  return attempt(task, name, task.stop, { ...options, length }, call)
 }
 
-export function tryWith(task: Task, name: string, own: Partial<Options> = {}): Promise<void> {
+export function tryWith(
+  task: Task,
+  name: string,
+  own: Partial<Options> = {},
+  length?: Length,
+): Promise<void> {
   const { waitMs: _, ...options } = { ...optionsOf(task, task.stop), ...own }
-  return attempt(task, name, task.stop, options, () => task.locks.lock(name).tryAcquire(options))
+  const call = (): Promise<Lease | null> => task.locks.lock(name).tryAcquire(options)
+  return attempt(task, name, task.stop, { ...options, length }, call)
 }
 
 type Options = AcquireOptions & { readonly owner: string; readonly renew: boolean }
 
-function optionsOf({ random, order, task }: Task, signal: AbortSignal): Options {
+function optionsOf(task: Task, signal: AbortSignal): Options {
+  const { random, order } = task
   // One owner for each task, so that it can enter again.
-  const owner = `${order.process}/${task}`
-  return { signal, waitMs: random.between(0, order.ttlMs * 2), owner, renew: !random.chance(0.1) }
+  const owner = `${order.process}/${task.task}`
+  return { signal, waitMs: random.between(0, order.ttlMs * 2), owner, renew: renewedOrNot(task, 0.1) }
+}
+
+/** That a lease is not renewed can be asked for only where it is a lease. */
+export function renewedOrNot({ random, locks }: Task, shareOfNot: number): boolean {
+  return !random.chance(shareOfNot) || locks.capabilities.kind !== 'lease'
 }
 
 async function attempt(
   task: Task,
   name: string,
   signal: AbortSignal,
-  { renew }: Pick<Options, 'renew'>,
+  { renew, length }: Pick<Options, 'renew'> & { readonly length?: Length | undefined },
   call: () => Promise<Lease | null>,
 ): Promise<void> {
   const act = { name, task: task.task }
@@ -116,7 +129,7 @@ async function attempt(
     task.recorder.record({ type: 'acquire-failed', ...act, outcome: 'fail', code: 'busy' })
     return
   }
-  const used = await useLease(task, name, lease, renew)
+  const used = await useLease(task, name, lease, { renewed: renew, length })
   used.releasing()
   try {
     await lease.release()
@@ -140,7 +153,7 @@ async function withLock(task: Task, name: string): Promise<void> {
   try {
     await task.locks.lock(name).with(options, async (lease) => {
       owner = lease.owner
-      used = await useLease(task, name, lease, options.renew)
+      used = await useLease(task, name, lease, { renewed: options.renew })
       used.releasing()
     })
     used?.ended(unconfirmed)

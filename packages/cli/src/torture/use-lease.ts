@@ -11,11 +11,19 @@ export interface Used {
   ended(failure: unknown): void
 }
 
+/** For how long a lease is used, where that is not left to chance. */
+export type Length = 'long'
+
 /** How often a lease is checked that is held for long: an overlap shorter than this may stay unseen. */
 const PROBE_MS = 10
 
 /** Does what a program does under a lock: checks, writes, waits, extends, enters again. Never rejects. */
-export async function useLease(task: Task, name: string, lease: Lease, renewed: boolean): Promise<Used> {
+export async function useLease(
+  task: Task,
+  name: string,
+  lease: Lease,
+  { renewed, length }: { readonly renewed: boolean; readonly length?: Length | undefined },
+): Promise<Used> {
   const { recorder, random, order, locks } = task
   const granted = recorder.now()
   const fenced = locks.capabilities.fencing !== 'none'
@@ -95,7 +103,8 @@ export async function useLease(task: Task, name: string, lease: Lease, renewed: 
     }
     await under
   }
-  await (random.chance(renewed ? 0.12 : 0.9) ? useForLong() : useBriefly())
+  const isLong = length === 'long' || random.chance(renewed ? 0.12 : 0.9)
+  await (isLong ? useForLong() : useBriefly())
 
   return {
     releasing() {
