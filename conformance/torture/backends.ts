@@ -6,8 +6,9 @@ import type { LocksConfig } from '@locks/core'
 import { migrate as migrateMysql } from '@locks/mysql'
 import { migrate as migratePostgres } from '@locks/postgres'
 import type { ServerFault } from '../../packages/cli/dist/torture/faults.js'
+import type { Route } from '../../packages/cli/dist/torture/route.js'
 import { sentinelPrimaryName, startService } from '../services/index.ts'
-import type { Service, ServiceKind, ServiceOptions } from '../services/index.ts'
+import type { Address, Server, Service, ServiceKind, ServiceOptions } from '../services/index.ts'
 import {
   leaderFaults,
   mysqlFaults,
@@ -20,6 +21,8 @@ import {
 /** A backend on servers of its own, and what can be done to those. */
 export interface Deployment {
   readonly config: LocksConfig
+  /** Through proxies, where servers announce addresses of their own. */
+  readonly route?: Route
   readonly serverFaults: readonly ServerFault[]
   close(): Promise<void>
 }
@@ -77,6 +80,26 @@ function zookeeper(kind: 'zookeeper' | 'zookeeper-ensemble'): Promise<Deployment
   }))
 }
 
+function addressOf({ host, port }: Server): Address {
+  return { host, port }
+}
+
+/** A client that maps each address that the servers announce to that of a proxy. */
+function mapped(
+  servers: readonly Server[],
+  config: (at: (server: Server) => Address, natMap: Readonly<Record<string, Address>>) => LocksConfig,
+): Route {
+  return {
+    targets: servers.map(addressOf),
+    through: (addresses) => {
+      const at = (server: Server): Address => addresses[servers.indexOf(server)] ?? addressOf(server)
+      const natMap = servers.map((server) => [`${server.host}:${server.port}`, at(server)])
+      return config(at, Object.fromEntries(natMap))
+    },
+    remote: [],
+  }
+}
+
 /** Every adapter with every topology and strategy it has. */
 export const deployments: Readonly<Record<string, () => Promise<Deployment>>> = {
   redis: () => oneRedis((url) => url),
@@ -88,6 +111,12 @@ export const deployments: Readonly<Record<string, () => Promise<Deployment>>> = 
       const hosts = sentinels.map(({ host, port }) => `${host}:${port}`).join(',')
       return {
         config: `redis+sentinel://${hosts}/${sentinelPrimaryName}?waitForReplicas=1`,
+        // A client that cannot hear its Sentinels cannot know of a failover: those are reached directly.
+        route: mapped(data, (_at, natMap) => ({
+          adapter: '@locks/redis',
+          connection: { sentinels: sentinels.map(addressOf), name: sentinelPrimaryName, natMap },
+          waitForReplicas: 1,
+        })),
         serverFaults: [
           ...processFaults(data),
           ...redisFaults(data),
@@ -98,6 +127,10 @@ export const deployments: Readonly<Record<string, () => Promise<Deployment>>> = 
   'redis-cluster': () =>
     on('redis-cluster', { settings: durable }, ({ servers }) => ({
       config: `redis+cluster://${servers.map(({ host, port }) => `${host}:${port}`).join(',')}`,
+      route: mapped(servers, (at, natMap) => ({
+        adapter: '@locks/redis',
+        cluster: { nodes: servers.map(at), options: { natMap } },
+      })),
       serverFaults: [...processFaults(servers), ...redisFaults(servers)],
     })),
   'redlock-3': () => redlock(''),

@@ -1,7 +1,11 @@
+import { openLocks } from '@locks/core'
+import type { Locks } from '@locks/core'
 import type { HistoryEvent } from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
+import { isWatched } from '../src/torture/lease-length.ts'
 import { routeOf } from '../src/torture/route.ts'
 import { judge } from '../src/torture/verdict.ts'
+import { store } from './support.ts'
 
 const at = { host: '127.0.0.1', port: 1 }
 const other = { host: '127.0.0.1', port: 2 }
@@ -51,6 +55,20 @@ describe('the way to the servers', () => {
   test('leads to other machines, or not', () => {
     expect(routeOf('redis://localhost').remote).toEqual([])
     expect(routeOf('redis+cluster://127.0.0.1:1,db.example.com:2').remote).toEqual(['db.example.com'])
+  })
+})
+
+describe('the length of a lease', () => {
+  test.each([
+    ['watched by each client where the store has no clock', 'file', true],
+    ['the same for every client where the store has one', 'memory', false],
+  ])('is %s', async (_, kind, watched) => {
+    const config = kind === 'file' ? (await store()).url : 'memory:watched'
+    const open = (): Promise<Locks> => openLocks(config, { ttlMs: 500 })
+    const locks = await open()
+    expect(await isWatched(locks, open, 'name')).toBe(watched)
+    expect((await locks.inspect('name')).held).toBe(false)
+    await locks.close()
   })
 })
 

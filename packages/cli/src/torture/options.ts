@@ -1,6 +1,7 @@
 import type { HistoryEvent } from '@locks/core/conformance'
 import type { Backend } from '../backend.ts'
 import type { FaultKind, ServerFault } from './faults.ts'
+import type { Route } from './route.ts'
 import type { Verdict } from './verdict.ts'
 
 export interface TortureOptions extends Backend {
@@ -11,6 +12,8 @@ export interface TortureOptions extends Backend {
   readonly faults: readonly FaultKind[]
   readonly serverFaults?: readonly ServerFault[]
   readonly seed: number
+  /** How clients reach the servers, where the config does not say it. */
+  readonly route?: Route
   /** Keeps the recorded histories in a new directory below this one. */
   readonly historyIn?: string
   /** Length of a lease, where the store lets the client choose. */

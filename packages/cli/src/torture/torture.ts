@@ -27,7 +27,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   const began = performance.now()
   const runId = randomBytes(4).toString('hex')
   const prefix = `torture:${runId}:`
-  const route = routeOf(config)
+  const route = options.route ?? routeOf(config)
   const lasting = { ttlMs: options.ttlMs, storeTimeoutMs: PATIENT_MS }
   // Not through a proxy: it looks at what the others leave behind.
   const open = (): Promise<Locks> => openLocks(config, { ...lasting, ...(store !== undefined && { store }) })

@@ -85,6 +85,33 @@ describe('delay', () => {
     expect(performance.now() - sentAt).toBeGreaterThanOrEqual(80)
   })
 
+  test('of replies alone lets requests pass at once', async () => {
+    const server = await serve(echo)
+    const proxy = await proxyTo(server)
+    const client = await dial(proxy)
+    proxy.delay(60_000, { direction: 'replies' })
+    await send(client, 'request')
+    await (await server.peer(0)).received('request')
+    await turn()
+    expect(client.text()).toBe('')
+    proxy.pass()
+    await client.received('request')
+  })
+
+  test('late replies still arrive while requests vanish', async () => {
+    const server = await serve(echo)
+    const proxy = await proxyTo(server)
+    const client = await dial(proxy)
+    const peer = await server.peer(0)
+    proxy.delay(60_000, { direction: 'replies' })
+    await send(client, 'first')
+    await peer.received('first')
+    proxy.delay(5, { direction: 'replies', vanishing: 'requests' })
+    await send(client, 'second')
+    await client.received('first')
+    expect(peer.text()).toBe('first')
+  })
+
   test('a shorter delay lets nothing overtake what is held', async () => {
     const server = await serve()
     const proxy = await proxyTo(server)
