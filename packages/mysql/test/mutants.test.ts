@@ -3,7 +3,7 @@ import type { Edit } from '../../../conformance/mutants/mutant.ts'
 import { breedSqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import type { SqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
-import { lagging } from './lagging-proxy.ts'
+import { lagging, NOTHING_CHANGED } from './lagging-proxy.ts'
 import { connect, startServer } from './setup.ts'
 
 const server = await startServer()
@@ -31,6 +31,15 @@ const shifted: Probe = async ({ fromConfig }, prefix) => {
   await expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
 }
 
+const inserted: Probe = async ({ fromConfig }, prefix) => {
+  const { url, insert } = await lagging(server)
+  const { adapter, take, request } = bareAdapter(fromConfig({ url, poolSize: 1 }))
+  await adapter.release(await take(request(`${prefix} before`)))
+  const grant = await take(request(`${prefix} inserted`))
+  insert(NOTHING_CHANGED)
+  await expect(adapter.release(grant)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+}
+
 const renewed: Probe = async ({ fromConfig }, prefix) => {
   const stranger = await connect(server)
   const { adapter, take, request } = bareAdapter(fromConfig({ url: server.url }))
@@ -55,6 +64,11 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
     'replies are not checked',
     shifted,
     [edit('mysql/echo.js', 'insertId >> FENCE_BITS === BigInt(echo) >> FENCE_BITS', 'true')],
+  ],
+  [
+    'a reply without a row is not proven',
+    inserted,
+    [edit('mysql/runner.js', "said === 'unproven' ? await inStep() : said", 'said')],
   ],
   [
     'a renewal waits for locked rows',

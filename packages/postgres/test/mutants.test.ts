@@ -4,7 +4,7 @@ import type { Edit } from '../../../conformance/mutants/mutant.ts'
 import { breedSqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import type { SqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
-import { lagging } from './lagging-proxy.ts'
+import { lagging, NO_ROW } from './lagging-proxy.ts'
 import { connect, never, startServer } from './setup.ts'
 
 const server = await startServer()
@@ -48,6 +48,15 @@ const shifted: Probe = async ({ fromConfig }, schema) => {
   })
 }
 
+const inserted: Probe = async ({ fromConfig }, schema) => {
+  const { url, insert } = await lagging(server)
+  const config = { url, schema, poolSize: 1, listen: false }
+  const { adapter, take, request } = bareAdapter(fromConfig(config))
+  const { name } = await take(request('inserted'))
+  insert(NO_ROW)
+  await expect(adapter.inspect(name)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+}
+
 const renewed: Probe = async ({ fromConfig }, schema) => {
   const stranger = await connect(server)
   const { adapter, take, request } = bareAdapter(fromConfig({ url: server.url, schema }))
@@ -85,7 +94,8 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
       ),
     ],
   ],
-  ['replies are not checked', shifted, [edit('postgres/runner.js', 'echo === nonce', 'true')]],
+  ['replies are not checked', shifted, [edit('postgres/runner.js', 'first === nonce', 'true')]],
+  ['a reply without a row is an answer', inserted, [edit('postgres/runner.js', 'rows.length > 0 && ', '')]],
   [
     'a renewal waits for locked rows',
     renewed,
