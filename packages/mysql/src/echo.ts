@@ -23,8 +23,8 @@ export function newEcho(): Echo {
 }
 
 /**
- * Whether a reply is that to one statement. `unproven`: it may be, but there was no row to carry the echo. What follows on
- * the same connection tells.
+ * Whether a reply is that to one statement. `unproven`: it may be, but there was no row to carry the echo. What follows
+ * on the same connection tells.
  */
 export type Answers = (result: Result) => boolean | 'unproven'
 

@@ -91,9 +91,9 @@ function runnerOf({ askOnce, clock, hasRoom, close }: Means): Runner {
 }
 
 /**
- * The reply, once it is certain that it is the one. A reply without an echo, and an error after which the statement would
- * be run again, are proven by a statement that follows on the same connection: were replies out of step, it would get
- * the wrong one.
+ * The reply, once it is certain that it is the one. A reply without an echo, and an error after which the statement
+ * would be run again, are proven by a statement that follows on the same connection: were replies out of step, it would
+ * get the wrong one.
  */
 async function checked(
   sent: Promise<Result>,

@@ -1,7 +1,7 @@
 import type { Grant } from '@locks/core'
 import { createPool } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { lagging, NOTHING_CHANGED } from './lagging-proxy.ts'
+import { DEADLOCK, lagging, NOTHING_CHANGED } from './lagging-proxy.ts'
 import { bare, startServer } from './setup.ts'
 
 const server = await startServer()
@@ -67,4 +67,17 @@ describe.each(['url', 'pool'])('by %s', (by) => {
       await expect.poll(ended).toBe(1)
     },
   )
+
+  test('nor is a release run again because of an error of another statement', async () => {
+    const { adapter, request, take, insert, ended } = await client(2)
+    // Both connections are open.
+    await Promise.all([1, 2].map(async (n) => adapter.release(await take(request(`${n} by ${by}, before`)))))
+    const grant = await take(request(`error by ${by}`))
+    insert(DEADLOCK)
+    const outcome = adapter.release(grant)
+    const others = [1, 2].map(() => adapter.inspect('nothing').catch(() => undefined))
+    await expect(outcome).rejects.toMatchObject(unknown)
+    await Promise.all(others)
+    await expect.poll(ended).toBe(1)
+  })
 })

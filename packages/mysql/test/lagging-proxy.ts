@@ -8,6 +8,9 @@ const [QUERY, EXECUTE] = [0x03, 0x17]
 /** What the server says of a statement that writes, and had nothing to write. */
 export const NOTHING_CHANGED: Buffer = Buffer.from('0700000100000002000000', 'hex')
 
+/** What the server says of a statement that it undid because of a deadlock. */
+export const DEADLOCK: Buffer = Buffer.from('11000001ffbd04233430303031646561646c6f636b', 'hex')
+
 /**
  * A proxy that can give each statement the answer to the one before it. An answer is what comes between two of them.
  * `insert` begins with an answer of the test's own, on the connection of the next statement alone.

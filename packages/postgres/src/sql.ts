@@ -234,7 +234,8 @@ LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     prove: statement(`SELECT $1::text, ${transaction}`),
     rollback: plain('ROLLBACK'),
     mint: statement(`UPDATE ${to.holders} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
-  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4) RETURNING $6::text, fence, ${durable}`),
+  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)
+RETURNING $6::text, fence, ${durable}`),
     mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
     inspect: statement(`SELECT $2::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}
 FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
@@ -248,7 +249,8 @@ JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2 AND ${onPri
   SELECT FROM ${to.holders} h WHERE h.name = $1 AND h.fence = $2 AND ${lives}
 )`),
     list: statement(`WITH ${living} SELECT $2::text, encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
-FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true WHERE ${onPrimary} LIMIT $1`),
+FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
+WHERE ${onPrimary} LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
     isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
   }

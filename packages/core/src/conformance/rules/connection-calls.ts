@@ -49,8 +49,8 @@ export async function allDone<const T extends readonly unknown[]>(
 
 /**
  * Calls for a lock that another client holds and for free ones, all at once. Fails the rule unless each of them
- * ends, the held one is neither granted nor reported as free, the free ones are not refused, and what is granted is held
- * at the store too.
+ * ends, the held one is neither granted nor reported as free, the free ones are not refused, and what is granted is
+ * held at the store too.
  */
 export async function callAll(
   h: Harness,
