@@ -129,7 +129,7 @@ export const deployments: Readonly<Record<string, () => Promise<Deployment>>> = 
       config: `redis+cluster://${servers.map(({ host, port }) => `${host}:${port}`).join(',')}`,
       route: mapped(servers, (at, natMap) => ({
         adapter: '@locks/redis',
-        cluster: { nodes: servers.map(at), options: { natMap } },
+        cluster: { nodes: servers.map((server) => ({ ...at(server) })), options: { natMap } },
       })),
       serverFaults: [...processFaults(servers), ...redisFaults(servers)],
     })),
