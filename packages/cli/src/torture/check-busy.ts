@@ -18,6 +18,32 @@ export interface Lingering {
   readonly watched: boolean
 }
 
+/**
+ * When the last of the faults that a call met was over: a command that was sent or queued meanwhile may be carried out
+ * as late as that, long after its caller was told that the outcome is unknown.
+ */
+function faultsOver(events: readonly HistoryEvent[]): (from: number, until: number) => number {
+  const spans: { readonly from: number; to: number }[] = []
+  const open = new Map<string, { readonly from: number; to: number }>()
+  for (const event of events) {
+    if (event.type !== 'fault') continue
+    const span = open.get(event.label)
+    if (event.phase === 'begin') {
+      const begun = { from: event.t, to: Infinity }
+      spans.push(begun)
+      open.set(event.label, begun)
+    } else if (span !== undefined) {
+      span.to = event.t
+      open.delete(event.label)
+    }
+  }
+  return (from, until) =>
+    spans.reduce(
+      (over, span) => (span.from <= until && span.to >= from ? Math.max(over, span.to) : over),
+      until,
+    )
+}
+
 /** "Held" is a right answer only when another attempt held the name, waited for it, or may have. */
 export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }: Lingering): Violation[] {
   const claims = new Map<string, Claim[]>()
@@ -25,6 +51,7 @@ export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }
   const holding = new Map<string, Claim>()
   const lingering = new Map<string, { readonly claim: Claim; readonly leastUntil: number }[]>()
   const answers: { readonly asked: Claim; readonly event: Failed }[] = []
+  const overAfter = faultsOver(events)
 
   function end(from: Map<string, Claim>, key: string, until: number): void {
     const claim = from.get(key)
@@ -33,9 +60,10 @@ export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }
   }
   function linger(from: Map<string, Claim>, key: string, name: string, t: number): void {
     const claim = from.get(key)
-    end(from, key, watched ? Infinity : t + lingerMs)
-    if (claim === undefined || !watched) return
-    lingering.set(name, [...(lingering.get(name) ?? []), { claim, leastUntil: t + lingerMs }])
+    if (claim === undefined) return
+    const leastUntil = overAfter(claim.from, t) + lingerMs
+    end(from, key, watched ? Infinity : leastUntil)
+    if (watched) lingering.set(name, [...(lingering.get(name) ?? []), { claim, leastUntil }])
   }
   for (const event of events) {
     if (event.type === 'crash')
