@@ -93,7 +93,7 @@ function mapped(
     targets: servers.map(addressOf),
     through: (addresses) => {
       const at = (server: Server): Address => addresses[servers.indexOf(server)] ?? addressOf(server)
-      const natMap = servers.map((server) => [`${server.host}:${server.port}`, at(server)])
+      const natMap = new Map(servers.map((server) => [`${server.host}:${server.port}`, at(server)]))
       return config(at, Object.fromEntries(natMap))
     },
     remote: [],
