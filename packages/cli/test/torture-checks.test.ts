@@ -143,23 +143,24 @@ describe('the verdict', () => {
     ])
   })
 
-  test('an unknown attempt may count until the faults it met are over, and no other faults', () => {
+  test('an unknown attempt may count until its faults are over and the store has answered its process', () => {
     const failed = { type: 'acquire-failed', outcome: 'info', code: 'LOCK_UNAVAILABLE' } as const
     const unknown: HistoryEvent[] = [
       { ...act(10, 'w1.1'), type: 'acquire-called' },
       { ...act(12, 'w1.1'), ...failed },
     ]
     const fault = { process: 'nemesis', type: 'fault', label: 'server-restart server', class: 'E' } as const
-    const restart = (from: number): HistoryEvent[] => [
-      { ...fault, t: from, phase: 'begin' },
+    const restart: HistoryEvent[] = [
+      { ...fault, t: 5, phase: 'begin' },
       { ...fault, t: 9_000, phase: 'end' },
     ]
+    const answered = held('w1.1', 100, 110, 1n).map((event) => ({ ...event, name: 'other' }))
     const asked = busy('w1.1', 10_000, 10_001)
-    expect(verdictOf([...unknown, ...restart(5), ...asked]).violations).toEqual([])
-    expect(verdictOf([...unknown, ...restart(13), ...asked]).violations).toEqual(['held by nobody'])
-    expect(verdictOf([...unknown, ...restart(5), ...busy('w1.1', 12_000, 12_001)]).violations).toEqual([
-      'held by nobody',
-    ])
+    expect(verdictOf([...unknown, ...asked]).violations).toEqual([])
+    expect(verdictOf([...unknown, ...answered, ...asked]).violations).toEqual(['held by nobody'])
+    expect(verdictOf([...unknown, ...restart, ...answered, ...asked]).violations).toEqual([])
+    const later = busy('w1.1', 12_000, 12_001)
+    expect(verdictOf([...unknown, ...restart, ...answered, ...later]).violations).toEqual(['held by nobody'])
   })
 
   test('a dead holder may count for a while, and longer where it has to be watched', () => {

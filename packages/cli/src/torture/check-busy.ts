@@ -19,29 +19,46 @@ export interface Lingering {
 }
 
 /**
- * When the last of the faults that a call met was over: a command that was sent or queued meanwhile may be carried out
- * as late as that, long after its caller was told that the outcome is unknown.
+ * How late what a process sent between `from` and `until` may still be carried out, long after its caller was told that
+ * the outcome is unknown: until the faults that it met are over, and until the store has answered that process again,
+ * since a client may keep commands for its next connection.
  */
-function faultsOver(events: readonly HistoryEvent[]): (from: number, until: number) => number {
-  const spans: { readonly from: number; to: number }[] = []
+function sentUntil(
+  events: readonly HistoryEvent[],
+): (process: string, from: number, until: number) => number {
+  const faults: { readonly from: number; to: number }[] = []
   const open = new Map<string, { readonly from: number; to: number }>()
+  const answers = new Map<string, number[]>()
   for (const event of events) {
-    if (event.type !== 'fault') continue
-    const span = open.get(event.label)
-    if (event.phase === 'begin') {
+    if (event.type === 'fault' && event.phase === 'begin') {
       const begun = { from: event.t, to: Infinity }
-      spans.push(begun)
+      faults.push(begun)
       open.set(event.label, begun)
-    } else if (span !== undefined) {
-      span.to = event.t
+    } else if (event.type === 'fault') {
+      const begun = open.get(event.label)
+      if (begun !== undefined) begun.to = event.t
       open.delete(event.label)
+    } else if (isAnswer(event)) {
+      const times = answers.get(event.process)
+      if (times === undefined) answers.set(event.process, [event.t])
+      else times.push(event.t)
     }
   }
-  return (from, until) =>
-    spans.reduce(
-      (over, span) => (span.from <= until && span.to >= from ? Math.max(over, span.to) : over),
-      until,
+  return (process, from, until) => {
+    const answered = answers.get(process)?.find((t) => t >= until) ?? until
+    return faults.reduce(
+      (over, fault) => (fault.from <= until && fault.to >= from ? Math.max(over, fault.to) : over),
+      answered,
     )
+  }
+}
+
+function isAnswer(event: HistoryEvent): boolean {
+  return (
+    event.type === 'granted' ||
+    event.type === 'released' ||
+    (event.type === 'acquire-failed' && event.outcome === 'fail')
+  )
 }
 
 /** "Held" is a right answer only when another attempt held the name, waited for it, or may have. */
@@ -51,7 +68,7 @@ export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }
   const holding = new Map<string, Claim>()
   const lingering = new Map<string, { readonly claim: Claim; readonly leastUntil: number }[]>()
   const answers: { readonly asked: Claim; readonly event: Failed }[] = []
-  const overAfter = faultsOver(events)
+  const lateUntil = sentUntil(events)
 
   function end(from: Map<string, Claim>, key: string, until: number): void {
     const claim = from.get(key)
@@ -61,7 +78,8 @@ export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }
   function linger(from: Map<string, Claim>, key: string, name: string, t: number): void {
     const claim = from.get(key)
     if (claim === undefined) return
-    const leastUntil = overAfter(claim.from, t) + lingerMs
+    const [process = ''] = key.split(' ')
+    const leastUntil = lateUntil(process, claim.from, t) + lingerMs
     end(from, key, watched ? Infinity : leastUntil)
     if (watched) lingering.set(name, [...(lingering.get(name) ?? []), { claim, leastUntil }])
   }

@@ -1,4 +1,9 @@
+import { isLockError } from '@locks/core'
 import type { Locks } from '@locks/core'
+
+/** Long enough for a look that a busy machine delays. Where holds are not leases, they last as long as they last. */
+const LASTING_MS = 60_000
+const TRIES = 5
 
 /** The names that cannot be acquired soon after all workers are gone, or are held afterwards. */
 export async function leftovers(
@@ -10,10 +15,7 @@ export async function leftovers(
   const found = await Promise.all(
     names.map(async (name) => {
       try {
-        const lease = await locks
-          .lock(name)
-          .acquire({ waitMs: Math.max(0, Math.round(until - performance.now())) })
-        await lease.release()
+        await acquireOnce(locks, name, until)
         const { held } = await locks.inspect(name)
         return held ? `${name} is held after its last release` : undefined
       } catch (error) {
@@ -23,4 +25,17 @@ export async function leftovers(
     }),
   )
   return found.filter((one) => one !== undefined)
+}
+
+/** Only "held" says that something was left: other failures are those of this process or its connection. */
+async function acquireOnce(locks: Locks, name: string, until: number): Promise<void> {
+  const lasting = locks.capabilities.kind === 'lease' ? { ttlMs: LASTING_MS } : {}
+  for (let tries = 1; ; tries += 1)
+    try {
+      const waitMs = Math.max(1_000, Math.round(until - performance.now()))
+      const lease = await locks.lock(name).acquire({ waitMs, ...lasting })
+      return await lease.release()
+    } catch (error) {
+      if (!isLockError(error) || error.code === 'LOCK_TIMEOUT' || tries >= TRIES) throw error
+    }
 }

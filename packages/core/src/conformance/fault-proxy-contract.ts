@@ -67,8 +67,11 @@ export interface FaultProxy {
   pass(): void
   /** Holds every chunk back for `ms`, in order. */
   delay(ms: number, options?: DelayOptions): void
-  /** Writes byte by byte. The receiving kernel may still join bytes that their reader is slow to fetch. */
-  slice(): void
+  /**
+   * Writes byte by byte, one every `everyMs`. Default: as fast as it can. The receiving kernel may still join bytes
+   * that their reader is slow to fetch.
+   */
+  slice(everyMs?: number): void
   /** Bytes vanish, and so does the news that one side hung up; connections stay open, new ones are accepted. */
   blackhole(direction?: 'both' | Direction): void
   /** Sends RST on all current connections. New ones pass. */

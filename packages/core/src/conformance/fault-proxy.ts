@@ -15,12 +15,13 @@ interface Mode {
   readonly delayMs: number
   /** What is held back for so long. */
   readonly late: 'both' | Direction
-  readonly slicing: boolean
+  /** How long to wait between two bytes, where each is sent alone. */
+  readonly sliceMs: number | undefined
   readonly refusing: false | 'accept' | 'first-bytes'
   readonly vanishing: readonly Direction[]
 }
 
-const PASS: Mode = { delayMs: 0, late: 'both', slicing: false, refusing: false, vanishing: [] }
+const PASS: Mode = { delayMs: 0, late: 'both', sliceMs: undefined, refusing: false, vanishing: [] }
 const NOTHING = Buffer.alloc(0)
 const REQUEST_LIMIT = 64 * 1024
 
@@ -171,14 +172,19 @@ export async function startFaultProxy(
       else kill(link)
       return
     }
-    const bytes = mode.slicing ? head.what.subarray(0, 1) : head.what
+    const bytes = mode.sliceMs !== undefined ? head.what.subarray(0, 1) : head.what
     if (bytes.length < head.what.length) head.what = head.what.subarray(1)
     else pipe.held.shift()
     pipe.heldBytes -= bytes.length
     pipe.draining = !pipe.to.write(bytes)
     stats[pipe.direction === 'requests' ? 'bytesToServer' : 'bytesToClient'] += bytes.length
     if (pipe.direction === 'requests') setTrap(link, bytes)
-    if (!mode.slicing) return
+    if (mode.sliceMs === undefined) return
+    if (mode.sliceMs > 0) {
+      const timer = setTimeout(() => pump(link, pipe), mode.sliceMs)
+      pipe.cancelWake = () => clearTimeout(timer)
+      return
+    }
     // A whole turn of the event loop lies between two bytes, so that a reader in this process sees each alone.
     let immediate = setImmediate(() => {
       immediate = setImmediate(() => pump(link, pipe))
@@ -285,7 +291,7 @@ export async function startFaultProxy(
     },
     delay: (ms, { direction = 'both', vanishing } = {}) =>
       enter({ ...PASS, delayMs: ms, late: direction, vanishing: vanishing === undefined ? [] : [vanishing] }),
-    slice: () => enter({ ...PASS, slicing: true }),
+    slice: (everyMs = 0) => enter({ ...PASS, sliceMs: everyMs }),
     blackhole: (direction = 'both') =>
       enter({ ...PASS, vanishing: direction === 'both' ? ['requests', 'replies'] : [direction] }),
     reset: () => {

@@ -70,7 +70,9 @@ export const storm: Rule = {
       }),
     )
     await Promise.all(tasks)
-    assert.ok(outcomes.granted >= 10 && outcomes.failed >= 10, `no storm: ${JSON.stringify(outcomes)}`)
+    // No promise, but what the rest rests on: a machine that stands still may leave too little time for it.
+    if (outcomes.granted < 10 || outcomes.failed < 10)
+      throw new Error(`no storm: ${JSON.stringify(outcomes)}`)
     for (const client of clients) {
       client.faults.heal()
       const lease = await acquireWhenReachable(h, client, h.name())

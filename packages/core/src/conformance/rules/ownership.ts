@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
 import type { Grant } from '../../spi.ts'
-import { assertHolder } from './observe.ts'
+import { assertHolder, assertStillHeld } from './observe.ts'
 import { takeWhenOver } from './steps.ts'
 
 export const ownership: readonly Rule[] = [
@@ -102,7 +102,7 @@ export const ownership: readonly Rule[] = [
       const successor = await second.locks.lock(lock).acquire()
       await h.rejects(lease.release(), 'LOCK_NOT_OWNED')
       await assertHolder(h, successor)
-      assert.equal(successor.state, 'held')
+      await assertStillHeld(h, successor)
       await successor.release()
     },
   },

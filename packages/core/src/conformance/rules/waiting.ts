@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import { assertInTime, eventOf } from './observe.ts'
+import { assertInTime, assertStillHeld, eventOf } from './observe.ts'
 import { assertRising } from './steps.ts'
 import { waitingInLine } from './waiting-in-line.ts'
 
@@ -100,7 +100,7 @@ export const waiting: readonly Rule[] = [
       const lease = await locks.lock(h.name()).acquire({ signal: controller.signal })
       controller.abort(reason)
       await new Promise((resolve) => setImmediate(resolve))
-      assert.equal(lease.state, 'held')
+      await assertStillHeld(h, lease)
       assert.equal(lease.signal.aborted, false)
       await lease.release()
     },
@@ -204,7 +204,7 @@ export const waiting: readonly Rule[] = [
         await released
         if (outcome === reason) continue
         const won = await racing
-        assert.equal(won.state, 'held')
+        await assertStillHeld(h, won)
         await won.release()
       }
       // A withdrawal may still be under way, and what it withdraws come up for a moment. `close` waits for both.
