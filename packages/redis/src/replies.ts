@@ -50,7 +50,7 @@ export function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : []
 }
 
-/** A client of the user's may be set to answer numbers as texts. */
+/** A given client may be configured to return numbers as strings. */
 export function isOne(reply: unknown): boolean {
   return Number(reply) === 1
 }

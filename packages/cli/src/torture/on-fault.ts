@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import type { ServerFault } from './faults.ts'
 
-/** Runs a command of the user's own, which may restart or fail over a server. Its output goes to stderr. */
+/** Runs the command that the user gave, which may restart or fail over a server. Its output goes to stderr. */
 export function commandFault(command: string, onFailure: (why: string) => void): ServerFault {
   let count = 0
   return {
