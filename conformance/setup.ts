@@ -2,3 +2,6 @@ import './void-runs.ts'
 
 const home = process.env['LOCKS_TEST_HOME']
 if (home !== undefined) process.chdir(home)
+
+// A run that was interrupted leaves its workers behind, and vitest does not end them.
+if (process.connected) process.once('disconnect', () => process.exit(1))

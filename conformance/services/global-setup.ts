@@ -4,11 +4,12 @@ import { obtainChromium } from '../site/chromium.ts'
 import { scope } from '../selection.ts'
 import { selectedKinds } from './families.ts'
 import { prepareServices } from './prepare.ts'
+import { provideTemplates } from './sources/templates.ts'
 
 /** For `globalSetup` of vitest: whatever must be installed or pulled is, before the clock of any test runs. */
-export async function setup(): Promise<void> {
+export async function setup(): Promise<(() => Promise<void>) | undefined> {
   // Every project of a run comes here.
-  if (process.env['LOCKS_TEST_PREPARED'] !== undefined) return
+  if (process.env['LOCKS_TEST_PREPARED'] !== undefined) return undefined
   process.env['LOCKS_TEST_PREPARED'] = 'yes'
   await rm(evidenceFolder, { recursive: true, force: true })
   const sources = await prepareServices(selectedKinds())
@@ -17,4 +18,5 @@ export async function setup(): Promise<void> {
   // Without one, the test that needs it says so.
   if (scope() !== 'quick')
     await obtainChromium().catch((error: unknown) => process.stderr.write(`locks: ${String(error)}\n`))
+  return provideTemplates()
 }

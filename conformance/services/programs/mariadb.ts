@@ -69,7 +69,8 @@ export function mariadbServer(name: string, port: number, settings: Settings = {
       ]
       return {
         files: { 'account.sql': account },
-        prepare: `${temporary}; ${install} || { head -n 9 install.log; exit 1; }`,
+        prepare: temporary,
+        initialise: `${install} || { head -n 9 install.log; exit 1; }`,
         run: `mariadbd --no-defaults ${places.map((place) => `"--${place}"`).join(' ')} ${flags(own)}`,
       }
     },

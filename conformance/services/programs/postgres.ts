@@ -54,8 +54,9 @@ export function postgresServer(
       const trustAll = listen === '127.0.0.1' ? '' : '; echo "host all all all trust" >> data/pg_hba.conf'
       const own = { listen_addresses: listen, port, unix_socket_directories: '', ...defaults, ...settings }
       const options = Object.entries(own).map(([key, value]) => `-c ${quote(`${key}=${value}`)}`)
-      const prepare = primary === undefined ? `${initdb}${trustAll}` : copyOf(primary)
-      return { prepare, run: `postgres -D data ${options.join(' ')}` }
+      const filled =
+        primary === undefined ? { initialise: `${initdb}${trustAll}` } : { prepare: copyOf(primary) }
+      return { ...filled, run: `postgres -D data ${options.join(' ')}` }
     },
     ready: (address) => postgresQuery(address, 'SELECT 1'),
   }

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
 import type { Address, Settings } from '../service.ts'
 
 /** What one kind of server software needs, wherever it comes from. */
@@ -34,8 +36,10 @@ export interface ServerPlan extends Pick<Address, 'port'> {
 export interface Launch {
   /** Written once: some servers rewrite their settings, and that must survive a restart. */
   readonly files?: Readonly<Record<string, string>>
-  /** Shell commands that fill `data`, once and again after a wipe. */
+  /** Shell commands that run before the first start, and again after a wipe; `data` is empty then. */
   readonly prepare?: string
+  /** Shell commands after `prepare` that fill `data` alike for every server: what they make may be copied. */
+  readonly initialise?: string
   /** The shell command that becomes the server. */
   readonly run: string
 }
@@ -44,7 +48,11 @@ export interface Launch {
  * One POSIX shell script does for a process and for a container: both have a shell and a directory.
  * A half-prepared `data` has no marker and is made anew.
  */
-export function launchScript(locate: string, { files = {}, prepare = ':', run }: Launch): string {
+export function launchScript(
+  locate: string,
+  { files = {}, prepare = ':', initialise = ':', run }: Launch,
+  templates?: string,
+): string {
   return [
     'set -eu',
     'export LC_ALL=C',
@@ -53,8 +61,25 @@ export function launchScript(locate: string, { files = {}, prepare = ':', run }:
     ...Object.entries(files).map(
       ([name, text]) => `[ -e ${quote(name)} ] || printf '%s\\n' ${quote(text)} > ${quote(name)}`,
     ),
-    `if [ ! -e data/prepared ]; then rm -rf data; mkdir data; ${prepare}; : > data/prepared; fi`,
+    'if [ ! -e data/prepared ]; then',
+    'rm -rf data; mkdir data',
+    prepare,
+    templates === undefined || initialise === ':' ? initialise : fromTemplate(initialise, templates),
+    ': > data/prepared',
+    'fi',
     `exec ${run}`,
+  ].join('\n')
+}
+
+/** The first server of a run makes `data`, which takes a second of CPU time, and leaves a copy for the others. */
+function fromTemplate(initialise: string, templates: string): string {
+  const template = quote(join(templates, createHash('sha256').update(initialise).digest('hex').slice(0, 16)))
+  return [
+    `if [ -e ${template}/complete ]; then cp -a ${template}/data/. data; else`,
+    initialise,
+    // Of several that come first, only one creates the directory.
+    `if mkdir ${template} 2> /dev/null; then cp -a data ${template}/data; : > ${template}/complete; fi`,
+    'fi',
   ].join('\n')
 }
 

@@ -6,7 +6,8 @@ import { launchScript, type Program } from '../programs/program.ts'
 import { controlledServer, logOf, type Handle } from '../server.ts'
 import type { Source } from '../service.ts'
 import { localProcess } from './local-process.ts'
-import { temporaryFilesOf, unprivilegedUser } from './unprivileged-user.ts'
+import { templatesFolder } from './templates.ts'
+import { temporaryFilesOf, userOf } from './unprivileged-user.ts'
 
 /** Runs servers as processes of this machine, each in a directory of its own. */
 export function localSupply(program: Program, locate: string, source: Source): Supply {
@@ -16,7 +17,7 @@ export function localSupply(program: Program, locate: string, source: Source): S
 function localLauncher(program: Program, locate: string, env: Readonly<Record<string, string>>): Launcher {
   const endings: (() => Promise<void>)[] = []
   const handles: Handle[] = []
-  const user = program.refusesRoot && process.getuid?.() === 0 ? unprivilegedUser() : undefined
+  const user = userOf(program)
   return {
     async launch(plan) {
       const directory = await mkdtemp(join(temporaryFilesOf(user), `locks-${program.name}-`))
@@ -26,7 +27,7 @@ function localLauncher(program: Program, locate: string, env: Readonly<Record<st
         release()
       }
       if (user !== undefined) await chown(directory, user.uid, user.gid)
-      const script = launchScript(locate, plan.launch('127.0.0.1'))
+      const script = launchScript(locate, plan.launch('127.0.0.1'), templatesFolder())
       const handle = localProcess({
         script,
         directory,

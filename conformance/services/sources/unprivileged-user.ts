@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
+import type { Program } from '../programs/program.ts'
 
 export interface User {
   readonly uid: number
@@ -8,7 +9,11 @@ export interface User {
 }
 
 /** Some servers refuse to run as root. `nobody` exists everywhere, and their directory is made over to it. */
-export function unprivilegedUser(): User {
+export function userOf({ refusesRoot }: Pick<Program, 'refusesRoot'>): User | undefined {
+  return refusesRoot && process.getuid?.() === 0 ? unprivilegedUser() : undefined
+}
+
+function unprivilegedUser(): User {
   const entry = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
     .map((line) => line.split(':'))

@@ -3,7 +3,7 @@ import { hostNow, parseSchedstat } from './heartbeat.ts'
 import type { Gap } from './heartbeat.ts'
 
 const SAMPLE_MS = 250
-/** Looking for child processes means to read the whole process table. */
+/** Servers that fork do so rarely. */
 const TREE_MS = 1_000
 const KEPT_MS = 10 * 60_000
 
@@ -81,15 +81,16 @@ export class ProcessWatch {
   }
 }
 
+/** Servers fork from their main thread. A kernel that does not list children leaves the roots alone. */
 function treeOf(roots: readonly number[]): readonly number[] {
-  const parents = new Map<number, number[]>()
-  for (const name of readdirSync('/proc')) {
-    const pid = Number(name)
-    const parent = Number.isInteger(pid) ? Number(statOf(pid)[1]) : 0
-    if (parent > 0) parents.set(parent, [...(parents.get(parent) ?? []), pid])
-  }
   const found = [...roots]
-  for (const pid of found) found.push(...(parents.get(pid) ?? []))
+  for (const pid of found)
+    found.push(
+      ...unlessGone(() => {
+        const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+        return children.split(' ').filter(Boolean).map(Number)
+      }),
+    )
   return found
 }
 
@@ -104,16 +105,9 @@ function threadsOf(pid: number): [string, number][] {
 }
 
 function isStopped(pid: number): boolean {
-  const [state] = statOf(pid)
-  return state === 'T' || state === 't'
-}
-
-/** State and parent: what follows the name, which may itself contain blanks and brackets. */
-function statOf(pid: number): string[] {
-  return unlessGone(() => {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ', 2)
-  })
+  const [stat = ''] = unlessGone(() => [readFileSync(`/proc/${pid}/stat`, 'utf8')])
+  // The state follows the name, which may itself contain blanks and brackets.
+  return /^[Tt]$/.test(stat.charAt(stat.lastIndexOf(')') + 2))
 }
 
 function unlessGone<T>(read: () => T[]): T[] {
