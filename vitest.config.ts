@@ -28,9 +28,9 @@ const quick: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
-const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
+const first: Group = { maxWorkers: 4, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
-const second: Group = { maxWorkers: 5, sequence: { groupOrder: 1 } }
+const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
 const waiting = { maxConcurrency: 8 }
 const heavy = [
@@ -40,14 +40,17 @@ const heavy = [
   'snippets/**/*.test.ts',
   'torture/**/*.test.ts',
 ]
-/** Each keeps both cores busy for many seconds: for `npm test -- --all`. */
-const long = scope() === 'all' ? [] : ['torture/mutants.test.ts']
+/** For `npm test -- --all`: these keep both cores busy for long, or need a browser, or try what most tests rely on. */
+const long = ['torture/mutants.test.ts', 'site/**/*.test.ts', 'services/{mariadb,postgres,zookeeper}.test.ts']
+const leftOut = scope() === 'all' ? [] : long
 
-/** The whole suite takes longest, and should not be what a run waits for in the end. */
+/** What takes longest should not be what a run waits for in the end. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const isLong = ({ moduleId }: TestSpecification): boolean =>
-      /\/(conformance|custom-store|mutants)[\w-]*\.test\.ts$/.test(moduleId)
+      /\/(conformance|custom-store|mutants|torture|planned-failover|refused-reconnects|file-crash)[\w-]*\.test\.ts$/.test(
+        moduleId,
+      )
     return (await super.sort(files)).toSorted((a, b) => Number(isLong(b)) - Number(isLong(a)))
   }
 }
@@ -72,7 +75,7 @@ export default defineConfig({
       scope() === 'quick'
         ? quickProjects()
         : [
-            project(first, 'product', 'conformance', heavy, long),
+            project(first, 'product', 'conformance', heavy, leftOut),
             project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
             project(first, 'examples', 'examples', ['**/*.test.ts'], ['custom-store/**']),
             ...packages
@@ -85,7 +88,7 @@ export default defineConfig({
               'conformance',
               'conformance',
               ['**/*.test.ts'],
-              ['interop/**', ...heavy],
+              ['interop/**', ...heavy, ...leftOut],
               waiting,
             ),
           ],
@@ -107,7 +110,7 @@ function project(
   name: string,
   folder: string,
   include: string[],
-  leaveOut: string[] = [],
+  leaveOut: readonly string[] = [],
   more: object = {},
 ) {
   const home = join(root, folder)

@@ -6,6 +6,11 @@ export function scope(): Scope {
   return named === 'quick' || named === 'all' ? named : 'usual'
 }
 
+/** How often a test repeats itself: `npm test -- --all` takes its time. */
+export function atLength(usual: number, all: number): number {
+  return scope() === 'all' ? all : usual
+}
+
 /**
  * Which backends a run is about. `LOCKS_ONLY=redis,cas-file` names whole adapters or single backends
  * of theirs; unset, every backend counts.

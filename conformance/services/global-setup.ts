@@ -16,7 +16,7 @@ export async function setup(): Promise<(() => Promise<void>) | undefined> {
   const list = [...sources].map(([kind, source]) => `${kind} (${source})`).join(', ')
   if (list !== '') process.stderr.write(`locks: real servers for this run: ${list}\n`)
   // Without one, the test that needs it says so.
-  if (scope() !== 'quick')
+  if (scope() === 'all')
     await obtainChromium().catch((error: unknown) => process.stderr.write(`locks: ${String(error)}\n`))
   return provideTemplates()
 }

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { brokenVariants } from './broken-variants.ts'
+import { atLength } from '../selection.ts'
 import { simulate } from './simulation.ts'
 
 const GRANTS_PER_SEED = 1_000
@@ -8,7 +9,7 @@ const SEEDS_PER_VARIANT = 60
 const TIMEOUT_MS = 120_000
 
 const replayed = process.env['LOCKS_SIM_SEED']
-const wanted = replayed === undefined ? Number(process.env['LOCKS_SIM_GRANTS'] ?? 20_000) : GRANTS_PER_SEED
+const wanted = replayed === undefined ? atLength(8_000, 200_000) : GRANTS_PER_SEED
 const fixed = Array.from({ length: Math.ceil(wanted / GRANTS_PER_SEED) }, (_, index) => index + 1)
 const seeds = replayed === undefined ? [...fixed, randomInt(2 ** 32)] : [Number(replayed)]
 

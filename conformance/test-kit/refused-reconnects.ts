@@ -2,11 +2,12 @@ import { isLockError } from '@locks/core'
 import type { Lease, Locks } from '@locks/core'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import { atLength } from '../selection.ts'
 import { redisConversation } from '../services/index.ts'
 import type { Address } from '../services/index.ts'
 
 /** How many rounds a test does. `LOCKS_REFUSED_ROUNDS=2000` for a long run. */
-export const refusedRounds = Number(process.env['LOCKS_REFUSED_ROUNDS'] ?? 20)
+export const refusedRounds = Number(process.env['LOCKS_REFUSED_ROUNDS'] ?? atLength(20, 200))
 
 /** For a test of that many rounds, each of which may have to wait for reconnects. */
 export const refusedRoundsMs: number = 30_000 + refusedRounds * 1_500

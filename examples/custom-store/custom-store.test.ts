@@ -1,6 +1,6 @@
 import { versionedStoreContract } from '@locks/cas/contract'
 import { afterAll, describe, test } from 'vitest'
-import { hostConformance } from '../../conformance/host.ts'
+import { hostVariant } from '../../conformance/host.ts'
 import { storeFrom } from './http-store.mjs'
 import { startServer } from './server.mjs'
 
@@ -20,7 +20,7 @@ describe('store contract: http', () => {
     test(title, { timeout: timeoutMs }, ({ skip }) => (untested ? skip(untested) : run()))
 })
 
-await hostConformance({
+await hostVariant({
   name: 'cas-http (example)',
   config: { adapter: specifier, url },
   wire: {

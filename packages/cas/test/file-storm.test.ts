@@ -3,13 +3,14 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
+import { atLength } from '../../../conformance/selection.ts'
 import { temporaryDirectory } from './support.ts'
 
 const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
 const PROCESSES = 8
-const CYCLES = 200
+const CYCLES = atLength(60, 200)
 const BATCH = 20
-const KILLS = 12
+const KILLS = atLength(4, 12)
 /** So many batches apart: by progress, not by time, so that a slow machine sees as many of them. */
 const KILL_EVERY = Math.floor((PROCESSES * CYCLES) / BATCH / (KILLS + 1))
 const ttlMs = 1_000 * slow

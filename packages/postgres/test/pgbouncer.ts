@@ -8,7 +8,7 @@ import type { Server } from '../../../conformance/services/index.ts'
 import { guard } from '../../../conformance/services/guardian/guardian.ts'
 import { freePorts } from '../../../conformance/services/ports.ts'
 import { aptInstall, aptRefusal } from '../../../conformance/services/sources/apt.ts'
-import { unprivilegedUser } from '../../../conformance/services/sources/unprivileged-user.ts'
+import { userOf } from '../../../conformance/services/sources/unprivileged-user.ts'
 import { eventually } from '../../../conformance/services/timing.ts'
 
 const places = [
@@ -57,7 +57,7 @@ pool_mode = ${poolMode}
 logfile = ${directory}/log
 `,
   )
-  const user = process.getuid?.() === 0 ? unprivilegedUser() : undefined
+  const user = userOf({ refusesRoot: true })
   if (user !== undefined) await chown(directory, user.uid, user.gid)
   const child = spawn(program, [file], { stdio: 'ignore', ...user })
   const release = child.pid === undefined ? undefined : guard({ pid: child.pid })

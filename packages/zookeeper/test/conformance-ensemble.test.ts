@@ -1,8 +1,8 @@
 import { test } from 'vitest'
-import { hostConformance } from '../../../conformance/host.ts'
+import { hostVariant } from '../../../conformance/host.ts'
 import { isSelected } from '../../../conformance/selection.ts'
 import { ensembleSubject } from './subjects.ts'
 
-if (isSelected('zookeeper-ensemble')) await hostConformance(await ensembleSubject())
+if (isSelected('zookeeper-ensemble')) await hostVariant(await ensembleSubject())
 else
   test('conformance of zookeeper-ensemble', ({ skip }) => skip('LOCKS_ONLY does not name zookeeper-ensemble'))
