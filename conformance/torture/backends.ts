@@ -105,7 +105,8 @@ export const deployments: Readonly<Record<string, () => Promise<Deployment>>> = 
   redis: () => oneRedis((url) => url),
   'redis-given': () => oneRedis((url) => ({ adapter: `file://${givenRedis}`, url })),
   'redis-sentinel': () =>
-    on('redis-sentinel', { settings: durable }, (service) => {
+    // One replica more than a grant waits for: after a failover the old primary is away for ten seconds.
+    on('redis-sentinel', { settings: durable, count: 2 }, (service) => {
       const sentinels = service.servers.filter(({ name }) => name.startsWith('sentinel'))
       const data = service.servers.filter((server) => !sentinels.includes(server))
       const hosts = sentinels.map(({ host, port }) => `${host}:${port}`).join(',')
