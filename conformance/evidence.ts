@@ -1,6 +1,7 @@
 import type { HistoryEvent, Stall } from '@locks/core/conformance'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { serverLogs } from './services/logs.ts'
 
 /** Where a failed test leaves what there is to know about it. Emptied when a run begins. */
@@ -18,10 +19,18 @@ export function forgetHistory(test: string): void {
   histories.delete(test)
 }
 
+/** An error of a test, as vitest has it. */
+interface Problem {
+  readonly message: string
+  readonly stack?: string | undefined
+  /** Expected and received, where it was an assertion about values. */
+  readonly diff?: string | undefined
+}
+
 interface Failed {
   readonly id: string
   readonly name: string
-  readonly errors: readonly { readonly message: string; readonly stack?: string | undefined }[]
+  readonly errors: readonly Problem[]
   readonly stalls: readonly Stall[]
 }
 
@@ -29,7 +38,7 @@ interface Failed {
 export async function keepEvidence({ id, name, errors, stalls }: Failed): Promise<string> {
   const history = histories.get(id) ?? []
   const sections: [string, string][] = [
-    ['Errors', errors.map(({ stack, message }) => stack ?? message).join('\n\n')],
+    ['Errors', errors.map(inFull).join('\n\n')],
     [
       'Stalls',
       stalls.map(({ who, ms, longestMs }) => `${who}: ${ms} ms, ${longestMs} ms at once`).join('\n'),
@@ -44,6 +53,11 @@ export async function keepEvidence({ id, name, errors, stalls }: Failed): Promis
     [name, ...sections.map(([title, text]) => `## ${title}\n${text || 'none'}`)].join('\n\n'),
   )
   return file
+}
+
+function inFull({ stack, message, diff }: Problem): string {
+  const lines = [stack ?? message, ...(diff === undefined ? [] : [stripVTControlCharacters(diff)])]
+  return lines.join('\n\n')
 }
 
 function writeBigint(_key: string, value: unknown): unknown {

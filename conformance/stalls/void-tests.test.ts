@@ -24,5 +24,5 @@ test('tests of packages: void runs are tried again, three times in all; a failur
   ])
   const kept = (await readdir(folder)).find((name) => name.includes('failed-beside-a-stall')) ?? ''
   const text = await readFile(join(folder, kept), 'utf8')
-  expect(text).toMatch(/## Errors[^]*two holders[^]*## Stalls\nthis process: \d+/)
+  expect(text).toMatch(/## Errors[^]*two holders[^]*Received: "two holders"[^]*## Stalls\nthis process: \d+/)
 })
