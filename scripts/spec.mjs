@@ -32,6 +32,10 @@ const about = new Map([
   ['errors', 'An error says what happened: an outage is not contention, and no secret shows.'],
   ['hygiene', 'Nothing is left: no record, waiter, timer, socket or unhandled rejection.'],
   ['hand-over', 'A lease can go on in another process, once.'],
+  [
+    'once per period',
+    'After a release the name stays taken until a given time after the grant, so that a short job runs once per period.',
+  ],
   ['operation', 'Operators see who holds what, and can end a hold without harming the next one.'],
 ])
 

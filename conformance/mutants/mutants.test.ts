@@ -3,6 +3,7 @@ import { conformance, isVoidRun } from '@locks/core/conformance'
 import type { ConformanceCase } from '@locks/core/conformance'
 import { breed } from './mutant.ts'
 import { clientMutants } from './client-mutants.ts'
+import { onceMutants } from './once-mutants.ts'
 import { storeMutants } from './store-mutants.ts'
 import { scope } from '../selection.ts'
 
@@ -17,7 +18,7 @@ function find(cases: readonly ConformanceCase[], id: string): ConformanceCase {
 }
 
 const every = scope() === 'quick' ? 5 : 1
-const mutants = [...storeMutants, ...clientMutants].filter((_, n) => n % every === 0)
+const mutants = [...storeMutants, ...onceMutants, ...clientMutants].filter((_, n) => n % every === 0)
 const aloneRules = (await conformance({ name: 'memory', config: 'memory:' }))
   .filter(({ alone }) => alone)
   .map(({ id }) => id)

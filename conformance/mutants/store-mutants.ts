@@ -28,7 +28,10 @@ export const storeMutants: readonly Mutant[] = [
     bug: 'release of an expired lease frees the successor',
     rule: 'OWN-3',
     edits: [
-      adapter('async release({ name, attemptId }) {', 'async release({ name, attemptId, fence }) {'),
+      adapter(
+        'async release({ name, attemptId }, keepMs',
+        'async release({ name, attemptId, fence }, keepMs',
+      ),
       adapter(
         'const held = blockerOf(entry)?.attemptId === attemptId;',
         'const held = blockerOf(entry)?.attemptId === attemptId || fence < entry.held?.fence;',

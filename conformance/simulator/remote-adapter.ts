@@ -49,7 +49,8 @@ export function remote(connection: Connection, host: StoreHost, options: RemoteO
 
       withdraw: (request) => connection.call(() => host.withdraw(request)),
       renew: (renewals) => connection.call(() => host.renew(renewals), { onReply: options.onRenewed }),
-      release: (grant) => connection.call(() => host.change(grant.name, () => store.release(grant))),
+      release: (grant, keepMs) =>
+        connection.call(() => host.change(grant.name, () => store.release(grant, keepMs))),
       async adopt(from, request) {
         return connection.call(() =>
           host.change(from.name, async () => (await store.adopt?.(from, request)) ?? 'lost'),

@@ -12,6 +12,7 @@ const capabilities = /** @type {const} */ ({
   fairness: 'none',
   handover: false,
   lockDelay: false,
+  minHold: false,
   list: true,
   break: true,
   modes: ['exclusive'],

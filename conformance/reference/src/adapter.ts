@@ -20,6 +20,7 @@ const capabilities: ReferenceCapabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  minHold: true,
   list: false,
   break: false,
   modes: ['exclusive'],
@@ -86,8 +87,9 @@ function referenceAdapter(address: Address, host: AdapterHost): Adapter<Referenc
 
     renew: async (renewals) => readRenew((await ask({ method: 'renew', args: [renewals] })).value),
 
-    async release(grant) {
-      const { value, sends } = await ask({ method: 'release', args: [grant] })
+    async release(grant, keepMs) {
+      const args = keepMs === undefined ? ([grant] as const) : ([grant, keepMs] as const)
+      const { value, sends } = await ask({ method: 'release', args })
       const outcome = readRelease(value)
       // The first sending may have freed the name and a successor taken it. Core asks again, and then knows.
       if (outcome === 'not-held' && sends > 1)

@@ -7,7 +7,7 @@ export type Call =
   | { readonly method: 'attempt' | 'withdraw'; readonly args: readonly [AcquireRequest] }
   | { readonly method: 'wait'; readonly args: readonly [AcquireRequest, maxMs: number] }
   | { readonly method: 'renew'; readonly args: readonly [readonly Renewal[]] }
-  | { readonly method: 'release'; readonly args: readonly [Grant] }
+  | { readonly method: 'release'; readonly args: readonly [Grant, keepMs?: number] }
   | { readonly method: 'adopt'; readonly args: readonly [Handover, AcquireRequest] }
   | { readonly method: 'inspect'; readonly args: readonly [name: string] }
   | { readonly method: 'cancel'; readonly args: readonly [id: number] }

@@ -34,6 +34,7 @@ function capabilitiesOf(store: VersionedStore): CasCapabilities {
     fairness: 'none',
     handover: true,
     lockDelay: true,
+    minHold: false,
     list: store.values !== undefined,
     break: true,
     modes: ['exclusive'],

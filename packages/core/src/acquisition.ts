@@ -4,12 +4,13 @@ import { backoffMs } from './backoff.ts'
 import type { Client } from './client.ts'
 import { heldError, isLockError, storeError } from './errors.ts'
 import type { LockError } from './errors.ts'
-import { Hold, validMs } from './hold.ts'
+import { Hold } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { Settings } from './options.ts'
 import type { Slot } from './slot.ts'
 import type { AcquireRequest, Busy, Grant, Holder } from './spi.ts'
 import { callStore, graceMs, PAUSE_MS } from './store-call.ts'
+import { validMs } from './valid-ms.ts'
 
 /** A silent store is called an outage after this long, although the name was known to be taken. */
 export const SILENCE_MS = 1_000
@@ -144,6 +145,7 @@ export class Acquisition implements Alarm {
   reenter(hold: Hold): void {
     if (!this.#settle()) return
     this.#leave()
+    hold.keepFor(this.#settings.minHoldMs)
     this.#resolve(LeaseHandle.join(this.#client, hold, this.calledAt))
   }
 

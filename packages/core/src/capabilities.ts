@@ -33,6 +33,8 @@ export interface Capabilities {
   readonly handover: boolean
   /** The name can stay blocked for a while after an abnormal end. Not with a session or a connection. */
   readonly lockDelay: boolean
+  /** The name can stay taken for a while after a normal release, also when the process that released it has ended. */
+  readonly minHold: boolean
   /** The store can name the locks that are held. */
   readonly list: boolean
   /** An operator can end somebody else's hold. */

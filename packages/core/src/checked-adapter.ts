@@ -48,9 +48,10 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adap
       }
     },
 
-    async release(grant) {
+    async release(grant, keepMs) {
       try {
-        return readReleased(await inner.release(grant))
+        const answer = keepMs === undefined ? inner.release(grant) : inner.release(grant, keepMs)
+        return readReleased(await answer)
       } catch (error) {
         throw adapterFailure('release', error)
       }

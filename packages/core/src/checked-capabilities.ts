@@ -12,7 +12,7 @@ const words: Readonly<Record<string, readonly string[]>> = {
   wait: ['handoff', 'notify', 'poll'],
   fairness: ['fifo', 'none'],
 }
-const flags = ['handover', 'lockDelay', 'list', 'break']
+const flags = ['handover', 'lockDelay', 'minHold', 'list', 'break']
 const methods = ['attempt', 'withdraw', 'renew', 'release', 'inspect', 'close']
 const optionalMethods = ['wait', 'diagnose']
 const claimed = { adopt: 'handover', list: 'list', break: 'break' } as const

@@ -8,6 +8,8 @@ export interface HandoverText extends Handover {
   readonly owner: string
   readonly ttlMs: number
   readonly lockDelayMs: number
+  /** What remained of it when the text was written, if any; the successor counts it from when it resumes. */
+  readonly minHoldMs?: number
 }
 
 /** Longer than any text that `writeHandover` makes of a valid lease. */
@@ -15,14 +17,15 @@ const MAX_TEXT = 16_384
 
 /** The attempt id is the secret of the text: a reader of the store's public facts cannot make one. */
 export function writeHandover(lease: HandoverText): string {
-  const { name, attemptId, owner, fence, ttlMs, lockDelayMs } = lease
-  const fields = { v: 1, name, attemptId, owner, fence: String(fence), ttlMs, lockDelayMs }
+  const { name, attemptId, owner, fence, ttlMs, lockDelayMs, minHoldMs } = lease
+  const kept = minHoldMs === undefined ? {} : { minHoldMs }
+  const fields = { v: 1, name, attemptId, owner, fence: String(fence), ttlMs, lockDelayMs, ...kept }
   return Buffer.from(JSON.stringify(fields)).toString('base64url')
 }
 
 /**
  * Accepts what `writeHandover` makes and nothing else: the same fields, in the same encoding. The ranges of name,
- * owner, `ttlMs` and `lockDelayMs` are checked as options are, by `resumeLease`.
+ * owner, `ttlMs`, `lockDelayMs` and `minHoldMs` are checked as options are, by `resumeLease`.
  */
 export function readHandover(text: unknown): HandoverText {
   const lease = typeof text === 'string' && text.length <= MAX_TEXT ? parse(text) : undefined
@@ -52,7 +55,9 @@ function parse(text: string): HandoverText | undefined {
     typeof fields.lockDelayMs === 'number'
   ) {
     const { name, attemptId, owner, fence, ttlMs, lockDelayMs } = fields
-    return { name, attemptId, owner, fence: BigInt(fence), ttlMs, lockDelayMs }
+    const lease = { name, attemptId, owner, fence: BigInt(fence), ttlMs, lockDelayMs }
+    if (!('minHoldMs' in fields)) return lease
+    return typeof fields.minHoldMs === 'number' ? { ...lease, minHoldMs: fields.minHoldMs } : undefined
   }
   return undefined
 }

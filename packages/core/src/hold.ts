@@ -3,18 +3,15 @@ import type { Client } from './client.ts'
 import { LockError, quote } from './errors.ts'
 import { STALL_MS } from './loop-meter.ts'
 import { LateRelease } from './late-release.ts'
+import { MinHold } from './min-hold.ts'
 import type { Settings } from './options.ts'
 import { outsideScopes } from './scope.ts'
 import type { Slot } from './slot.ts'
 import type { AcquireRequest, Grant, Holder, RenewOutcome, Renewal } from './spi.ts'
 import { callStore } from './store-call.ts'
+import { validMs } from './valid-ms.ts'
 
 export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
-
-/** How much of a ttl may be relied on: clocks of client and store may run at slightly different rates. */
-export function validMs(ttlMs: number): number {
-  return ttlMs - ttlMs / 100 - 2
-}
 
 /**
  * One hold of a name at the store, shared by the leases that re-entered it. Its deadline is on the
@@ -47,6 +44,8 @@ export class Hold implements Alarm {
   #askedAt: number | undefined
   #ended: LockError | undefined
   #controller: AbortController | undefined
+  /** Absent as long as no lease asks for `minHoldMs`. */
+  #minHold: MinHold | undefined
 
   constructor(
     client: Client,
@@ -70,6 +69,7 @@ export class Hold implements Alarm {
     this.#periodMs = grant.ttlMs
     this.#deadline = grantedAt + validMs(grant.ttlMs)
     client.holds.set(grant.attemptId, this)
+    this.keepFor(settings.minHoldMs)
     this.#arm()
   }
 
@@ -169,6 +169,26 @@ export class Hold implements Alarm {
     else this.#state = 'held'
   }
 
+  /** A lease of this hold was acquired just now, with that `minHoldMs`. */
+  keepFor(minHoldMs: number): void {
+    if (minHoldMs === 0) return
+    const now = this.#client.clock.now()
+    this.#minHold ??= new MinHold(now)
+    this.#minHold.add(minHoldMs, now)
+  }
+
+  /** For how long the name has to stay taken if it is released now. */
+  minHoldMs(): number {
+    return this.#minHold === undefined ? 0 : this.#minHold.remainingMs(this.#client.clock.now())
+  }
+
+  /** One call to the store that ends the hold. What remains of `minHoldMs` is computed anew for every try. */
+  releaseAtStore(): Promise<'released' | 'not-held'> {
+    const { adapter } = this.#client
+    const keepMs = this.minHoldMs()
+    return keepMs === 0 ? adapter.release(this.grant) : adapter.release(this.grant, keepMs)
+  }
+
   /** Frees the name at the store. From this call on, nobody may believe in the hold. */
   release(): Promise<void> {
     this.#finish('released')
@@ -187,7 +207,7 @@ export class Hold implements Alarm {
 
   /** Goes on with a release that was not confirmed, in the background. */
   releaseLater(): void {
-    new LateRelease(this.#client, this.grant, this.#deadline).start()
+    new LateRelease(this.#client, this, this.#deadline).start()
   }
 
   /** The lease goes on in another process: forget it here, leave it at the store. */
@@ -214,9 +234,8 @@ export class Hold implements Alarm {
   }
 
   async #free({ again }: { readonly again: boolean }): Promise<void> {
-    const { adapter } = this.#client
     const { name } = this.grant
-    const call = (): Promise<'released' | 'not-held'> => adapter.release(this.grant)
+    const call = (): Promise<'released' | 'not-held'> => this.releaseAtStore()
     let failure: unknown
     try {
       const { answer, tries } = await callStore(this.#client, name, call, { retry: true })
@@ -283,8 +302,7 @@ export class Hold implements Alarm {
     this.#slot.vacate(this)
     // The store may still hold the name for us (a session does); a lock-delay wants just that.
     if (!definite && this.#request.lockDelayMs === 0) {
-      const { adapter } = this.#client
-      const call = (): Promise<unknown> => adapter.release(this.grant)
+      const call = (): Promise<unknown> => this.releaseAtStore()
       void this.#client.inBackground(callStore(this.#client, this.grant.name, call, { retry: false }))
     }
     // Whoever is told may close the client.

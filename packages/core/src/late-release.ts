@@ -1,6 +1,6 @@
 import type { Alarm } from './alarms.ts'
 import type { Client } from './client.ts'
-import type { Grant } from './spi.ts'
+import type { Hold } from './hold.ts'
 import { callStore } from './store-call.ts'
 
 const FIRST_DELAY_MS = 250
@@ -17,13 +17,13 @@ export class LateRelease implements Alarm {
   slot = -1
   readonly keepsAlive = false
   readonly #client: Client
-  readonly #grant: Grant
+  readonly #hold: Hold
   readonly #until: number
   #delayMs = FIRST_DELAY_MS
 
-  constructor(client: Client, grant: Grant, until: number) {
+  constructor(client: Client, hold: Hold, until: number) {
     this.#client = client
-    this.#grant = grant
+    this.#hold = hold
     this.#until = until
   }
 
@@ -53,9 +53,9 @@ export class LateRelease implements Alarm {
   }
 
   async #release(): Promise<void> {
-    const { adapter } = this.#client
-    const call = (): Promise<unknown> => adapter.release(this.#grant)
-    const released = callStore(this.#client, this.#grant.name, call, { retry: false })
+    const hold = this.#hold
+    const call = (): Promise<unknown> => hold.releaseAtStore()
+    const released = callStore(this.#client, hold.grant.name, call, { retry: false })
     void this.#client.inBackground(released)
     await released
     this.#client.lateReleases.delete(this)

@@ -187,8 +187,11 @@ export class LeaseHandle implements Lease {
       )
     this.#left = true
     this.#over = true
-    this.#hold.handOver()
-    return writeHandover({ ...this.#hold.request, fence: this.fence, ttlMs: this.#hold.ttlMs })
+    const hold = this.#hold
+    const minHoldMs = hold.minHoldMs()
+    hold.handOver()
+    const lease = { ...hold.request, fence: this.fence, ttlMs: hold.ttlMs }
+    return writeHandover(minHoldMs === 0 ? lease : { ...lease, minHoldMs })
   }
 
   /** The store is asked before this comes to its end, so `#releasing` is set by then. */

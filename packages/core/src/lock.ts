@@ -5,7 +5,7 @@ import { heldError, isLockError, LockError } from './errors.ts'
 import type { Hold } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { Lease } from './lease.ts'
-import type { AcquireOptions, Settings } from './options.ts'
+import type { AcquireOptions, OnceOptions, Settings } from './options.ts'
 import { enclosingHold, runInScope } from './scope.ts'
 import { breakHold } from './operate.ts'
 import type { Holder, LockState } from './spi.ts'
@@ -38,6 +38,11 @@ export interface Lock<C extends Capabilities = Capabilities> {
   ): Promise<Holder | null>
 }
 
+/** What became of `locks.once`: the value of its callback, or the holder that has the period already. */
+export type Once<T> =
+  | { readonly ran: true; readonly value: T }
+  | { readonly ran: false; readonly holder: Holder | undefined }
+
 export type Body<T> = (lease: Lease) => T | Promise<T>
 
 export class NamedLock implements Lock {
@@ -65,7 +70,26 @@ export class NamedLock implements Lock {
     const [options, fn] =
       typeof optionsOrBody === 'function' ? [undefined, optionsOrBody] : [optionsOrBody, body]
     if (typeof fn !== 'function') throw invalid('with needs a callback')
-    const lease = await this.acquire(options)
+    return this.#run(await this.acquire(options), fn)
+  }
+
+  /** As `with`, but tries once by default, and returns that the name is taken instead of throwing it. */
+  async once<T>(options: OnceOptions, fn: Body<T>): Promise<Once<T>> {
+    if (typeof fn !== 'function') throw invalid('once needs a callback')
+    const settings = this.#settle('acquire', options, { ...this.#defaults, waitMs: 0 })
+    if (settings.minHoldMs === 0) throw invalid('once needs a minHoldMs above 0: how long one run counts')
+    let lease: LeaseHandle | null
+    try {
+      lease = await this.#acquire(settings, 'throw')
+    } catch (error) {
+      if (!isLockError(error, 'LOCK_TIMEOUT')) throw error
+      return { ran: false, holder: error.holder }
+    }
+    if (lease === null) return { ran: false, holder: undefined }
+    return { ran: true, value: await this.#run(lease, fn) }
+  }
+
+  async #run<T>(lease: LeaseHandle, fn: Body<T>): Promise<T> {
     let value: T
     try {
       value = await runInScope(this.#client, lease.hold, () => fn(lease))
@@ -95,8 +119,8 @@ export class NamedLock implements Lock {
     return breakHold(this.#client, await this.inspect(), fence)
   }
 
-  #settle(purpose: Purpose, options: unknown): Settings {
-    return settle(purpose, options, this.#defaults, this.#client.adapter.capabilities)
+  #settle(purpose: Purpose, options: unknown, base: Settings = this.#defaults): Settings {
+    return settle(purpose, options, base, this.#client.adapter.capabilities)
   }
 
   #acquire(settings: Settings, onBusy: 'null' | 'throw'): Promise<LeaseHandle | null> {
@@ -107,6 +131,7 @@ export class NamedLock implements Lock {
     if (held !== undefined) {
       held.check()
       if (held.ended !== undefined) throw held.ended
+      held.keepFor(settings.minHoldMs)
       return Promise.resolve(LeaseHandle.join(client, held, client.clock.now()))
     }
     // One that is over by the clock ends here, and its slot may go with it.

@@ -4,9 +4,9 @@ import { systemClock } from './clock.ts'
 import type { LockEventName, LockEvents } from './events.ts'
 import type { Lease } from './lease.ts'
 import { NamedLock } from './lock.ts'
-import type { Body, Lock } from './lock.ts'
+import type { Body, Lock, Once } from './lock.ts'
 import { defaultSettings } from './options.ts'
-import type { AcquireOptions, LockOptions, LocksOptions, Settings } from './options.ts'
+import type { AcquireOptions, LockOptions, LocksOptions, OnceOptions, Settings } from './options.ts'
 import { resumeLease } from './resume.ts'
 import type { ResumeOptions } from './resume.ts'
 import { readSequencer } from './sequencer.ts'
@@ -23,6 +23,17 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
   /** Short for `lock(name).with(…)`. */
   with<T>(name: string, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   with<T>(name: string, options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
+  /**
+   * Runs `fn` at most once per period, on however many hosts it is called: while holding the lock, whose name then stays
+   * taken until `minHoldMs` after the grant. When the name is taken it returns the holder instead, without waiting unless
+   * `waitMs` is given. What goes wrong throws, as with `with`.
+   */
+  once<T>(
+    this: C['minHold'] extends false ? never : Locks<C>,
+    name: string,
+    options: OnceOptions<C>,
+    fn: (lease: Lease<C>) => T | Promise<T>,
+  ): Promise<Once<T>>
   /** Who holds the lock, since when and for how long still, as the store has it. */
   inspect(name: string): Promise<LockState>
   /** The locks that are held now, by whomever, at most `limit` of them (1,000 unless told). For operators. */
@@ -89,6 +100,10 @@ class LocksClient implements Locks {
 
   async with<T>(name: string, optionsOrFn: AcquireOptions | Body<T>, fn?: Body<T>): Promise<T> {
     return this.lock(name).with(optionsOrFn, fn)
+  }
+
+  async once<T>(name: string, options: OnceOptions, fn: Body<T>): Promise<Once<T>> {
+    return this.lock(name).once(options, fn)
   }
 
   async inspect(name: string): Promise<LockState> {

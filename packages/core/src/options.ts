@@ -23,7 +23,16 @@ export type LockOptions<C extends Capabilities = Capabilities> = {
   : {
       /** After an abnormal end (crash, loss) the name stays blocked this long. A release frees it at once. */
       lockDelayMs?: number
-    })
+    }) &
+  (C['minHold'] extends false
+    ? { minHoldMs?: never }
+    : {
+        /**
+         * After a release the name stays taken until this long after the grant, by the store's clock. Default: 0. At
+         * most `maxHoldMs`. A hold that ends by a crash ends after its ttl, even if that is earlier.
+         */
+        minHoldMs?: number
+      })
 
 /** Those of one acquire: what a lock has, and who asks. */
 export type AcquireOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
@@ -31,6 +40,12 @@ export type AcquireOptions<C extends Capabilities = Capabilities> = LockOptions<
   signal?: AbortSignal
   /** Acquires of equal owner re-enter each other's hold. Unless told, every acquire is an owner of its own. */
   owner?: string
+}
+
+/** Those of `locks.once`: as of an acquire, but without `waitMs` it tries once. */
+export type OnceOptions<C extends Capabilities = Capabilities> = AcquireOptions<C> & {
+  /** The name stays taken until this long after the grant: a little less than the job's period. */
+  minHoldMs: number
 }
 
 /** How often and how fast to try again. */
@@ -61,6 +76,7 @@ export interface Settings {
   readonly renew: boolean
   readonly maxHoldMs: number
   readonly lockDelayMs: number
+  readonly minHoldMs: number
   readonly label: string | undefined
   readonly mode: Mode
   readonly attempts: number
@@ -76,6 +92,7 @@ export const defaultSettings: Settings = {
   renew: true,
   maxHoldMs: Infinity,
   lockDelayMs: 0,
+  minHoldMs: 0,
   label: undefined,
   mode: 'exclusive',
   attempts: Infinity,
@@ -90,6 +107,7 @@ export type RangeKey =
   | 'waitMs'
   | 'maxHoldMs'
   | 'lockDelayMs'
+  | 'minHoldMs'
   | 'storeTimeoutMs'
   | 'attempts'
   | 'delayMs'
@@ -102,6 +120,7 @@ export const ranges: Readonly<Record<RangeKey, readonly [min: number, max: numbe
   waitMs: [0, MAX_TIMER_MS],
   maxHoldMs: [1, MAX_TIMER_MS],
   lockDelayMs: [0, 3_600_000],
+  minHoldMs: [0, MAX_TIMER_MS],
   storeTimeoutMs: [1, 600_000],
   attempts: [1, 1_000_000],
   delayMs: [1, 3_600_000],

@@ -1,11 +1,12 @@
 import type { Client } from './client.ts'
 import { LockError, quote } from './errors.ts'
 import { readHandover } from './handover.ts'
-import { Hold, validMs } from './hold.ts'
+import { Hold } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { LockOptions, Settings } from './options.ts'
 import type { Grant } from './spi.ts'
 import { callStore } from './store-call.ts'
+import { validMs } from './valid-ms.ts'
 import { checkName, settle, unsupported } from './validate.ts'
 
 export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
@@ -20,10 +21,11 @@ export async function resumeLease(
   client.assertOpen()
   const { adapter, clock } = client
   const from = readHandover(text)
-  const { name, owner, ttlMs, lockDelayMs } = from
+  const { name, owner, ttlMs, lockDelayMs, minHoldMs = 0 } = from
   checkName(name, adapter.capabilities)
   const chosen = settle('resume', options, defaults, adapter.capabilities)
-  const settings = settle('acquire', { owner, ttlMs, lockDelayMs }, chosen, adapter.capabilities)
+  const terms = { owner, ttlMs, lockDelayMs, minHoldMs }
+  const settings = settle('acquire', terms, chosen, adapter.capabilities)
   const adopt = adapter.adopt?.bind(adapter)
   if (adopt === undefined) throw unsupported('resume (hand-over)')
 

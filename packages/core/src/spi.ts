@@ -67,8 +67,16 @@ export interface Adapter<C extends Capabilities = Capabilities> {
    * reports the lease as lost, unless an earlier try of the same release had an unknown outcome. `not-held` MUST
    * be certain: where the client library may have sent the call twice by itself, reject; core asks again.
    * While only the lock-delay of an expired hold blocks the name, a release MAY end the delay, with either answer.
+   *
+   * With `keepMs`, a whole number above 0 that core sends only where `capabilities.minHold` is true, the call ends the
+   * hold and the name stays taken for `keepMs` more, counted by the store's clock from when it handles the call. Both
+   * MUST happen in one atomic step and survive the end of the client's process. Until that time is over every attempt
+   * is busy and no waiter is granted the name; soon after it, the first in line is. `inspect` shows the released hold
+   * with the time that remains, and `break` ends it. The attempt itself is over at once: `renew` and `adopt` answer
+   * `lost`, a repeated `attempt` is busy, `withdraw` changes nothing, and a repeated `release` changes nothing and MAY
+   * give either answer.
    */
-  release(grant: Grant): Promise<'released' | 'not-held'>
+  release(grant: Grant, keepMs?: number): Promise<'released' | 'not-held'>
 
   /**
    * Present exactly when `capabilities.handover` is true. Atomically makes `request.attemptId` the

@@ -47,6 +47,7 @@ const lockKeys = new Map<string, Check>([
   ['waitMs', integer('waitMs')],
   ['maxHoldMs', integer('maxHoldMs')],
   ['lockDelayMs', checkLockDelay],
+  ['minHoldMs', checkMinHold],
   ['label', (value) => checkText('label', value, MAX_LABEL_BYTES)],
   ['renew', checkRenew],
   ['mode', checkMode],
@@ -85,7 +86,14 @@ export function settle(
   const given: [string, unknown][] = []
   for (const part of [rest, retry ?? {}])
     for (const entry of Object.entries(part)) if (entry[1] !== undefined) given.push(entry)
-  return { ...base, ...Object.fromEntries(given) }
+  const settled: Settings = { ...base, ...Object.fromEntries(given) }
+  // A resumed lease has the `minHoldMs` of its text, not that of the client.
+  if (purpose !== 'resume' && settled.minHoldMs > settled.maxHoldMs)
+    throw invalid(
+      `minHoldMs must not be above maxHoldMs, got ${settled.minHoldMs} and ${settled.maxHoldMs}: ` +
+        'a hold that is not renewed any more cannot be promised for longer',
+    )
+  return settled
 }
 
 function checkKeys(
@@ -113,6 +121,11 @@ export function checkTtl(value: unknown, capabilities: Capabilities): asserts va
 function checkLockDelay(value: unknown, capabilities: Capabilities): void {
   checkInteger('lockDelayMs', value)
   if (value > 0 && !capabilities.lockDelay) throw unsupported('lockDelayMs')
+}
+
+function checkMinHold(value: unknown, capabilities: Capabilities): void {
+  checkInteger('minHoldMs', value)
+  if (value > 0 && !capabilities.minHold) throw unsupported('minHoldMs')
 }
 
 function checkRenew(value: unknown, capabilities: Capabilities): void {

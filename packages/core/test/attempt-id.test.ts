@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { defaultOwner, isAttemptId, newAttemptId } from '../src/attempt-id.ts'
+import { defaultOwner, isAttemptId, keptAttemptId, newAttemptId } from '../src/attempt-id.ts'
 import { harness } from './support/harness.ts'
 
 const uuid = '0123abcd-0000-4000-8000-0123456789ab'
@@ -40,6 +40,16 @@ test('only the exact form is an attempt id', () => {
 
 test('the default owner names the client and the attempt, and shows neither whole', () => {
   expect(defaultOwner(`${uuid}:17`)).toBe('0123abcd-4d2d4b08f404')
+})
+
+test('the id that keeps a released name is not the attempt's, and still names the owner', () => {
+  const attemptId = newAttemptId(uuid)
+  const kept = keptAttemptId(attemptId)
+  expect(isAttemptId(kept)).toBe(true)
+  expect(kept).not.toBe(attemptId)
+  expect(kept.slice(36)).toBe(attemptId.slice(36))
+  expect(defaultOwner(kept)).toBe(defaultOwner(attemptId))
+  expect(keptAttemptId(newAttemptId(uuid))).not.toBe(kept)
 })
 
 test('a lease, its holder and its errors show the default owner, not the attempt', async () => {

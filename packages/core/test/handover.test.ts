@@ -186,6 +186,8 @@ describe('the text of a lease', () => {
         (name, fence) => {
           const lease = { ...fields, name, fence }
           expect(readHandover(writeHandover(lease))).toEqual(lease)
+          const kept = { ...lease, minHoldMs: 5 }
+          expect(readHandover(writeHandover(kept))).toEqual(kept)
         },
       ),
     )
@@ -209,6 +211,7 @@ describe('the text of a lease', () => {
         text,
       ),
       ...[{ fence: '0' }, { fence: '07' }, { fence: String(2n ** 63n) }, { extra: 1 }].map(text),
+      ...[-1, 0.5, '0', 2 ** 31].map((minHoldMs) => text({ minHoldMs })),
       ...[-1, 0.5, '0', 3_600_001].map((lockDelayMs) => text({ lockDelayMs })),
       ...[5, '', 'hold', 'x'.repeat(10_000), uuid, `${uuid}:`, `${uuid}:x`, `${uuid}:01`, `${uuid}:-1`].map(
         (id) => text({ attemptId: id }),

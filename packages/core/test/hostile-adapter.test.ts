@@ -392,7 +392,9 @@ describe(`${CASES} hostile answers`, { timeout: 60_000 }, () => {
     const words = Object.fromEntries(
       ['scope', 'kind', 'fencing', 'wait', 'fairness', 'modes'].map((key) => [key, never]),
     )
-    const flags = Object.fromEntries(['handover', 'lockDelay', 'list', 'break'].map((key) => [key, isFlag]))
+    const flags = Object.fromEntries(
+      ['handover', 'lockDelay', 'minHold', 'list', 'break'].map((key) => [key, isFlag]),
+    )
     const fields = { ...words, ...flags, minTtlMs: limit, maxNameBytes: limit }
     const functions = Object.fromEntries(methods.map((key) => [key, isFunction]))
     const factory: AdapterFactory = (host) => {

@@ -5,7 +5,19 @@ import { ScriptedStore } from './support/scripted-adapter.ts'
 import { fc } from './support/fast-check.ts'
 
 const known = new Set([
-  ...['ttlMs', 'waitMs', 'maxHoldMs', 'lockDelayMs', 'label', 'owner', 'renew', 'mode', 'signal', 'retry'],
+  ...[
+    'ttlMs',
+    'waitMs',
+    'maxHoldMs',
+    'lockDelayMs',
+    'minHoldMs',
+    'label',
+    'owner',
+    'renew',
+    'mode',
+    'signal',
+    'retry',
+  ],
   ...['attempts', 'delayMs', 'maxDelayMs', '__proto__'],
 ])
 
@@ -117,6 +129,7 @@ describe('options', () => {
 describe('what the adapter has not got', () => {
   test.each([
     ['lockDelayMs', { lockDelayMs: 1 }, { lockDelay: false }],
+    ['minHoldMs', { minHoldMs: 1 }, { minHold: false }],
     ['a fixed lease of a session', { renew: false }, { kind: 'session' }],
     ['a fixed lease of a connection', { renew: false }, { kind: 'connection' }],
     ['shared mode', { mode: 'shared' }, {}],
@@ -140,6 +153,11 @@ describe('what the adapter has not got', () => {
   test('a lock delay of zero asks for nothing', async () => {
     const { locks } = harness({ store: { capabilities: { lockDelay: false } } })
     await callUntyped(locks.lock('a'), 'acquire', { lockDelayMs: 0 })
+  })
+
+  test('nor does a minimum hold of zero', async () => {
+    const { locks } = harness({ store: { capabilities: { minHold: false } } })
+    await callUntyped(locks.lock('a'), 'acquire', { minHoldMs: 0 })
   })
 })
 

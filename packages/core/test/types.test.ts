@@ -1,11 +1,21 @@
 import { describe, expectTypeOf, test } from 'vitest'
 import { createLocks } from '../src/index.ts'
-import type { AdapterFactory, Capabilities, Holder, Lease, Lock, Locks, LockState } from '../src/index.ts'
+import type {
+  AdapterFactory,
+  Capabilities,
+  Holder,
+  Lease,
+  Lock,
+  Locks,
+  LockState,
+  Once,
+} from '../src/index.ts'
 import { ScriptedStore } from './support/scripted-adapter.ts'
 
 interface Poor extends Capabilities {
   readonly handover: false
   readonly lockDelay: false
+  readonly minHold: false
   readonly list: false
   readonly break: false
 }
@@ -13,6 +23,7 @@ interface Poor extends Capabilities {
 interface Rich extends Capabilities {
   readonly handover: true
   readonly lockDelay: true
+  readonly minHold: true
   readonly list: true
   readonly break: true
 }
@@ -28,6 +39,10 @@ export async function withPoor(locks: Locks<Poor>, factory: AdapterFactory<Poor>
   createLocks(factory, { lockDelayMs: 1 })
   // @ts-expect-error nor in with
   await locks.with('a', { lockDelayMs: 1 }, () => 1)
+  // @ts-expect-error this adapter has no minimum hold
+  await lock.acquire({ minHoldMs: 1 })
+  // @ts-expect-error so nothing can run once per period
+  await locks.once('a', { minHoldMs: 1 }, () => 1)
   const lease = await lock.acquire()
   // @ts-expect-error this adapter cannot hand over
   lease.serialize()
@@ -45,6 +60,10 @@ export async function withRich(locks: Locks<Rich>, factory: AdapterFactory<Rich>
   expectTypeOf(lease.serialize()).toEqualTypeOf<string>()
   expectTypeOf(await locks.resume('text')).toEqualTypeOf<Lease<Rich>>()
   expectTypeOf(await locks.list()).toEqualTypeOf<readonly LockState[]>()
+  const outcome = await locks.once('a', { minHoldMs: 1 }, (held) => held.fence)
+  expectTypeOf(outcome).toEqualTypeOf<Once<bigint>>()
+  if (outcome.ran) expectTypeOf(outcome.value).toEqualTypeOf<bigint>()
+  else expectTypeOf(outcome.holder).toEqualTypeOf<Holder | undefined>()
   expectTypeOf(await locks.lock('a').break()).toEqualTypeOf<Holder | null>()
 }
 
@@ -55,6 +74,8 @@ export async function misused(locks: Locks): Promise<void> {
   locks.lock('a', { owner: 'me' })
   // @ts-expect-error no such option
   await locks.lock('a').acquire({ ttl: 1 })
+  // @ts-expect-error once has to know for how long
+  await locks.once('a', {}, () => 1)
   // @ts-expect-error no such event
   locks.on('lots', () => undefined)
 }

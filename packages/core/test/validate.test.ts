@@ -34,7 +34,7 @@ const noDuration = fc.oneof(
   fc.double({ noInteger: true }),
 )
 
-const durationKeys = ['ttlMs', 'waitMs', 'maxHoldMs', 'lockDelayMs'] as const
+const durationKeys = ['ttlMs', 'waitMs', 'maxHoldMs', 'lockDelayMs', 'minHoldMs'] as const
 const retryKeys = ['attempts', 'delayMs', 'maxDelayMs'] as const
 
 describe('lock names', () => {

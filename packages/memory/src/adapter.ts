@@ -1,3 +1,4 @@
+import { keptAttemptId } from '@locks/core'
 import type {
   AcquireRequest,
   Adapter,
@@ -18,6 +19,7 @@ export const capabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  minHold: true,
   list: true,
   break: true,
   modes: ['exclusive'],
@@ -40,7 +42,7 @@ interface Term {
   readonly grantedAt: number
   /** When the holder's time is over. */
   readonly expiresAt: number
-  /** When others may have the name: later by the lock-delay, unless it is released. */
+  /** When others may have the name: later by the lock-delay, unless it is released, or at the end of a minimum hold. */
   readonly blockedUntil: number
 }
 
@@ -110,6 +112,19 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
     const { attemptId, owner, metadata } = request
     const fence = ++store.lastFence
     return (entry.held = { attemptId, owner, metadata, fence, since: Date.now(), ...term(request) })
+  }
+
+  /** What a release leaves of a hold whose name stays taken. No call of its attempt finds it any more. */
+  function kept(held: Held | undefined, keepMs: number): Held | undefined {
+    const now = clock.now()
+    return (
+      held && {
+        ...held,
+        attemptId: keptAttemptId(held.attemptId),
+        expiresAt: now,
+        blockedUntil: now + keepMs,
+      }
+    )
   }
 
   /** A free name goes to the head of its queue, or is forgotten. */
@@ -196,11 +211,11 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
       })
     },
 
-    async release({ name, attemptId }) {
+    async release({ name, attemptId }, keepMs = 0) {
       const entry = entries.get(name)
       if (entry === undefined) return 'not-held'
       const held = blockerOf(entry)?.attemptId === attemptId
-      if (held) entry.held = undefined
+      if (held) entry.held = keepMs > 0 ? kept(entry.held, keepMs) : undefined
       passOn(name, entry)
       return held ? 'released' : 'not-held'
     },

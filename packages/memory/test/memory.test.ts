@@ -1,6 +1,6 @@
 import { createLocks, loadAdapter, openLocks } from '@locks/core'
 import type { Lease, Locks } from '@locks/core'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { fromConfig, memory } from '../src/index.ts'
 import type { MemoryCapabilities } from '../src/index.ts'
 
@@ -142,4 +142,15 @@ describe('a config', () => {
     const factory = await loadAdapter({ adapter: path, url: 'memory:by-path' })
     await createLocks(factory).with('a', ({ fence }) => expect(fence).toBe(1n))
   })
+})
+
+test('minHoldMs can be a default of config, spelled as a duration', async () => {
+  const locks = await openLocks({ adapter: '@locks/memory', defaults: { minHoldMs: '1h' } })
+  onTestFinished(() => locks.close())
+  await locks.with('a', () => undefined)
+  const { held, remainingMs } = await locks.inspect('a')
+  expect(held).toBe(true)
+  expect(remainingMs).toBeGreaterThan(3_000_000)
+  await (await locks.lock('b').acquire({ minHoldMs: 0 })).release()
+  expect((await locks.inspect('b')).held).toBe(false)
 })

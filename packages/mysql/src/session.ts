@@ -18,6 +18,7 @@ export interface SessionCapabilities extends Capabilities {
   readonly wait: 'handoff'
   readonly handover: false
   readonly lockDelay: false
+  readonly minHold: false
   readonly list: true
   readonly break: true
 }
@@ -31,6 +32,7 @@ const capabilities: SessionCapabilities = {
   fairness: 'none',
   handover: false,
   lockDelay: false,
+  minHold: false,
   list: true,
   break: true,
   modes: ['exclusive'],

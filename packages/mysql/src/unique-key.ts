@@ -15,6 +15,7 @@ export interface UniqueKeyCapabilities extends Capabilities {
   readonly wait: 'poll'
   readonly handover: true
   readonly lockDelay: true
+  readonly minHold: false
   readonly list: true
   readonly break: true
 }
@@ -27,6 +28,7 @@ const capabilities: UniqueKeyCapabilities = {
   fairness: 'none',
   handover: true,
   lockDelay: true,
+  minHold: false,
   list: true,
   break: true,
   modes: ['exclusive'],

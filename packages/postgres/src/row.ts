@@ -16,6 +16,7 @@ export interface RowCapabilities extends Capabilities {
   readonly wait: 'handoff'
   readonly handover: false
   readonly lockDelay: false
+  readonly minHold: false
 }
 
 const capabilities: RowCapabilities = {
@@ -26,6 +27,7 @@ const capabilities: RowCapabilities = {
   fairness: 'fifo',
   handover: false,
   lockDelay: false,
+  minHold: false,
   list: true,
   break: true,
   modes: ['exclusive'],

@@ -50,6 +50,7 @@ export interface UniqueKeyCapabilities extends Capabilities {
   readonly fencing: 'durable'
   readonly handover: true
   readonly lockDelay: true
+  readonly minHold: false
 }
 
 const handingOver: UniqueKeyCapabilities = {
@@ -60,6 +61,7 @@ const handingOver: UniqueKeyCapabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  minHold: false,
   list: true,
   break: true,
   modes: ['exclusive'],

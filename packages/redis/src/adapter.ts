@@ -16,6 +16,7 @@ export const capabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
+  minHold: false,
   list: true,
   break: true,
   modes: ['exclusive'],

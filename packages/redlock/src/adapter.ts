@@ -27,6 +27,7 @@ export interface RedlockCapabilities extends Capabilities {
   readonly fairness: 'none'
   readonly handover: false
   readonly lockDelay: true
+  readonly minHold: false
   readonly list: true
   readonly break: true
 }
@@ -43,6 +44,7 @@ function capabilitiesOf(fencing: boolean): RedlockCapabilities {
     fairness: 'none',
     handover: false,
     lockDelay: true,
+    minHold: false,
     list: true,
     break: true,
     modes: ['exclusive'],

@@ -7,6 +7,7 @@ export const capabilities = {
   fairness: 'fifo',
   handover: false,
   lockDelay: false,
+  minHold: false,
   list: true,
   break: true,
   modes: ['exclusive'],

@@ -22,6 +22,7 @@ export interface ChildAcquireOptions {
   readonly waitMs?: number
   readonly renew?: boolean
   readonly lockDelayMs?: number
+  readonly minHoldMs?: number
   readonly owner?: string
   readonly label?: string
 }

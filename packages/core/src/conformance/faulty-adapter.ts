@@ -106,7 +106,7 @@ export function faulty(factory: AdapterFactory): {
       attempt: (request) => suffer('attempt', () => inner.attempt(request)),
       withdraw: (request) => suffer('withdraw', () => inner.withdraw(request)),
       renew: (renewals) => suffer('renew', () => inner.renew(renewals)),
-      release: (grant) => suffer('release', () => inner.release(grant)),
+      release: (grant, keepMs) => suffer('release', () => inner.release(grant, keepMs)),
       inspect: (name) => suffer('inspect', () => inner.inspect(name)),
       close: () => suffer('close', () => inner.close()),
       ...(wait && { wait: (request, maxMs, signal) => suffer('wait', () => wait(request, maxMs, signal)) }),

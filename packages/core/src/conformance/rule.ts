@@ -19,6 +19,7 @@ export type Area =
   | 'hygiene'
   | 'hand-over'
   | 'operation'
+  | 'once per period'
 
 /**
  * `required`: every adapter. `optional`: where the capability is claimed, or, for an honest absence,
@@ -58,6 +59,8 @@ export type Need =
   | 'no handover'
   | 'lock-delay'
   | 'no lock-delay'
+  | 'min-hold'
+  | 'no min-hold'
   | 'list'
   | 'no list'
   | 'break'
@@ -85,6 +88,8 @@ const needs: Record<Need, Judge> = {
   'no handover': (_, { handover }) => unless(!handover, 'hand-over is claimed'),
   'lock-delay': (_, { lockDelay }) => unless(lockDelay, 'no lock-delay'),
   'no lock-delay': (_, { lockDelay }) => unless(!lockDelay, 'lock-delay is claimed'),
+  'min-hold': (_, { minHold }) => unless(minHold, 'no minimum hold'),
+  'no min-hold': (_, { minHold }) => unless(!minHold, 'a minimum hold is claimed'),
   list: (_, { list }) => unless(list, 'cannot list'),
   'no list': (_, { list }) => unless(!list, 'list is claimed'),
   break: (_, capabilities) => unless(capabilities.break, 'cannot break'),

@@ -36,6 +36,7 @@ const plain: Capabilities = {
   fairness: 'none',
   handover: true,
   lockDelay: true,
+  minHold: true,
   list: false,
   break: false,
   modes: ['exclusive'],
@@ -59,6 +60,8 @@ export class ScriptedStore {
   readonly attempts: AcquireRequest[] = []
   /** Every batch of renewals, in order. */
   readonly renewals: (readonly Renewal[])[] = []
+  /** For how long each release asked to keep the name, in order. */
+  readonly keeps: (number | undefined)[] = []
   /** Methods in the order they were called. */
   readonly log: Method[] = []
   host: AdapterHost | undefined
@@ -128,7 +131,10 @@ export class ScriptedStore {
         this.renewals.push(renewals)
         return this.#run('renew', () => renewals.map((renewal) => this.#renew(renewal)))
       },
-      release: (grant) => this.#run('release', () => this.#drop(grant)),
+      release: (grant, keepMs) => {
+        this.keeps.push(keepMs)
+        return this.#run('release', () => this.#drop(grant))
+      },
       inspect: (name) =>
         this.#run('inspect', () => {
           const held = this.#current(name)

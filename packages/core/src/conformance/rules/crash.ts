@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pass } from 'node:timers/promises'
-import { validMs } from '../../hold.ts'
+import { validMs } from '../../valid-ms.ts'
 import type { Child } from '../child-process.ts'
 import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'

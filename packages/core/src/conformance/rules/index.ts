@@ -8,6 +8,7 @@ import { handOver } from './hand-over.ts'
 import { hygiene } from './hygiene.ts'
 import { lostReplies } from './lost-replies.ts'
 import { names } from './names.ts'
+import { once } from './once.ts'
 import { operation } from './operation.ts'
 import { ownership } from './ownership.ts'
 import { pause } from './pause.ts'
@@ -34,4 +35,5 @@ export const rules: ReadonlyMap<Area, readonly Rule[]> = new Map<Area, readonly 
   ['hygiene', hygiene],
   ['hand-over', handOver],
   ['operation', operation],
+  ['once per period', once],
 ])

@@ -15,7 +15,7 @@ async function inLine(h: Harness, { locks }: TestClient, lock: string, count: nu
 }
 
 /** Clients that wait for `lock` in the order of the result; each is known to wait before the next one starts. */
-async function queueUp(
+export async function queueUp(
   h: Harness,
   lock: string,
   count: number,

@@ -17,6 +17,7 @@ export function plainStore({ silent = false } = {}) {
       fairness: 'none',
       handover: false,
       lockDelay: false,
+      minHold: false,
       list: false,
       break: false,
       modes: ['exclusive'],
