@@ -16,7 +16,7 @@ export const capabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
-  minHold: false,
+  minHold: true,
   list: true,
   break: true,
   modes: ['exclusive'],
@@ -151,9 +151,9 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     renew: (renewals) => store.renew(renewals),
 
-    release({ name, attemptId }) {
+    release({ name, attemptId }, keepMs = 0) {
       waiting.over(attemptId)
-      return store.free(name, attemptId)
+      return keepMs > 0 ? store.keep(name, attemptId, keepMs) : store.free(name, attemptId)
     },
 
     async adopt(from, request) {

@@ -56,6 +56,10 @@ export class RedisNode {
     return this.#store.free(name, attemptId)
   }
 
+  keep(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
+    return this.#store.keep(name, attemptId, keepMs)
+  }
+
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
     return this.#store.renew(renewals)
   }

@@ -203,6 +203,30 @@ end
 ${letGo(dialect, 'held[2]')}
 `
 
+/**
+ * The hold goes on under an id that no attempt has, and ends after the given time. The first waiters look then; those of
+ * Redisson, and of other adapters that listen to its channel, look now and see how long it takes.
+ */
+const keep = (dialect: Dialect): string => `
+local lock, token, queue, attempt, kept, keepMs = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
+local held = redis.pcall('HMGET', lock, attempt, kept, '${QUEUE_FIELD}')
+if held.err and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
+if held.err or not ${isAttempt('attempt')} or not ${isAttempt('kept')} then return 1 end
+if held[2] then return 0 end
+if not held[1] then return 1 end
+redis.call('HSET', lock, kept, '1')
+redis.call('HDEL', lock, attempt)
+redis.call('PEXPIRE', lock, keepMs)
+if held[3] then
+  ${headOf}
+  ${clock}
+  ${handOver(dialect)}
+  if headOf(queue) then tellHeirs(' ' .. keepMs) end
+end
+redis.call('${dialect.publish}', 'redisson_lock__channel' .. string.sub(token, ${'redisson_lock_token'.length + 1}), '0')
+return 0
+`
+
 const end = (dialect: Dialect): string => `
 local lock, token, queue, fence, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 ${refused}
@@ -228,6 +252,11 @@ export interface Scripts {
    */
   readonly free: Script
   /**
+   * KEYS lock, token, queue. ARGV attempt, the id that keeps the lock in its place, for how many ms. Returns 0 when the
+   * lock is kept so, by this call or an earlier one, 1 when the attempt did not hold it.
+   */
+  readonly keep: Script
+  /**
    * KEYS lock, token, queue. ARGV fence of the hold to end or '', and else which of Redisson's fields has it.
    * Returns 0 when it was ended, 1 when it is over.
    */
@@ -239,6 +268,7 @@ export const scriptsOf = (cluster: boolean): Scripts => (cluster ? onCluster : o
 const speak = (dialect: Dialect): Scripts => ({
   acquire: script(acquire(dialect)),
   free: script(free(dialect)),
+  keep: script(keep(dialect)),
   end: script(end(dialect)),
 })
 

@@ -1,4 +1,4 @@
-import { isAttemptId, LockError } from '@locks/core'
+import { isAttemptId, keptAttemptId, LockError } from '@locks/core'
 import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core'
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
@@ -92,6 +92,12 @@ export class Store {
   /** Ends the hold of `attemptId`. `not-held` when it does not hold the name: that is free, or another's. */
   free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
     return this.#endOnce(this.#scripts.free, this.layout(name), [attemptId], 'released')
+  }
+
+  /** Ends the hold of `attemptId`, and keeps the name taken for `keepMs` more. */
+  keep(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
+    const args = [attemptId, keptAttemptId(attemptId), keepMs]
+    return this.#endOnce(this.#scripts.keep, this.layout(name), args, 'released')
   }
 
   /** Takes the attempt out of the lock and out of its queue, wherever it is. */

@@ -22,6 +22,17 @@ test('an uncontended acquire and release are two commands, fencing included', as
   expect(after['eval']).toBe(before['eval'])
 })
 
+test('with minHoldMs they are two as well, and a try that finds the name taken is one', async () => {
+  const locks = connect(at(server))
+  await locks.once(uniqueName(), { minHoldMs: 60_000 }, () => undefined)
+  const before = await commandCounts(server)
+  const names = Array.from({ length: 100 }, () => uniqueName())
+  for (const name of names) await locks.once(name, { minHoldMs: 60_000 }, () => undefined)
+  for (const name of names) expect((await locks.once(name, { minHoldMs: 1 }, () => 1)).ran).toBe(false)
+  const after = await commandCounts(server)
+  expect(after.total - before.total).toBe(300)
+})
+
 for (const waiters of [10, 100, 500])
   test(
     `with ${waiters} waiters in five processes a contended cycle is at most 2.1 commands`,
