@@ -14,6 +14,7 @@ import { breakHold } from './break.ts'
 import { diagnose } from './diagnose.ts'
 import { Fences } from './fences.ts'
 import { listHeld } from './list.ts'
+import type { RedlockNode } from './node.ts'
 import type { Nodes } from './nodes.ts'
 import { count, saidOf, valuesOf } from './nodes.ts'
 import { holdOf, stateOf } from './state.ts'
@@ -27,7 +28,7 @@ export interface RedlockCapabilities extends Capabilities {
   readonly fairness: 'none'
   readonly handover: false
   readonly lockDelay: true
-  readonly minHold: false
+  readonly minHold: true
   readonly list: true
   readonly break: true
 }
@@ -44,7 +45,7 @@ function capabilitiesOf(fencing: boolean): RedlockCapabilities {
     fairness: 'none',
     handover: false,
     lockDelay: true,
-    minHold: false,
+    minHold: true,
     list: true,
     break: true,
     modes: ['exclusive'],
@@ -136,10 +137,13 @@ export function redlockAdapter(
   /**
    * Everywhere; a node that does not answer gets it when it reads on, in order behind what it was asked before. A
    * majority that ended the hold has released it. Where so many did not hold it that no majority can have, it is lost.
+   * A majority that keeps the name taken for `keepMs` more is one that every other has a node in common with.
    */
-  async function release(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+  async function release(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
     fences.delete(attemptId)
-    const answers = await nodes.ask((node) => node.free(name, attemptId), {
+    const end = (node: RedlockNode): Promise<'released' | 'not-held'> =>
+      keepMs > 0 ? node.keep(name, attemptId, keepMs) : node.free(name, attemptId)
+    const answers = await nodes.ask(end, {
       enough: (soFar) =>
         count(soFar, (one) => one === 'released') >= quorum ||
         count(soFar, (one) => one === 'not-held') > minority,
@@ -186,7 +190,7 @@ export function redlockAdapter(
 
     renew,
 
-    release: ({ name, attemptId }) => release(name, attemptId),
+    release: ({ name, attemptId }, keepMs = 0) => release(name, attemptId, keepMs),
 
     list: (limit) => listHeld(nodes, limit, fencing),
 

@@ -5,6 +5,8 @@ import type { Identity, Look, Refusal } from '@locks/redis/node'
 export interface RedlockNode {
   attempt(request: AcquireRequest): Promise<bigint | Refusal>
   free(name: string, attemptId: string): Promise<'released' | 'not-held'>
+  /** As `free`, and the name stays taken there for `keepMs` more. Repeated, it answers the same. */
+  keep(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'>
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
   look(name: string): Promise<Look>
   /** Whether the attempt still holds the name; then `fence` is its own, not what was `minted`, and later ones are higher. */

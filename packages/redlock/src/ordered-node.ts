@@ -30,6 +30,10 @@ export class OrderedNode implements RedlockNode {
     return this.#inOrder(attemptId, () => this.#node.free(name, attemptId))
   }
 
+  keep(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
+    return this.#inOrder(attemptId, () => this.#node.keep(name, attemptId, keepMs))
+  }
+
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
     return this.#compared(this.#node.renew(renewals))
   }

@@ -1,4 +1,5 @@
 import type { AcquireRequest, Clock, Holder, Renewal, RenewOutcome } from '@locks/core'
+import { keptAttemptId } from '@locks/core'
 import type { Look, Refusal } from '@locks/redis/node'
 import { expect, test } from 'vitest'
 import { redlockAdapter } from '../src/adapter.ts'
@@ -98,6 +99,17 @@ class SimulatedNode implements RedlockNode {
     return this.#over(() => {
       if (this.#lookUp(name)?.attempt !== attemptId) return 'not-held'
       this.#held.delete(name)
+      return 'released'
+    })
+  }
+
+  keep(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
+    return this.#over(() => {
+      const held = this.#lookUp(name)
+      const kept = keptAttemptId(attemptId)
+      if (held?.attempt === kept) return 'released'
+      if (held?.attempt !== attemptId) return 'not-held'
+      this.#held.set(name, { ...held, attempt: kept, until: this.#clock.now() + keepMs })
       return 'released'
     })
   }
