@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Statement } from './line.ts'
+import { sqlTagOf } from './messages.ts'
 import type { Place, Strategy } from './options.ts'
 
 /** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps their case. */
@@ -107,6 +108,7 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
 export interface UniqueKeyStatements {
   readonly take: Statement
   readonly give: Statement
+  readonly keep: Statement
   readonly attempt: Statement
   readonly release: Statement
   readonly withdraw: Statement
@@ -151,6 +153,15 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
   UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
   WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timestamp() RETURNING ${durable}
 ) SELECT $3::text, EXISTS (SELECT FROM given)`),
+    // Depends on no function of a later schema. The first in line is read once the row is locked, and looks again then.
+    keep: statement(`WITH kept AS (
+  UPDATE ${to.locks} SET attempt = $3, expires_at = clock_timestamp(),
+    blocked_until = clock_timestamp() + $4::int * interval '1 millisecond'
+  WHERE name = $1 AND attempt = $2 AND blocked_until > clock_timestamp() RETURNING name, queued, ${durable}
+) SELECT $6::text, EXISTS (SELECT FROM kept), (
+  SELECT pg_notify('locks_' || first.listener, concat_ws(' ', 'next', ${sqlTagOf('first.attempt')}, $4::int))
+  FROM kept, LATERAL ${to.first}(kept.name) first WHERE kept.queued AND $5 AND first.attempt IS NOT NULL
+)`),
     attempt: statement(`SELECT $10::text, * FROM ${to.attempt}($1, $2, $3, $4, $5, $6, $7, $8, $9)`),
     release: statement(`SELECT $4::text, ${to.release}($1, $2, $3)`),
     withdraw: statement(`SELECT $4::text, ${to.withdraw}($1, $2, $3)`),

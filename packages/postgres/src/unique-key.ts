@@ -8,7 +8,7 @@ import type {
   Renewal,
   RenewOutcome,
 } from '@locks/core'
-import { isAttemptId, isLockError } from '@locks/core'
+import { isAttemptId, isLockError, keptAttemptId } from '@locks/core'
 import { readHolder, renewLocked, SPARE_CONNECTIONS, UnderWay, unqueued, writeHolder } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
@@ -50,7 +50,7 @@ export interface UniqueKeyCapabilities extends Capabilities {
   readonly fencing: 'durable'
   readonly handover: true
   readonly lockDelay: true
-  readonly minHold: false
+  readonly minHold: true
 }
 
 const handingOver: UniqueKeyCapabilities = {
@@ -61,7 +61,7 @@ const handingOver: UniqueKeyCapabilities = {
   fairness: 'fifo',
   handover: true,
   lockDelay: true,
-  minHold: false,
+  minHold: true,
   list: true,
   break: true,
   modes: ['exclusive'],
@@ -241,8 +241,13 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       })
     },
 
-    async release({ name, attemptId }) {
+    async release({ name, attemptId }, keepMs = 0) {
       const values = [Buffer.from(name), attemptId]
+      if (keepMs > 0) {
+        const keep = [...values, keptAttemptId(attemptId), keepMs]
+        const [[kept]] = await notifying(runner, sql.keep, keep)
+        return kept === 't' ? 'released' : 'not-held'
+      }
       if (!crowded.has(name)) {
         const [[given]] = await runner.ask(sql.give, values)
         if (given === 't') return 'released'

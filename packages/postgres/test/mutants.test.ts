@@ -1,3 +1,4 @@
+import { inTime } from '@locks/core/conformance'
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
@@ -71,6 +72,21 @@ const renewed: Probe = async ({ fromConfig }, schema) => {
   expect(outcomes).toEqual(['unknown', 'renewed'])
 }
 
+const kept: Probe = async ({ fromConfig }, schema) => {
+  const config = { url: server.url, schema }
+  const [holder, waiter] = [bareAdapter(fromConfig(config)), bareAdapter(fromConfig(config))]
+  const wanted = holder.request('kept')
+  const grant = await holder.take(wanted)
+  const request = waiter.request('kept', { willWait: true })
+  expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
+  // By itself it would look when the ttl of the hold is over.
+  const turn = waiter.adapter.wait?.(request, 20_000, never) ?? Promise.resolve(undefined)
+  expect(await holder.adapter.release(grant, 300)).toBe('released')
+  await holder.adapter.withdraw(wanted)
+  await inTime('the waiter looks when the name is free', { ms: 5_000, waitsMs: 300 }, turn)
+  expect(await holder.adapter.release(grant, 300)).toBe('not-held')
+}
+
 const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Edit[]])[] = [
   [
     'the proof of a grant is not checked',
@@ -96,6 +112,11 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
   ],
   ['replies are not checked', shifted, [edit('postgres/runner.js', 'first === nonce', 'true')]],
   ['a reply without a row is an answer', inserted, [edit('postgres/runner.js', 'rows.length > 0 && ', '')]],
+  [
+    'waiters are not told when a kept name is free',
+    kept,
+    [edit('postgres/sql.js', 'kept.queued AND $5', 'false AND $5')],
+  ],
   [
     'a renewal waits for locked rows',
     renewed,
