@@ -30,6 +30,7 @@ export interface UniqueKeyStatements {
   readonly look: string
   readonly list: string
   readonly free: string
+  readonly keep: string
   readonly break: string
   readonly lockable: string
   readonly renew: string
@@ -78,6 +79,8 @@ ON DUPLICATE KEY UPDATE
     // Whether it had not expired comes with the echo, and is looked at first: assignments go from left to right.
     free: `UPDATE ${locks} SET fence = fence + ${echoing(`(blocked_until > ${now})`)} * 0, ${freed}
 WHERE name = ? AND attempt = ?`,
+    keep: `UPDATE ${locks} SET fence = fence + ${echoing('0')}, attempt = ?, expires_at = ${now},
+  blocked_until = ${after('?')} WHERE name = ? AND attempt = ? AND blocked_until > ${now}`,
     break: `UPDATE ${locks} SET fence = fence + ${echoing('0')}, ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
     // Leaves out rows that another session has locked.
     lockable: `SELECT ?, r.attempt, COALESCE(${mine}, 0) FROM ${rows} ${all} FOR UPDATE SKIP LOCKED`,

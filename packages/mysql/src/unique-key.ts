@@ -1,4 +1,4 @@
-import { isAttemptId } from '@locks/core'
+import { isAttemptId, keptAttemptId } from '@locks/core'
 import type { Adapter, AdapterHost, Capabilities, LockState } from '@locks/core'
 import { readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
@@ -15,7 +15,7 @@ export interface UniqueKeyCapabilities extends Capabilities {
   readonly wait: 'poll'
   readonly handover: true
   readonly lockDelay: true
-  readonly minHold: false
+  readonly minHold: true
   readonly list: true
   readonly break: true
 }
@@ -28,7 +28,7 @@ const capabilities: UniqueKeyCapabilities = {
   fairness: 'none',
   handover: true,
   lockDelay: true,
-  minHold: false,
+  minHold: true,
   list: true,
   break: true,
   modes: ['exclusive'],
@@ -52,6 +52,13 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const echo = newEcho()
     const values = [echo, echo, Buffer.from(name), attemptId]
     return numberIn(await runner.ask(sql.free, values, wrote(echo))) === 1n
+  }
+
+  /** Ends the hold of `attemptId` and keeps the name taken. */
+  async function keep(name: string, attemptId: string, keepMs: number): Promise<boolean> {
+    const echo = newEcho()
+    const values = [echo, echo, keptAttemptId(attemptId), keepMs, Buffer.from(name), attemptId]
+    return numberIn(await runner.ask(sql.keep, values, wrote(echo))) !== undefined
   }
 
   return {
@@ -84,8 +91,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       clock,
     ),
 
-    async release({ name, attemptId }) {
-      return (await free(name, attemptId)) ? 'released' : 'not-held'
+    async release({ name, attemptId }, keepMs = 0) {
+      const released = keepMs > 0 ? await keep(name, attemptId, keepMs) : await free(name, attemptId)
+      return released ? 'released' : 'not-held'
     },
 
     async adopt(from, request) {
