@@ -8,12 +8,12 @@ import type {
   LockState,
   RenewOutcome,
 } from '@locks/core'
-import { isAttemptId } from '@locks/core'
+import { isAttemptId, LockError } from '@locks/core'
 import { changeOf } from './change.ts'
 import type { Change, Decision, Trace, Write } from './change.ts'
 import { unavailable } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
-import { encodeFree, encodeHeld, holderOf, nameOfHeld, newHold } from './record.ts'
+import { encodeFree, encodeHeld, holderOf, keptHold, nameOfHeld, newHold } from './record.ts'
 import type { Held } from './record.ts'
 import type { Versioned, VersionedStore } from './versioned-store.ts'
 import { Waits } from './waits.ts'
@@ -34,7 +34,7 @@ function capabilitiesOf(store: VersionedStore): CasCapabilities {
     fairness: 'none',
     handover: true,
     lockDelay: true,
-    minHold: false,
+    minHold: store.now !== undefined,
     list: store.values !== undefined,
     break: true,
     modes: ['exclusive'],
@@ -135,6 +135,22 @@ export function casAdapter(
     return ms > 0
   }
 
+  async function now(name: string): Promise<number> {
+    if (store.now === undefined)
+      throw new LockError('LOCK_UNSUPPORTED', 'this store has no clock for minHoldMs')
+    return store.now(name)
+  }
+
+  /** Whether a name that stays taken after a release has been so for some time already, by the store's clock. */
+  async function recallKept(name: string): Promise<boolean> {
+    const at = seen.of(name)
+    if (at?.held?.keptUntil === undefined) return false
+    const { keptUntil, ttlMs } = at.held
+    const ms = Math.min(ttlMs, (await now(name)) - (keptUntil - ttlMs))
+    seen.backdate(name, at, Math.max(0, ms))
+    return ms > 0
+  }
+
   function stateOf(name: string, current: Versioned | undefined): LockState {
     const at = seen.note(name, current)
     const { held } = at
@@ -143,11 +159,16 @@ export function casAdapter(
     return { name, held: true, holder: holderOf(held, fenceOf(at, held)), remainingMs }
   }
 
+  async function lookAt(name: string, current: Versioned | undefined): Promise<LockState> {
+    const state = stateOf(name, current)
+    return state.held && (await recallKept(name)) ? stateOf(name, current) : state
+  }
+
   async function heldAmong(all: AsyncIterable<Versioned>, limit: number): Promise<LockState[]> {
     const found = new Map<string, LockState>()
     for await (const current of all) {
       const name = nameOfHeld(current.value)
-      const state = name === undefined ? undefined : stateOf(name, current)
+      const state = name === undefined ? undefined : await lookAt(name, current)
       if (state?.held) found.set(state.name, state)
       if (found.size >= limit) break
     }
@@ -187,7 +208,8 @@ export function casAdapter(
       try {
         const isNew = seen.of(name) === undefined
         let answer = await change(name, step, trace)
-        if ('busy' in answer && isNew && (await recall(name))) answer = await change(name, step, trace)
+        if ('busy' in answer && ((isNew && (await recall(name))) || (await recallKept(name))))
+          answer = await change(name, step, trace)
         if ('fence' in answer) waits.end(attemptId)
         else if (request.willWait && !state.withdrawn) waits.begin(request)
         return answer
@@ -227,10 +249,15 @@ export function casAdapter(
       return outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : 'unknown'))
     },
 
-    async release({ name, attemptId }) {
-      return change(name, ({ held }): Decision<'released' | 'not-held'> => {
+    async release({ name, attemptId }, keepMs = 0) {
+      const keptUntil = keepMs > 0 ? (await now(name)) + keepMs : 0
+      return change(name, (at): Decision<'released' | 'not-held'> => {
+        const { held } = at
         if (held === undefined || !isOf(held, attemptId)) return { answer: 'not-held' }
-        return free(name, () => 'released')
+        if (keepMs === 0) return free(name, () => 'released')
+        const ended = { ...held, fence: fenceOf(at, held), write: ++writes }
+        const kept = keptHold(ended, keepMs, keptUntil)
+        return { write: encodeHeld(name, kept), durable: true, done: () => 'released' }
       })
     },
 
@@ -249,7 +276,7 @@ export function casAdapter(
     },
 
     async inspect(name) {
-      return stateOf(name, await store.get(name))
+      return lookAt(name, await store.get(name))
     },
 
     ...(values !== undefined && { list: (limit: number) => heldAmong(values(), limit) }),

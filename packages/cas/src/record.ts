@@ -1,4 +1,4 @@
-import { isAttemptId } from '@locks/core'
+import { isAttemptId, keptAttemptId } from '@locks/core'
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
 
 /**
@@ -14,6 +14,8 @@ export interface Held {
   readonly ttlMs: number
   readonly lockDelayMs: number
   readonly since: number
+  /** Present once it is released: until when the name stays taken, by the store's clock. Its length is `ttlMs`. */
+  readonly keptUntil?: number
   /** Tells every write of a holder from its others, so that one whose answer was lost is recognised. */
   readonly write: number
 }
@@ -37,6 +39,11 @@ export function newHold(request: AcquireRequest, write: number): Held {
   return { attemptId, owner, metadata, ttlMs, lockDelayMs, since: Date.now(), write }
 }
 
+/** What a release leaves for `keepMs` more. No attempt has its id. */
+export function keptHold(held: Held & { readonly fence: bigint }, keepMs: number, keptUntil: number): Held {
+  return { ...held, attemptId: keptAttemptId(held.attemptId), ttlMs: keepMs, lockDelayMs: 0, keptUntil }
+}
+
 /** The name is written along for people who look at the store. */
 export function encodeHeld(name: string, { fence, ...rest }: Held): string {
   return JSON.stringify({ name, ...rest, ...(fence !== undefined && { fence: String(fence) }) })
@@ -51,11 +58,13 @@ export function encodeFree(name: string, client: string, write: number): string 
 export function decode(value: string): Held | undefined {
   const parsed = parse(value)
   if (parsed === undefined) return unreadable
-  const { attemptId, owner, metadata, fence, ttlMs, lockDelayMs, since, write } = parsed
+  const { attemptId, owner, metadata, fence, ttlMs, lockDelayMs, since, keptUntil, write } = parsed
   if (attemptId === undefined) return undefined
   if (!isAttemptId(attemptId) || typeof owner !== 'string' || !isMetadata(metadata)) return unreadable
   if (!isLength(ttlMs) || !isLength(lockDelayMs) || !isLength(since) || !isLength(write)) return unreadable
-  const held = { attemptId, owner, metadata, ttlMs, lockDelayMs, since, write }
+  if (keptUntil !== undefined && !isLength(keptUntil)) return unreadable
+  const kept = keptUntil === undefined ? {} : { keptUntil }
+  const held = { attemptId, owner, metadata, ttlMs, lockDelayMs, since, ...kept, write }
   if (fence === undefined) return held
   return typeof fence === 'string' && /^\d+$/.test(fence) ? { ...held, fence: BigInt(fence) } : unreadable
 }

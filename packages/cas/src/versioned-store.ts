@@ -11,7 +11,7 @@ import type { Finding } from '@locks/core'
  * - It MUST NOT put a password into an error, nor an object that carries one.
  * - It SHOULD settle on its own within a few seconds.
  *
- * No method takes or keeps a time: nothing here may expire, and nothing is ever deleted.
+ * No method takes a time: nothing here may expire, and nothing is ever deleted.
  */
 export interface VersionedStore {
   /** Who sees the same keys: tasks of one process, processes of one host, or everyone who reaches it. */
@@ -60,6 +60,12 @@ export interface VersionedStore {
    * count by one clock that never jumps ahead, so leave it out unless they run on one host.
    */
   seenForMs?(key: string, current: Versioned): Promise<number>
+
+  /**
+   * The store's clock for `key`, in ms, the same for all clients; it is used for `minHoldMs` alone, whose end a process
+   * that looks for the first time has to know. Leave it out when there is none: `minHoldMs` is then refused.
+   */
+  now?(key: string): Promise<number>
 
   /**
    * Every value there is, with its version, in any order; one that comes, goes or changes meanwhile may be

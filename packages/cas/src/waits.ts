@@ -134,7 +134,8 @@ export class Waits {
   #hear(wait: Wait, current: Versioned | undefined): void {
     if (current === undefined) return this.#tell(wait)
     const at = this.#seen.note(wait.name, current)
-    if (at.held === undefined) return this.#tell(wait)
+    // One that stays taken after its release ends at a time of its own, which the next look finds out.
+    if (at.held === undefined || at.held.keptUntil !== undefined) return this.#tell(wait)
     // Somebody else was faster, or its holder renewed it: nothing to see for now.
     wait.pause?.cancel()
     wait.pause = undefined

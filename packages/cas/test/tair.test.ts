@@ -23,6 +23,14 @@ test('a tair: URL connects by import as it does by config', async () => {
 /** The server's microseconds, so that no deleted key comes back at an old version. */
 const seed = /^1\d{15}$/
 
+test("its clock is the server's", async () => {
+  const { store } = await setUp()
+  const before = Date.now()
+  const now = (await store.now?.('order')) ?? 0
+  expect(now).toBeGreaterThanOrEqual(before - 1)
+  expect(now).toBeLessThanOrEqual(Date.now() + 1)
+})
+
 describe('the commands on the wire', () => {
   test("of a new key: EXCAS finds it missing, EXSET NX ABS makes it at the server's time", async () => {
     const { stub, store } = await setUp()

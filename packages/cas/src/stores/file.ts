@@ -93,6 +93,8 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
 
     seenForMs: failing(async (key: string, current: Versioned) => seenForMs(await pathOf(key), current)),
 
+    now: () => Promise.resolve(Date.now()),
+
     async *values() {
       await (prepared ??= prepare())
       for (const folder of await failing(foldersIn)(directory)) {

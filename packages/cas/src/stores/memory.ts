@@ -31,6 +31,8 @@ export function memoryStore(): StoreFactory {
       }
     },
 
+    now: () => Promise.resolve(performance.now()),
+
     async *values() {
       yield* records.values()
     },

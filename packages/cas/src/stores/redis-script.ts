@@ -23,6 +23,9 @@ return { name, answer() }
 /** KEYS[1] the record. Answers { version, value }, or nothing of either. */
 export const getScript: Script = script(`return redis.call('HMGET', KEYS[1], 'version', 'value')`)
 
+/** KEYS[1] the record, for the server that has it. Returns that server's time: { seconds, microseconds }. */
+export const timeScript: Script = script(`return redis.call('TIME')`)
+
 /**
  * KEYS[1] the record, a hash of `version` and `value`; ARGV: the expected version or '', the new value,
  * the channel of hints. Answers { new version } or { version or '', value } of what is there instead.

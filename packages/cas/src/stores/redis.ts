@@ -3,7 +3,7 @@ import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
-import { getScript, putScript } from './redis-script.ts'
+import { getScript, putScript, timeScript } from './redis-script.ts'
 
 /** A versioned store on stock Redis: a hash per key, changed by one script. */
 export function redisStore(options: RedisStoreOptions): StoreFactory {
@@ -33,6 +33,13 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
       if (link.breaks !== breaks && current?.value !== value)
         throw unavailable('the connection broke during a put, which may have acted')
       return { conflict: true, current }
+    },
+
+    async now(key) {
+      const [seconds, micros] = texts(await link.run(timeScript, '1', prefix + key))
+      const ms = Number(seconds) * 1_000 + Number(micros) / 1_000
+      if (!Number.isFinite(ms)) throw unavailable('TIME gave an answer that is not understood')
+      return ms
     },
 
     watch: (key, hint) => link.listen(key, (message) => hint(changeIn(message))),

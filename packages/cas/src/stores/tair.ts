@@ -95,6 +95,8 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
       return put
     },
 
+    now: async (key) => Number(await serverTime(key)) / 1_000,
+
     watch: (key, hint) => link.listen(key, () => hint()),
 
     values: () => valuesOf(link.keys(), get),
