@@ -83,6 +83,34 @@ describe('locks run', inTime, () => {
     expect(await second.ended).toMatchObject({ code: 0, stdout: 'ran\n' })
   })
 
+  test('with --min-hold a short command runs once per period, in processes that start one by one', async () => {
+    const { url } = await store()
+    const ran = node('console.log("ran")')
+    const call = ['run', 'job', '--url', url, '--busy-code', '0', '--min-hold']
+    const first = await locks([...call, '10m', '--label', 'the first', ...ran]).ended
+    expect(first).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' })
+    const second = await locks([...call, '10m', ...ran]).ended
+    expect(second).toMatchObject({ code: 0, stdout: '' })
+    expect(second.stderr).toMatch(/^locks: not run: job is held by the first/)
+
+    const startedAt = performance.now()
+    const other = ['run', 'another', ...call.slice(2), '1s', ...ran]
+    expect((await locks(other).ended).stdout).toBe('ran\n')
+    await expect
+      .poll(async () => (await locks(other).ended).stdout, { timeout: scaled(60_000) })
+      .toBe('ran\n')
+    expect(performance.now() - startedAt).toBeGreaterThan(1_000)
+  })
+
+  test('--min-hold takes a time, and a command that fails has had its period too', async () => {
+    const { url } = await store()
+    const wrong = await locks(['run', 'job', '--url', url, '--min-hold', 'soon', ...node('')]).ended
+    expect(wrong).toMatchObject({ code: 2, stdout: '' })
+    const call = ['run', 'job', '--url', url, '--min-hold', '10m']
+    expect((await locks([...call, ...node('process.exit(3)')]).ended).code).toBe(3)
+    expect((await locks([...call, ...node('')]).ended).code).toBe(75)
+  })
+
   test('with --json, all that it says itself is lines of JSON', async () => {
     const calls = [
       ['run', 'job', '--json', '--url', 'redis://127.0.0.1:1', ...node('')],

@@ -17,19 +17,22 @@ export const run: Command = {
   about: `Runs COMMAND while holding the lock NAME, and passes its exit code on. Its environment has LOCKS_NAME and
 LOCKS_FENCE, the fencing token: hand it to what the lock protects. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed
 on to it. When the lock is lost, or about to be, it gets SIGTERM, then SIGKILL, and with it what it started. The
-lock is released when COMMAND ends, whatever it left in the background. --json turns what locks itself says, on
-stderr, into lines of JSON.`,
+lock is released when COMMAND ends, whatever it left in the background. With --min-hold it then stays taken until
+that long after it was granted, however short COMMAND was and whether it failed or not, so that hosts whose clocks
+differ run it once: choose a little less than the period. After a crash of the host only --ttl counts. --json turns
+what locks itself says, on stderr, into lines of JSON.`,
   options: {
     wait: { takes: 'TIME', help: 'wait that long for another holder; default 0: try once' },
     ttl: { takes: 'TIME', help: 'length of the lease, renewed while the command runs; default 30s' },
+    'min-hold': { takes: 'TIME', help: 'nobody else gets the lock for that long after its grant; default 0' },
     grace: { takes: 'TIME', help: 'from SIGTERM to SIGKILL; default 5s, at most a third of the lease' },
     label: { takes: 'TEXT', help: 'who holds it, for others to see; default: the command' },
     'busy-code': { takes: 'N', help: 'exit code when somebody else holds the lock; default 75' },
     ...backendOptions,
   },
   examples: [
-    'locks run nightly-report -- ./report.sh --all           # one at a time; the others leave with 75',
-    'locks run nightly-report --busy-code 0 -- ./report.sh   # in a crontab, where that is fine',
+    'locks run nightly-report -- ./report.sh --all   # one at a time; the others leave with 75',
+    'locks run nightly-report --busy-code 0 --min-hold 10m -- ./report.sh   # in every crontab: it runs once',
     `locks run deploy --wait 10m --ttl 1m -- sh -c './deploy.sh "$LOCKS_FENCE"'`,
   ],
 
@@ -41,6 +44,7 @@ stderr, into lines of JSON.`,
     const graceMs = args.durationMs('grace', ['0ms', '24h']) ?? 5_000
     const waitMs = args.durationMs('wait', ['0ms', '576h']) ?? 0
     const ttlMs = args.durationMs('ttl', ['10ms', '24h'])
+    const minHoldMs = args.durationMs('min-hold', ['0ms', '576h']) ?? 0
     const tell = args.flag('json') ? tellJson(session) : tellPeople(session)
 
     const locks = await openBackend(session, await backendOf(args))
@@ -54,7 +58,7 @@ stderr, into lines of JSON.`,
     try {
       const label = args.text('label') ?? basename(command)
       const { signal } = session
-      const wanted = { waitMs, label, signal, ...(ttlMs !== undefined && { ttlMs }) }
+      const wanted = { waitMs, minHoldMs, label, signal, ...(ttlMs !== undefined && { ttlMs }) }
       lease = await locks.lock(name).acquire(wanted)
     } catch (error) {
       if (!isLockError(error, 'LOCK_TIMEOUT')) throw error
