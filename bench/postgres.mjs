@@ -15,8 +15,9 @@ const ROUNDS = 501
 const CYCLES = 2
 
 await migrate({ url, schema: 'locks_bench' })
+await migrate({ url, schema: 'locks_bench', table: 'row_locks' })
 const leases = createLocks(postgres({ url, schema: 'locks_bench' }))
-const rows = createLocks(postgres({ url, schema: 'locks_bench', strategy: 'row' }))
+const rows = createLocks(postgres({ url, schema: 'locks_bench', table: 'row_locks', strategy: 'row' }))
 const client = new pg.Client({ connectionString: url })
 await client.connect()
 await client.query('DROP TABLE IF EXISTS locks_bench.raw')

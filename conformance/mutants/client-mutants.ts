@@ -9,6 +9,19 @@ const connection = adapter("kind: 'lease'", "kind: 'connection'")
 
 /** Bugs of what it means to hold a lock in a program, each with the rule that must notice it. */
 export const clientMutants: readonly Mutant[] = [
+  // How long a try goes on.
+  {
+    bug: 'a try gives up when the store fails once',
+    rule: 'ERR-14',
+    edits: [
+      acquisition('const spent = this.#attempts >= this.#settings.attempts;', 'const spent = this.#spent;'),
+    ],
+  },
+  {
+    bug: 'what no retry mends is tried until storeTimeoutMs',
+    rule: 'ERR-15',
+    edits: [core('errors')("error.code !== 'LOCK_UNAVAILABLE'", 'false')],
+  },
   // What holding means.
   {
     bug: 'deadline counted from the reply',

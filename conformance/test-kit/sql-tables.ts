@@ -35,15 +35,16 @@ export function sqlTableTests({
   prune,
   elsewhere,
 }: SqlBed): void {
-  test('other schemas and tables are locks of their own', async () => {
-    await migrate({ url, ...elsewhere })
-    for (const strategy of strategies) {
-      const [here, there] = [open({ url, strategy }), open({ url, strategy, ...elsewhere })]
-      const lease = await here.lock('both').acquire()
-      const other = await there.lock('both').acquire({ waitMs: 0 })
-      await Promise.all([lease.release(), other.release()])
-    }
-    expect(await prune({ url, ...elsewhere }, 0)).toBe(strategies.length)
+  test.each(strategies)('%s: other schemas and tables are locks of their own', async (strategy) => {
+    const { schema, table } = elsewhere
+    const place =
+      strategy === strategies[0] ? elsewhere : { schema, table: `${table}_${strategy.slice(0, 3)}` }
+    await migrate({ url, ...place })
+    const [here, there] = [open({ url, strategy }), open({ url, strategy, ...place })]
+    const lease = await here.lock('both').acquire()
+    const other = await there.lock('both').acquire({ waitMs: 0 })
+    await Promise.all([lease.release(), other.release()])
+    expect(await prune({ url, ...place }, 0)).toBe(1)
   })
 
   test('migrate may be run by many at once, and again', async () => {

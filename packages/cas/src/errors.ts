@@ -18,11 +18,37 @@ export function codeOf(error: unknown): string | undefined {
  * An error of ioredis, as far as it may be seen: it carries the command with its arguments, which may
  * be a password, so that of the error itself nothing is kept but its name and code.
  */
-export function redisError(error: unknown): LockError {
+export function redisError(error: unknown, lastConnectionError?: unknown): LockError {
   if (isLockError(error)) return error
   const name = error instanceof Error ? error.name : 'unknown error'
-  const code = codeOf(error) ?? replyCode(error)
-  return unavailable(`the server failed: ${code === undefined ? name : `${name} ${code}`}`)
+  const behind = reasonOf(error, lastConnectionError)
+  const code = codeOf(behind) ?? replyCode(behind)
+  if (code === undefined) return unavailable(`the server failed: ${name}`)
+  const cause = Object.assign(new Error(`${name} ${code}`), { code })
+  const advice = permanent.get(code)
+  if (advice === undefined) return unavailable(`the server failed: ${name} ${code}`, cause)
+  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/cas: ${advice} (${code})`, { cause })
+}
+
+/** What no retry mends, and what to do about it. */
+const permanent: ReadonlyMap<string, string> = new Map([
+  ['WRONGPASS', 'the server refuses the user or the password, so no lock can be taken; correct them'],
+  ['NOAUTH', 'the server asks for a password and got none, so no lock can be taken; give one'],
+  [
+    'NOPERM',
+    'the ACL of this user forbids a command or a key that locks need; allow it, or use another user',
+  ],
+  [
+    'WRONGTYPE',
+    'the key of this lock has a value of another type, which was left alone; choose another name or prefix, or delete it',
+  ],
+])
+
+/** ioredis gave up: why, only the connection knows. A Cluster says what its last node answered. */
+function reasonOf(error: unknown, lastConnectionError: unknown): unknown {
+  if (error instanceof Error && error.name === 'MaxRetriesPerRequestError')
+    return lastConnectionError ?? error
+  return error instanceof Error && 'lastNodeError' in error ? (error.lastNodeError ?? error) : error
 }
 
 /** An error reply of the server begins with its code: OOM, READONLY, NOAUTH, NOSCRIPT. */

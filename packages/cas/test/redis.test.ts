@@ -172,7 +172,7 @@ if (isSelected('cas-redis'))
     test('no error shows what was sent', async () => {
       const client = bare(redisStore({ url: `redis://nobody:sesame@${server.host}:${server.port}` }))
       const error: unknown = await client.adapter.attempt(client.request()).catch((reason: unknown) => reason)
-      expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+      expect(error).toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
       expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('sesame')
     })
   })

@@ -2,7 +2,7 @@ import { abortListeners } from './abort-listeners.ts'
 import type { Alarm } from './alarms.ts'
 import { backoffMs } from './backoff.ts'
 import type { Client } from './client.ts'
-import { heldError, isLockError, storeError } from './errors.ts'
+import { heldError, isFinal, storeError } from './errors.ts'
 import type { LockError } from './errors.ts'
 import { Hold } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
@@ -178,7 +178,8 @@ export class Acquisition implements Alarm {
       )
     }
     if (now >= this.#outageAt) {
-      if (this.#spared || now - this.#outageAt < PAUSE_MS) return this.abandon(this.#outage(this.#failure))
+      if (this.#spared || now - this.#outageAt < PAUSE_MS)
+        return this.abandon(this.#outage(this.#failure ?? this.#slot.failure))
       this.#spared = true
       this.#silentSince = now - this.#client.storeTimeoutMs + graceMs(this.#client)
     }
@@ -260,8 +261,8 @@ export class Acquisition implements Alarm {
     // A wait that failed was not to be over until later.
     this.#silentSince = Math.min(this.#silentSince ?? now, now)
     this.#slot.heardFailure(this)
-    const final = isLockError(error) && error.code !== 'LOCK_UNAVAILABLE'
-    if (final || this.#spent || now >= this.#outageAt) return this.abandon(this.#outage(error))
+    const spent = this.#attempts >= this.#settings.attempts
+    if (isFinal(error) || spent || now >= this.#outageAt) return this.abandon(this.#outage(error))
     await this.#pause(backoffMs(this.#failures, this.#settings, this.#client.clock))
   }
 

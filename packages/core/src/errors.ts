@@ -9,6 +9,7 @@ export type LockErrorCode =
   | 'LOCK_NOT_OWNED'
   /** The store failed or did not answer. Never means that somebody else holds the lock. */
   | 'LOCK_UNAVAILABLE'
+  /** A bad name, option or config; or the store refuses this client until its set-up is changed. */
   | 'LOCK_INVALID_ARGUMENT'
   /** The adapter has not got what was asked for; see its capabilities. */
   | 'LOCK_UNSUPPORTED'
@@ -49,6 +50,14 @@ export class LockError extends Error {
 export function isLockError(error: unknown, code?: LockErrorCode): error is LockError {
   if (typeof error !== 'object' || error === null || !(brand in error)) return false
   return code === undefined || ('code' in error && error.code === code)
+}
+
+/**
+ * Whether trying again cannot help: the adapter says so by any other code than `LOCK_UNAVAILABLE`. A wrong password or
+ * a missing table is as it is until a person changes something.
+ */
+export function isFinal(error: unknown): error is LockError {
+  return isLockError(error) && error.code !== 'LOCK_UNAVAILABLE'
 }
 
 /** Why the store could not be had: its own `LockError` as it is, any other failure wrapped, or silence. */

@@ -18,8 +18,11 @@ export interface Lock<C extends Capabilities = Capabilities> {
   readonly name: string
   /** Waits for the lock and returns the lease, or throws: `LOCK_TIMEOUT` when somebody else kept it. */
   acquire(options?: AcquireOptions<C>): Promise<Lease<C>>
-  /** Tries once. `null` when somebody else holds it; anything else that goes wrong throws. */
-  tryAcquire(options?: Omit<AcquireOptions<C>, 'waitMs' | 'retry'>): Promise<Lease<C> | null>
+  /**
+   * Tries without waiting for a holder. `null` when another one holds it; anything else that goes wrong throws. While
+   * the store fails it tries again, for `storeTimeoutMs` or `retry.attempts`.
+   */
+  tryAcquire(options?: Omit<AcquireOptions<C>, 'waitMs'>): Promise<Lease<C> | null>
   /**
    * Runs `fn` while holding the lock. Inside it, acquiring the same name again re-enters. A failing
    * release never replaces the outcome of `fn`; a lock lost meanwhile always surfaces, as `LOCK_LOST`.
@@ -62,7 +65,7 @@ export class NamedLock implements Lock {
     return lease
   }
 
-  async tryAcquire(options?: Omit<AcquireOptions, 'waitMs' | 'retry'>): Promise<LeaseHandle | null> {
+  async tryAcquire(options?: Omit<AcquireOptions, 'waitMs'>): Promise<LeaseHandle | null> {
     return this.#acquire({ ...this.#settle('try', options), waitMs: 0 }, 'null')
   }
 

@@ -50,7 +50,7 @@ export type OnceOptions<C extends Capabilities = Capabilities> = AcquireOptions<
 
 /** How often and how fast to try again. */
 export interface RetryOptions {
-  /** Tries at the store in all, 1 or more. Unlimited within `waitMs` unless told. */
+  /** Tries at the store in all, 1 or more; those that fail count. Default: no limit within `waitMs`. */
   attempts?: number
   /** First delay of the exponential back-off with full jitter, 50 ms unless told. */
   delayMs?: number
@@ -61,8 +61,9 @@ export interface RetryOptions {
 /** What a client is made with: defaults of its locks, and settings of its own. */
 export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
   /**
-   * How long the store may fail or stay silent before a call gives up with `LOCK_UNAVAILABLE`. Default: 5 s. A process
-   * that itself stood still past that time waits up to 1 s more after going on, for an answer that came meanwhile.
+   * How long the store may fail or stay silent before a call gives up with `LOCK_UNAVAILABLE`. Default: 5 s. Until then
+   * `tryAcquire` and `acquire` try again, also while the server refuses connections. A process that itself stood still
+   * past that time waits up to 1 s more after going on, for an answer that came meanwhile.
    */
   storeTimeoutMs?: number
   /** Replaces the system's clock, timers and randomness: for simulations. */

@@ -33,6 +33,11 @@ export class Slot {
     return this.#hold
   }
 
+  /** What the store failed the last acquisition with: a try that waits for its withdrawal reports the same. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
   enter(acquisition: Acquisition): void {
     if (this.#idle() && this.#waiting.size === 0) return this.#lead(acquisition)
     const headWaits = this.#head?.busy !== undefined

@@ -1,7 +1,7 @@
 import type { Alarm } from './alarms.ts'
 import { backoffMs } from './backoff.ts'
 import type { Client } from './client.ts'
-import { isLockError, storeError } from './errors.ts'
+import { isFinal, storeError } from './errors.ts'
 import type { LockError } from './errors.ts'
 import { defaultSettings } from './options.ts'
 
@@ -91,8 +91,7 @@ class StoreCall<T> implements Alarm {
     } catch (error) {
       if (this.#done) return
       this.#failure = error
-      const final = isLockError(error) && error.code !== 'LOCK_UNAVAILABLE'
-      if (!this.#retry || final) return this.#fail()
+      if (!this.#retry || isFinal(error)) return this.#fail()
       this.#waiting = true
       const { alarms, clock } = this.#client
       const again = clock.now() + backoffMs(this.#tries, defaultSettings, clock)

@@ -60,7 +60,7 @@ const acquireKeys = new Map<string, Check>([
   ['signal', checkSignal],
 ])
 
-const tryKeys = new Map([...acquireKeys].filter(([key]) => key !== 'waitMs' && key !== 'retry'))
+const tryKeys = new Map([...acquireKeys].filter(([key]) => key !== 'waitMs'))
 const resumeKeys = new Map([...lockKeys].filter(([key]) => ['renew', 'maxHoldMs', 'label'].includes(key)))
 
 export type Purpose = 'lock' | 'acquire' | 'try' | 'resume'

@@ -44,7 +44,9 @@ describe('a store that fails', () => {
     const cause = new Error('this is a standby')
     store.always('attempt', fail(cause))
     store.always('withdraw', fail(cause))
-    await expect(locks.lock('a').tryAcquire()).rejects.toMatchObject({ cause })
+    const first = watch(locks.lock('a').tryAcquire())
+    await clock.advance(5_000)
+    expect(first.error).toMatchObject({ cause })
     const again = watch(locks.lock('a').acquire({ waitMs: 100 }))
     await clock.advance(200)
     expect(again.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', cause })
@@ -82,12 +84,36 @@ describe('a store that fails', () => {
     expect(store.calls.attempt).toBe(2)
   })
 
-  test('fails a tryAcquire at once: an outage is not null', async () => {
-    const { store, locks } = harness()
+  test('fails every tryAcquire after storeTimeoutMs, and with its reason: an outage is not null', async () => {
+    const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 2_000 } })
+    const cause = new Error('ECONNREFUSED')
+    store.always('attempt', fail(cause))
+    store.always('withdraw', fail(cause))
+    for (let call = 1; call <= 3; call += 1) {
+      const tried = watch(locks.lock('a').tryAcquire())
+      await clock.advance(1_999)
+      expect(tried.state).toBe('pending')
+      await clock.advance(1)
+      expect(tried.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', cause })
+    }
+  })
+
+  test('for a moment costs a tryAcquire nothing but time', async () => {
+    const { clock, store, locks } = harness()
+    store.next('attempt', fail(), loseReply())
+    const tried = watch(locks.lock('a').tryAcquire())
+    await clock.advance(1_000)
+    expect(tried.value?.fence).toBe(1n)
+  })
+
+  test('for a moment does not make a tryAcquire wait for a holder', async () => {
+    const { clock, store, locks } = harness()
+    store.seize('a')
     store.next('attempt', fail())
     const tried = watch(locks.lock('a').tryAcquire())
-    await settled()
-    expect(codeOf(tried.error)).toBe('LOCK_UNAVAILABLE')
+    await clock.advance(1_000)
+    expect(tried.value).toBeNull()
+    expect(store.calls.attempt).toBe(2)
   })
 
   test.each(['LOCK_UNSUPPORTED', 'LOCK_INVALID_ARGUMENT', 'LOCK_CLOSED'] as const)(
@@ -219,7 +245,7 @@ describe('a grant older than its ttl', () => {
   test('fails a tryAcquire as an outage', async () => {
     const { clock, store, locks } = harness()
     store.next('attempt', slow(0, 1_000))
-    const tried = watch(locks.lock('a').tryAcquire({ ttlMs: 900 }))
+    const tried = watch(locks.lock('a').tryAcquire({ ttlMs: 900, retry: { attempts: 1 } }))
     await clock.advance(1_000)
     expect(codeOf(tried.error)).toBe('LOCK_UNAVAILABLE')
     expect(store.holder('a')).toBeUndefined()

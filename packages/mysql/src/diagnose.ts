@@ -1,11 +1,13 @@
 import { isLockError } from '@locks/core'
 import type { Clock, Finding } from '@locks/core'
+import { otherStrategy } from '@locks/sql'
 import { errnoOf } from './errors.ts'
 import type { Settings } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
 import { checks, ok, warning } from './server-checks.ts'
 import type { Server } from './server-checks.ts'
+import { strategyRecord } from './strategy.ts'
 
 const SLOW_MS = 100
 const ROUND_TRIPS = 3
@@ -29,28 +31,42 @@ export async function diagnose(
     autocommit: autocommit === '1',
   }
   const findings = checks.map((check) => check(server, settings)).filter((finding) => finding !== undefined)
-  return [...findings, await tables(settings, runner), await roundTrip(runner, clock)]
+  const found = await tables(settings, runner)
+  return [...findings, ...found, await roundTrip(runner, clock)]
 }
 
 /** Asks for every right that locks need, in statements that touch no row. */
-async function tables({ place, strategy }: Settings, runner: Runner): Promise<Finding> {
+async function tables(settings: Settings, runner: Runner): Promise<readonly Finding[]> {
+  const { place, strategy } = settings
   const to = namesOf(place)
   const counter = { 'unique-key': to.locks, row: to.holders, named: to.named }[strategy]
   const written = strategy === 'row' ? [counter, to.rows] : [counter]
   try {
     const floor = await runner.run(`SELECT fence FROM ${to.pruned} WHERE id = 1 LOCK IN SHARE MODE`)
-    if (floor.rows.length === 0) return warning('tables', `${to.pruned} is empty`, 'run migrate()')
+    if (floor.rows.length === 0) return [warning('tables', `${to.pruned} is empty`, 'run migrate()')]
     for (const table of written) {
       await runner.run(`INSERT INTO ${table} SELECT * FROM ${table} WHERE 1 = 0`)
       await runner.run(`UPDATE ${table} SET name = name WHERE 1 = 0`)
     }
-    return ok('tables', `the tables of ${strategy} are there, and may be written`)
+    await runner.run(`INSERT INTO ${to.strategy} SELECT * FROM ${to.strategy} WHERE 1 = 0`)
+    const there = ok('tables', `the tables of ${strategy} are there, and may be written`)
+    return [there, await ownerOf(settings, runner)]
   } catch (error) {
     // An outage is no finding; what the server or the adapter refuses is one.
     if (errnoOf(error) === undefined && !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
     const found = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : String(error)
-    return warning('tables', found, 'run migrate(), and let the user read and write its tables')
+    return [warning('tables', found, 'run migrate(), and let the user read and write its tables')]
   }
+}
+
+/** Which strategy the locks belong to. */
+async function ownerOf({ place, strategy }: Settings, runner: Runner): Promise<Finding> {
+  const record = strategyRecord(place, runner)
+  const owner = await record.read()
+  if (owner === undefined) return ok('strategy', `no strategy has been used in ${record.locks} yet`)
+  if (owner === strategy) return ok('strategy', `the locks of ${record.locks} belong to strategy ${owner}`)
+  const { message, advice } = otherStrategy(record, strategy, owner)
+  return warning('strategy', message, advice)
 }
 
 async function roundTrip(runner: Runner, clock: Clock): Promise<Finding> {

@@ -9,16 +9,22 @@ const transient: ReadonlySet<number> = new Set([
   1020, // record has changed since last read: innodb_snapshot_isolation
 ])
 
-/** What no retry mends: the tables are not there, or not ours to use. */
+/** What no retry mends: the server refuses this user, or the tables are not there or not ours to use. */
 const setUp: ReadonlyMap<number, string> = new Map([
+  [1045, 'the server refuses the user or the password, so no lock can be taken; correct them in the url'],
+  [1698, 'the server refuses the user or the password, so no lock can be taken; correct them in the url'],
+  [1862, 'the password has expired, so no lock can be taken; set a new one'],
+  [3118, 'the account is locked, so no lock can be taken; unlock it, or use another in the url'],
+  [4151, 'the account is locked, so no lock can be taken; unlock it, or use another in the url'],
   [1146, 'a table is missing; run migrate() first'],
   [1049, 'the database is missing; run migrate() first'],
   [1046, 'name a database in the url, or a schema'],
   [1054, 'the tables are of another version; run migrate()'],
   [1048, 'sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are not complete; run migrate()'],
-  [1044, 'the user may not use that database'],
-  [1142, 'the user may not use those tables'],
-  [1143, 'the user may not use those columns'],
+  [1044, 'the user may not use that database; grant it the rights, or correct the url'],
+  [1142, 'the user may not use those tables; grant it SELECT, INSERT, UPDATE and DELETE on them'],
+  [1143, 'the user may not use those columns; grant it SELECT, INSERT, UPDATE and DELETE on the tables'],
+  [1227, 'the user lacks a right that the server names'],
   [1095, 'the user may not end connections of others; grant CONNECTION ADMIN'],
   [1665, 'binlog_format STATEMENT does not go with READ COMMITTED; use ROW or MIXED'],
 ])

@@ -7,6 +7,7 @@ export interface Names {
   readonly holders: string
   readonly named: string
   readonly pruned: string
+  readonly strategy: string
   readonly resources: string
 }
 
@@ -19,13 +20,15 @@ export function namesOf({ schema, table }: Place): Names {
     holders: named('_holders'),
     named: named('_named'),
     pruned: named('_pruned'),
+    strategy: named('_strategy'),
     resources: `${within}fenced_resources`,
   }
 }
 
 /**
  * Tables of one place. Names and attempts are bytes: under a collation `LOCK`, `lock ` and `löck` may all be
- * equal to `lock`. The one row of `pruned` keeps the highest fence that was ever deleted.
+ * equal to `lock`. The one row of `pruned` keeps the highest fence that was ever deleted, that of
+ * `strategy` the strategy that the locks belong to, once one has been used.
  */
 export function schemaOf(place: Place): readonly string[] {
   const to = namesOf(place)
@@ -57,6 +60,7 @@ export function schemaOf(place: Place): readonly string[] {
     table(to.named, ...session),
     table(to.pruned, 'id TINYINT NOT NULL PRIMARY KEY', 'fence BIGINT NOT NULL'),
     `INSERT INTO ${to.pruned} (id, fence) VALUES (1, 0) ON DUPLICATE KEY UPDATE id = id`,
+    table(to.strategy, 'id TINYINT NOT NULL PRIMARY KEY', 'strategy VARBINARY(32) NOT NULL'),
     table(to.resources, `resource ${key}`, 'fence BIGINT NOT NULL'),
   ]
 }

@@ -1,5 +1,5 @@
 import type { Adapter, AdapterHost, Capabilities } from '@locks/core'
-import { Lines, sessionHolds } from '@locks/sql'
+import { claimed, Lines, sessionHolds } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
 import { Line } from './line.ts'
@@ -7,6 +7,7 @@ import type { Settings } from './options.ts'
 import { runnerFor, setUp } from './runner.ts'
 import { sessionDriver } from './session-driver.ts'
 import { FOREVER_S, hasKey, lockNameOf, sessionStatements } from './sql.ts'
+import { strategyRecord } from './strategy.ts'
 
 /** How long a connection that was killed may take to be gone, and how often that is looked for. */
 const GONE_MS = 3_000
@@ -63,7 +64,7 @@ export function sessionAdapter(
     }
   }
 
-  return {
+  const adapter: Adapter<SessionCapabilities> = {
     capabilities,
     ...sessionHolds({ driver, lines, faults, sessionTtlMs }, host),
 
@@ -87,4 +88,6 @@ export function sessionAdapter(
       await Promise.all([lines.close(), runner.close()])
     },
   }
+  const prepare = async (): Promise<void> => lines.give(await lines.take())
+  return claimed(adapter, strategy, { ...strategyRecord(place, runner), prepare }, faults)
 }

@@ -1,13 +1,15 @@
 import { isAttemptId, keptAttemptId } from '@locks/core'
 import type { Adapter, AdapterHost, Capabilities, LockState } from '@locks/core'
-import { readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
+import { claimed, readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { HIGHEST_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'
+import { faults } from './errors.ts'
 import type { Cell, Result } from './line.ts'
 import type { Settings } from './options.ts'
 import { renewer } from './renewals.ts'
 import { bytesOf, runnerFor } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
+import { strategyRecord } from './strategy.ts'
 
 export interface UniqueKeyCapabilities extends Capabilities {
   readonly kind: 'lease'
@@ -61,7 +63,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return numberIn(await runner.ask(sql.keep, values, wrote(echo))) !== undefined
   }
 
-  return {
+  const adapter: Adapter<UniqueKeyCapabilities> = {
     capabilities,
     inspect,
 
@@ -127,6 +129,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       await Promise.all([runner.close(), spare.close()])
     },
   }
+  return claimed(adapter, 'unique-key', strategyRecord(settings.place, runner), faults)
 }
 
 function stateOf([name, fence, by, since, remaining]: readonly Cell[]): LockState | undefined {

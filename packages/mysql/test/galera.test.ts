@@ -1,5 +1,5 @@
 import { migrate } from '@locks/mysql'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, test } from 'vitest'
 import { mariadbQuery, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
 import { freePorts, returnPorts } from '../../../conformance/services/ports.ts'
@@ -25,6 +25,7 @@ const joined =
   node !== undefined && alone === undefined ? await startNode(second, receives[1] ?? 0, first) : undefined
 if (joined !== undefined) await eventually('two nodes are one cluster', () => seesTwo(joined))
 if (node !== undefined) await migrate({ url: node.url })
+beforeEach(async () => void (node && (await mariadbQuery(node, 'DELETE FROM locks_strategy'))))
 
 async function seesTwo(server: Server): Promise<boolean> {
   const size = "information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_size'"

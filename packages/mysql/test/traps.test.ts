@@ -204,6 +204,12 @@ test('trap 5: named locks take every name, and hold once however often they are 
 
 test("trap 5: a named lock is in nobody's way who makes a row of the same name", async () => {
   const [named, row] = [bare(configOf('named')), bare(configOf('row'))]
+  const control = await connect(server)
+  // As if the one took over from the other, with clients of both still there.
+  for (const client of [named, row]) {
+    await control.query('DELETE FROM locks_strategy')
+    await client.take(client.request('first'))
+  }
   for (let round = 0; round < 5; round += 1) {
     const lock = `both:${round}`
     const grants = [await named.take(named.request(lock)), await row.take(row.request(lock))]

@@ -5,7 +5,7 @@ import type { Facts } from './findings.ts'
 import { Line } from './line.ts'
 import type { Settings } from './options.ts'
 import { poolingOf } from './pooler.ts'
-import { factStatements } from './sql.ts'
+import { factStatements, strategyStatements } from './sql.ts'
 
 const read = [
   'default_transaction_isolation',
@@ -46,6 +46,8 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const roundTripMs = clock.now() - sentAt
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
+    const readable = missing.length === 0 && forbidden.length === 0
+    const [[, owner] = []] = readable ? await on.query(strategyStatements(settings.place).read, ['']) : []
     return {
       settings: values,
       roundTripMs,
@@ -54,6 +56,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       connections: Number(connections),
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
+      owner: owner ?? undefined,
     }
   }
 }

@@ -16,13 +16,22 @@ const transient: ReadonlySet<string> = new Set([
   '23505', // unique violation: two made the same row
 ])
 
-/** What no retry mends: the tables are not there, or not ours to use. */
+/** What no retry mends: the server refuses this user, or the tables are not there or not ours to use. */
 const setUp: ReadonlyMap<string, string> = new Map([
+  ['28P01', 'the server refuses the password, so no lock can be taken; correct user and password in the url'],
+  [
+    '28000',
+    'the server refuses this user, so no lock can be taken; correct the url, or allow it in pg_hba.conf',
+  ],
+  ['3D000', 'the database is missing; correct the url, or create the database and run migrate()'],
   ['42P01', 'a table is missing; run migrate() first'],
   ['42883', 'a function is missing, or of another version; run migrate() first'],
   ['3F000', 'the schema is missing; run migrate() first'],
   ['42703', 'the tables are of another version; run migrate()'],
-  ['42501', 'the database role may not do that'],
+  [
+    '42501',
+    'the database role lacks a right, so no lock can be taken; grant it SELECT, INSERT, UPDATE and DELETE on the tables',
+  ],
   [
     WRONG_LEVEL,
     "a lock needs transactions that are read committed; set default_transaction_isolation = 'read committed'",

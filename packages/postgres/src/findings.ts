@@ -1,7 +1,8 @@
 import type { Finding } from '@locks/core'
-import { SPARE_CONNECTIONS } from '@locks/sql'
+import { otherStrategy, SPARE_CONNECTIONS } from '@locks/sql'
 import type { Settings } from './options.ts'
 import type { Pooling } from './pooler.ts'
+import { namesOf } from './sql.ts'
 
 /** What `diagnose` reads: settings by name, as the server shows them, and a few facts beside. */
 export interface Facts {
@@ -14,6 +15,8 @@ export interface Facts {
   readonly missing: readonly string[]
   /** Tables that this role may not read or write. */
   readonly forbidden: readonly string[]
+  /** The strategy that the locks belong to, where one has been used and can be read. */
+  readonly owner: string | undefined
 }
 
 type Check = (facts: Facts, settings: Settings) => Omit<Finding, 'check'>
@@ -76,6 +79,14 @@ const checks: Readonly<Record<string, Check>> = {
         'grant it SELECT, INSERT, UPDATE and DELETE on them, or run migrate() as this role',
       )
     return ok(`the tables of ${place.schema}.${place.table} are there`)
+  },
+
+  strategy({ owner }, { strategy, place }) {
+    const { locks, strategy: table } = namesOf(place)
+    if (owner === strategy) return ok(`the locks of ${locks} belong to strategy ${owner}`)
+    if (owner === undefined) return ok(`no strategy has been used in ${locks} yet, as far as can be seen`)
+    const { message, advice } = otherStrategy({ locks, table }, strategy, owner)
+    return warning(message, advice)
   },
 
   durability({ settings }) {

@@ -8,6 +8,7 @@ import type { ConnectionOptions, Place, PlaceOptions } from './options.ts'
 import { rowSchema } from './row-schema.ts'
 import { uniqueKeySchema } from './schema.ts'
 import { namesOf } from './sql.ts'
+import { strategySchema } from './strategy.ts'
 
 /** Small enough that a batch holds its row locks only briefly. */
 const BATCH = 1_000
@@ -30,6 +31,7 @@ function statements(place: Place): readonly string[] {
 END $locks$`,
     ...uniqueKeySchema(place),
     ...rowSchema(place),
+    strategySchema(place),
     ...resourcesSchema(place),
   ]
 }

@@ -1,5 +1,5 @@
 import type { Adapter, AdapterHost, Capabilities } from '@locks/core'
-import { Lines, sessionHolds } from '@locks/sql'
+import { claimed, Lines, sessionHolds } from '@locks/sql'
 import { faults } from './errors.ts'
 import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
@@ -9,6 +9,7 @@ import { refusingPoolers } from './pooler.ts'
 import { rowDriver } from './row-driver.ts'
 import { runnerFor } from './runner.ts'
 import { rowStatements } from './sql.ts'
+import { strategyRecord } from './strategy.ts'
 
 export interface RowCapabilities extends Capabilities {
   readonly kind: 'connection'
@@ -50,7 +51,7 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
   }
   const lines = new Lines({ open, max: maxConnections, clock, faults })
 
-  return {
+  const adapter: Adapter<RowCapabilities> = {
     capabilities,
     ...sessionHolds({ driver, lines, faults, sessionTtlMs }, host),
     ...rowOperations(sql, runner, clock),
@@ -65,4 +66,6 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
       await Promise.all([lines.close(), runner.close()])
     },
   }
+  const prepare = async (): Promise<void> => lines.give(await lines.take())
+  return claimed(adapter, 'row', { ...strategyRecord(place, runner), prepare }, faults)
 }

@@ -19,6 +19,7 @@ export interface Names {
   readonly inspect: string
   readonly prune: string
   readonly pruneWaiters: string
+  readonly strategy: string
   readonly rows: string
   readonly holders: string
   readonly mint: string
@@ -43,6 +44,7 @@ export function namesOf({ schema, table }: Place): Names {
     inspect: named('_inspect'),
     prune: named('_prune'),
     pruneWaiters: named('_prune_waiters'),
+    strategy: named('_strategy'),
     rows: named('_rows'),
     holders: named('_holders'),
     mint: named('_mint'),
@@ -71,7 +73,7 @@ export interface FactStatements {
 /** What `diagnose` asks. Names are looked up as text, so that one that is missing is an answer and no error. */
 export function factStatements(place: Place, strategy: Strategy): FactStatements {
   const to = namesOf(place)
-  const tables = strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]
+  const tables = [...(strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]), to.strategy]
   const functions =
     strategy === 'row' ? [`${to.mint}(bytea, text, text, bigint, int)`] : uniqueKeyFunctions(place)
   const all = (names: readonly string[]): string =>
@@ -176,6 +178,21 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
   (SELECT o_waiters FROM ${to.inspect}(held.name))
 FROM (SELECT) AS once LEFT JOIN held ON true`),
     break: statement(`SELECT $4::text, ${to.break}($1, $2, $3)`),
+  }
+}
+
+export interface StrategyStatements {
+  readonly read: Statement
+  readonly write: Statement
+}
+
+export function strategyStatements(place: Place): StrategyStatements {
+  const { strategy } = namesOf(place)
+  return {
+    read: statement(`SELECT $1::text, strategy FROM ${strategy}`),
+    write: statement(
+      `INSERT INTO ${strategy} (id, strategy) VALUES (1, $1) ON CONFLICT DO NOTHING RETURNING ${durable}`,
+    ),
   }
 }
 

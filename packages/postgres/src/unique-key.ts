@@ -9,7 +9,15 @@ import type {
   RenewOutcome,
 } from '@locks/core'
 import { isAttemptId, isLockError, keptAttemptId } from '@locks/core'
-import { readHolder, renewLocked, SPARE_CONNECTIONS, UnderWay, unqueued, writeHolder } from '@locks/sql'
+import {
+  claimed,
+  readHolder,
+  renewLocked,
+  SPARE_CONNECTIONS,
+  UnderWay,
+  unqueued,
+  writeHolder,
+} from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
 import { Line } from './line.ts'
@@ -20,6 +28,7 @@ import type { Settings } from './options.ts'
 import { refusingPoolers } from './pooler.ts'
 import { runnerFor } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
+import { strategyRecord } from './strategy.ts'
 import { Waits } from './waits.ts'
 import type { Wait } from './waits.ts'
 
@@ -220,7 +229,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     if (abandoned.size > 0) abandoned.delete(tagOf(attemptId))
   }
 
-  return {
+  const adapter: Adapter<UniqueKeyCapabilities> = {
     capabilities: settings.listen ? handingOver : polling,
     attempt: (request) => underWay.run(request.attemptId, () => attempt(request)),
     withdraw,
@@ -280,4 +289,5 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       await Promise.all([listener.close(), runner.close(), spare.close()])
     },
   }
+  return claimed(adapter, 'unique-key', strategyRecord(settings.place, runner), faults)
 }

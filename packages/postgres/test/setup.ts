@@ -2,8 +2,8 @@ import type { AdapterHost, Locks, LocksOptions } from '@locks/core'
 import type { TestAdapter } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/postgres'
 import { Client } from 'pg'
-import { afterAll, onTestFinished } from 'vitest'
-import { startService } from '../../../conformance/services/index.ts'
+import { afterAll, beforeEach, onTestFinished } from 'vitest'
+import { postgresQuery, startService } from '../../../conformance/services/index.ts'
 import type { Server, Settings } from '../../../conformance/services/index.ts'
 import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
 import { openClient } from '../../../conformance/test-kit/clients.ts'
@@ -13,12 +13,13 @@ export { contended, lossOf } from '../../../conformance/test-kit/clients.ts'
 
 export type Config = Readonly<Record<string, unknown>>
 
-/** A migrated server for a whole test file. */
+/** A migrated server for a whole test file. Each test begins with tables that no strategy owns. */
 export async function startServer(settings: Settings = {}): Promise<Server> {
   const service = await startService('postgres', { settings, needsControl: true })
   afterAll(() => service.close())
   const server = service.server('postgres')
   await migrate({ url: server.url })
+  beforeEach(async () => void (await postgresQuery(server, 'DELETE FROM locks_strategy')))
   return server
 }
 

@@ -4,11 +4,13 @@ import { postgresQuery, startService } from '../../../conformance/services/index
 import type { Server } from '../../../conformance/services/index.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { open } from './setup.ts'
+import type { Config } from './setup.ts'
 
 const service = await startService('postgres-standby', { needsControl: true })
 afterAll(() => service.close())
 const [primary, standby] = [service.server('primary'), service.server('standby')]
 await migrate({ url: primary.url })
+await migrate({ url: primary.url, table: 'row' })
 
 /** Until the standby shows what the primary has written by now. */
 async function caughtUp(): Promise<void> {
@@ -19,7 +21,8 @@ async function caughtUp(): Promise<void> {
 
 const message: unknown = expect.stringContaining('connect to the primary')
 const refused = { code: 'LOCK_UNAVAILABLE', message }
-const configOf = ({ url }: Server, strategy: string): { url: string; strategy: string } => ({ url, strategy })
+const configOf = ({ url }: Server, strategy: string): Config =>
+  strategy === 'row' ? { url, strategy, table: 'row' } : { url, strategy }
 
 test.each(['unique-key', 'row'])('%s: diagnose tells of a standby, and of nothing else', async (strategy) => {
   await caughtUp()

@@ -118,7 +118,8 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     try {
       return await inspect(name)
     } catch (error) {
-      if (!isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
+      // With a cause it is the server that refuses.
+      if (!isLockError(error, 'LOCK_INVALID_ARGUMENT') || error.cause !== undefined) throw error
       return { name, held: false }
     }
   }

@@ -2,7 +2,7 @@ import { shareListener } from '@locks/core'
 import type { LockError } from '@locks/core'
 import { Cluster, Command, Redis } from 'ioredis'
 import { isCluster } from './client.ts'
-import { codeOf, unavailable } from './errors.ts'
+import { codeOf, failure } from './errors.ts'
 import { Failovers } from './failovers.ts'
 import { gather } from './gather.ts'
 import { loosen } from './loosen.ts'
@@ -124,7 +124,7 @@ export class Connection {
     if (!isCluster(client)) return client
     await this.#ask(client, 'exists', [key])
     const node = this.nodeOf(key)
-    if (node === undefined) throw unavailable(new Error('no connection to that slot'), client)
+    if (node === undefined) throw failure(new Error('no connection to that slot'), client)
     return node
   }
 
@@ -183,7 +183,7 @@ export class Connection {
   }
 
   #failed(error: unknown): LockError {
-    return unavailable(error, this.client, this.#lastError)
+    return failure(error, this.client, this.#lastError)
   }
 
   #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {

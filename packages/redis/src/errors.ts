@@ -26,20 +26,36 @@ export function codeOf(error: unknown): string {
   return error.name
 }
 
-/** Whatever the client fails with, as an outage: never as "busy", and without its secrets. */
-export function unavailable(
-  error: unknown,
-  client: Redis | Cluster,
-  lastConnectionError?: unknown,
-): LockError {
-  const code = codeOf(error)
-  // ioredis gave up or was cut off: why, only the connection knows.
-  const behind =
-    code === 'MaxRetriesPerRequestError' && lastConnectionError !== undefined ? lastConnectionError : error
+/** What no retry mends, and what to do about it. */
+const permanent: ReadonlyMap<string, string> = new Map([
+  ['WRONGPASS', 'the server refuses the user or the password, so no lock can be taken; correct them'],
+  ['NOAUTH', 'the server asks for a password and got none, so no lock can be taken; give one'],
+  [
+    'NOPERM',
+    'the ACL of this user forbids a command or a key that locks need; allow it, or use another user',
+  ],
+  [
+    'WRONGTYPE',
+    'a key of this lock has a value of another type, which was left alone; choose another name or prefix, or delete it',
+  ],
+])
+
+/** Whatever the client fails with, as an outage or as final: never as "busy", and without its secrets. */
+export function failure(error: unknown, client: Redis | Cluster, lastConnectionError?: unknown): LockError {
+  const behind = reasonOf(error, lastConnectionError)
   const told = behind instanceof Error ? behind.message : 'unknown error'
   const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), told)
   const cause = new RedisFailure(codeOf(behind), message)
-  return new LockError('LOCK_UNAVAILABLE', `Redis failed (${cause.code}): ${message}`, { cause })
+  const advice = permanent.get(cause.code)
+  if (advice === undefined)
+    return new LockError('LOCK_UNAVAILABLE', `Redis failed (${cause.code}): ${message}`, { cause })
+  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/redis: ${advice}: ${message}`, { cause })
+}
+
+/** ioredis gave up or was cut off: why, only the connection knows. A Cluster says what its last node answered. */
+function reasonOf(error: unknown, lastConnectionError: unknown): unknown {
+  if (codeOf(error) === 'MaxRetriesPerRequestError') return lastConnectionError ?? error
+  return error instanceof Error && 'lastNodeError' in error ? (error.lastNodeError ?? error) : error
 }
 
 /** Whether Redis itself answered with one of these codes. */

@@ -2,7 +2,7 @@ import { LockError, whatIs } from '@locks/core'
 import { Command } from 'ioredis'
 import type { Cluster, Redis } from 'ioredis'
 import { isClient } from './client.ts'
-import { invalid, unavailable } from './errors.ts'
+import { invalid, failure } from './errors.ts'
 import { callScript, keysOf, send } from './script-call.ts'
 import { guarded } from './scripts.ts'
 
@@ -28,7 +28,7 @@ export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
 
   async function run(fence: bigint, command: readonly string[], keys: readonly string[]): Promise<unknown> {
     if (typeof fence !== 'bigint' || fence < 0n) throw invalid('fence must be a bigint of 0 or more')
-    const failed = (error: unknown): LockError => unavailable(error, client)
+    const failed = (error: unknown): LockError => failure(error, client)
     const all = keysOf([prefix + key, ...keys])
     const args = [String(fence), ...command]
     const reply = await callScript(client, guarded, all, args, (answer) => answer, { by: send, failed })

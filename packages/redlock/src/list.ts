@@ -15,7 +15,7 @@ async function holdUnlessForeign(...ask: Parameters<typeof holdOf>): ReturnType<
   try {
     return await holdOf(...ask)
   } catch (error) {
-    if (!isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
+    if (!isLockError(error, 'LOCK_INVALID_ARGUMENT') || error.cause !== undefined) throw error
     return undefined
   }
 }

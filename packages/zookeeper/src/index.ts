@@ -1,6 +1,7 @@
 import type { AdapterFactory } from '@locks/core'
 import { zookeeperAdapter } from './adapter.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
+import { withFinalErrors } from './errors.ts'
 import type { ZookeeperOptions } from './options.ts'
 import { settle } from './settings.ts'
 
@@ -10,7 +11,7 @@ export type { ZookeeperAclEntry, ZookeeperAuth, ZookeeperClient, ZookeeperOption
 /** Locks in the layout of Curator's `InterProcessMutex`. Each client has one session, shared by all its locks. */
 export function zookeeper(options: ZookeeperOptions): AdapterFactory<ZookeeperCapabilities> {
   const settings = settle({ ...options })
-  return (host) => zookeeperAdapter(settings, host)
+  return (host) => withFinalErrors(zookeeperAdapter(settings, host))
 }
 
 /** For `openLocks`: a URL, or the options of `zookeeper` but for `client`. */
@@ -18,5 +19,5 @@ export function fromConfig(
   options: Readonly<Record<string, unknown>>,
 ): AdapterFactory<ZookeeperCapabilities> {
   const settings = settle(options)
-  return (host) => zookeeperAdapter(settings, host)
+  return (host) => withFinalErrors(zookeeperAdapter(settings, host))
 }

@@ -1,7 +1,7 @@
 import type { AdapterHost, LockError } from '@locks/core'
 import { ACL, createClient, Id } from 'node-zookeeper-client'
 import { Chores } from './chores.ts'
-import { unavailable } from './errors.ts'
+import { code, RequestError, unavailable } from './errors.ts'
 import { failureOf, forgetCutReplies, harden, isOver, retire, stop } from './quirks.ts'
 import { Session } from './session.ts'
 import type { Settings } from './settings.ts'
@@ -77,6 +77,7 @@ export class Keeper {
           resolve()
         }
       })
+      if (session.endedBy === code.authFailed) throw new RequestError(code.authFailed)
     }
   }
 

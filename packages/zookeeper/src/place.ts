@@ -1,6 +1,6 @@
 import type { AcquireRequest } from '@locks/core'
 import { removeIfThere } from './chores.ts'
-import { code, isCutOff, isRequestError, unavailable } from './errors.ts'
+import { code, invalid, isCutOff, isRequestError, unavailable } from './errors.ts'
 import { describe } from './holder.ts'
 import { inOrder, isInOrder, parentOf, prefixOf, sequenceOf, sequenceText } from './paths.ts'
 import type { Session } from './session.ts'
@@ -247,7 +247,12 @@ async function makeDirectory(wire: Wire, path: string): Promise<void> {
     await wire.createDirectory(path)
   } catch (error) {
     if (isRequestError(error, code.nodeExists)) return
-    if (!isRequestError(error, code.noNode) || parentOf(path) === '') throw error
+    if (!isRequestError(error, code.noNode)) throw error
+    // Only a chroot can be missing above it, and that is not ours to make.
+    if (parentOf(path) === '')
+      throw invalid(
+        'the chroot of the url is missing, so no lock can be taken; create it, or correct the url',
+      )
     await makeDirectory(wire, parentOf(path))
     await makeDirectory(wire, path)
   }

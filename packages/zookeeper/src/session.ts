@@ -44,6 +44,7 @@ export class Session {
   #timeoutMs: number
   #connected = false
   #over = false
+  #endedBy: number | undefined
   #aliveAt: number
   #provenAt = -Infinity
   #heardAt = -Infinity
@@ -83,6 +84,11 @@ export class Session {
 
   get connected(): boolean {
     return this.#connected
+  }
+
+  /** Why it is over, as the protocol's code. */
+  get endedBy(): number | undefined {
+    return this.#endedBy
   }
 
   get over(): boolean {
@@ -130,6 +136,7 @@ export class Session {
   end(reason: number = code.sessionExpired): void {
     if (this.#over) return
     this.#over = true
+    this.#endedBy = reason
     this.#connected = false
     this.#timer?.cancel()
     this.#unlisten()

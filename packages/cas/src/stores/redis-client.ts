@@ -1,4 +1,5 @@
 import { shareListener, whatIs } from '@locks/core'
+import type { LockError } from '@locks/core'
 import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
 import { ECHO, misdirected, nextCall } from './redis-reply.ts'
 import type { Script } from './redis-script.ts'
@@ -57,6 +58,8 @@ export class RedisLink {
   #hints: Promise<Commands> | undefined
   readonly #listeners = new Map<string, Set<Hint>>()
   #closed = false
+  /** Why an own client last failed to connect. */
+  #lastError: unknown
   #stopCounting: readonly (() => void)[] = []
   /** How often the connection broke so far. */
   breaks = 0
@@ -81,7 +84,7 @@ export class RedisLink {
     try {
       return await client.call(command, ...args)
     } catch (error) {
-      throw redisError(error)
+      throw this.#failed(error)
     }
   }
 
@@ -96,9 +99,9 @@ export class RedisLink {
       client.call(command, ...args),
       client.call('EVAL', ECHO, '1', key, name),
     ])
-    if (echo.status === 'rejected') throw redisError(echo.reason)
+    if (echo.status === 'rejected') throw this.#failed(echo.reason)
     if (echo.value !== name) throw misdirected(client)
-    if (reply.status === 'rejected') throw redisError(reply.reason)
+    if (reply.status === 'rejected') throw this.#failed(reply.reason)
     return reply.value
   }
 
@@ -113,7 +116,7 @@ export class RedisLink {
         return client.call('EVAL', source, ...args, name)
       })
     } catch (error) {
-      throw redisError(error)
+      throw this.#failed(error)
     }
     if (!Array.isArray(reply) || reply[0] !== name) throw misdirected(client)
     return reply[1]
@@ -141,7 +144,7 @@ export class RedisLink {
       do {
         const reply = await node
           .call('SCAN', cursor, 'MATCH', pattern, 'COUNT', '500', ...filter)
-          .catch((error: unknown) => Promise.reject(redisError(error)))
+          .catch((error: unknown) => Promise.reject(this.#failed(error)))
         const page: readonly unknown[] = Array.isArray(reply) ? reply : []
         const [next, keys] = page
         if (!Array.isArray(keys)) throw unavailable('SCAN gave an answer that is not understood')
@@ -169,7 +172,7 @@ export class RedisLink {
       return stop
     } catch (error) {
       stop()
-      throw redisError(error)
+      throw this.#failed(error)
     }
   }
 
@@ -180,6 +183,10 @@ export class RedisLink {
     for (const stop of this.#stopCounting) stop()
   }
 
+  #failed(error: unknown): LockError {
+    return redisError(error, this.#lastError)
+  }
+
   #client(): Promise<RedisClient> {
     return (this.#commands ??= this.#connect())
   }
@@ -188,6 +195,7 @@ export class RedisLink {
     if (this.#closed) throw unavailable('the store was closed')
     const { url, client } = this.#options
     const made = client ?? (await connect(url ?? ''))
+    if (client === undefined) made.on('error', (error: unknown) => void (this.#lastError = error))
     const count = (): void => void (this.breaks += 1)
     // A Cluster tells of each connection by the second.
     this.#stopCounting = ['close', '-node'].map((event) => shareListener(made, event, count))

@@ -1,4 +1,5 @@
-import { unavailable } from '../errors.ts'
+import { isLockError } from '@locks/core'
+import { codeOf, invalid, unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
@@ -29,8 +30,22 @@ function withClientUrl(options: RedisStoreOptions): RedisStoreOptions {
 }
 
 function openTairStore(link: RedisLink, prefix: string): VersionedStore {
+  /** A command of the module. Its absence has no error code of its own, so the server is asked for what it knows. */
+  async function call(key: string, command: string, ...args: string[]): Promise<unknown> {
+    try {
+      return await link.callChecked(prefix + key, command, prefix + key, ...args)
+    } catch (error) {
+      if (!isLockError(error) || codeOf(error.cause) !== 'ERR') throw error
+      const known = await link.call('COMMAND', 'INFO', command).catch(() => undefined)
+      if (!Array.isArray(known) || known[0] !== null) throw error
+      throw invalid(
+        `the server has no command ${command}, so no lock can be taken; load the module TairString, or use store redis`,
+      )
+    }
+  }
+
   async function replace(key: string, value: string, expected: string): Promise<Put | 'missing'> {
-    const reply = await link.callChecked(prefix + key, 'EXCAS', prefix + key, value, expected)
+    const reply = await call(key, 'EXCAS', value, expected)
     if (reply === -1) return 'missing'
     const [status, there, version] = listOf(reply, 'EXCAS')
     if (status === 'OK') return { version: versionOf(version) }
@@ -39,15 +54,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
 
   async function create(key: string, value: string): Promise<Put> {
     const version = await serverTime(key)
-    const reply = await link.callChecked(
-      prefix + key,
-      'EXSET',
-      prefix + key,
-      value,
-      'NX',
-      'ABS',
-      String(version),
-    )
+    const reply = await call(key, 'EXSET', value, 'NX', 'ABS', String(version))
     if (reply === 'OK') return { version }
     if (reply !== null) throw misunderstood('EXSET')
     return { conflict: true, current: await get(key) }
@@ -64,7 +71,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
   }
 
   async function get(key: string): Promise<Versioned | undefined> {
-    const reply = await link.callChecked(prefix + key, 'EXGET', prefix + key)
+    const reply = await call(key, 'EXGET')
     if (reply === null) return undefined
     const [value, version] = listOf(reply, 'EXGET')
     return versioned(value, version)

@@ -15,7 +15,7 @@ export type AdapterMethod =
   | 'close'
 
 /**
- * `fail`: not executed, rejects. `lose-reply`: executed, then rejects. `hang`: not executed, settles
+ * `fail`: not executed, rejects. `rejects`: the same with an error of the rule's choice. `lose-reply`: executed, then rejects. `hang`: not executed, settles
  * only when healed, by a rejection. `swallow-reply`: executed, then hangs likewise. `delayMs` holds
  * back the reply of an executed call, `lateMs` the call itself. `spoilt` puts other values into the answer.
  */
@@ -24,6 +24,7 @@ export type Fault =
   | 'lose-reply'
   | 'hang'
   | 'swallow-reply'
+  | { readonly rejects: Error }
   | { readonly delayMs: number }
   | { readonly lateMs: number }
   | { readonly spoilt: Readonly<Record<string, unknown>> }
@@ -85,6 +86,7 @@ export function faulty(factory: AdapterFactory): {
     const since = heals
     if (fault === 'hang') return hang(method, since)
     if (fault === 'fail') throw new Error(`injected: ${method} failed`)
+    if (typeof fault === 'object' && 'rejects' in fault) throw fault.rejects
     if (typeof fault === 'object' && 'lateMs' in fault) await sleep(fault.lateMs)
     const result = await call()
     if (isGrant(result)) grants.set(result.name, result)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { isLockError, LockError } from '../../errors.ts'
 import type { Rule } from '../rule.ts'
+import { boundErrors } from './errors-bound.ts'
 import { wireErrors } from './errors-wire.ts'
 import { assertHolder, breakHold, eventOf, inTime, lockError, lossOf, soonFree } from './observe.ts'
 
@@ -10,7 +11,7 @@ export const errors: readonly Rule[] = [
     title: 'a store that fails is LOCK_UNAVAILABLE with its cause, never "somebody else has it"',
     kind: 'required',
     async run(h) {
-      const [holder, other] = [await h.client(), await h.client()]
+      const [holder, other] = [await h.client(), await h.client({ storeTimeoutMs: h.ms(800) })]
       const [free, taken] = [h.name(), h.name()]
       const lease = await holder.locks.lock(taken).acquire()
       other.faults.inject('attempt', 'fail')
@@ -61,7 +62,8 @@ export const errors: readonly Rule[] = [
       await lease.release()
       const notOwned = await lockError(lease.release(), 'LOCK_NOT_OWNED')
       other.faults.inject('attempt', 'fail', 1)
-      const outage = await lockError(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
+      const once = { retry: { attempts: 1 } }
+      const outage = await lockError(other.locks.lock(lock).tryAcquire(once), 'LOCK_UNAVAILABLE')
       const loser = await h.client({ ttlMs: h.ttlMs })
       const doomed = await loser.locks.lock(lock).acquire({ waitMs: h.ttlMs })
       loser.faults.inject('renew', 'hang')
@@ -207,7 +209,8 @@ export const errors: readonly Rule[] = [
       ]
       for (const spoilt of grants) {
         other.faults.inject('attempt', { spoilt })
-        const error = await lockError(other.locks.lock(lock).tryAcquire(), 'LOCK_UNAVAILABLE')
+        const once = other.locks.lock(lock).tryAcquire({ retry: { attempts: 1 } })
+        const error = await lockError(once, 'LOCK_UNAVAILABLE')
         assert.ok(error.lock === lock && error.message.includes('the adapter is faulty'), error.message)
         other.faults.heal()
         await soonFree(h, lock)
@@ -224,5 +227,6 @@ export const errors: readonly Rule[] = [
       await soonFree(h, lock)
     },
   },
+  ...boundErrors,
   ...wireErrors,
 ]

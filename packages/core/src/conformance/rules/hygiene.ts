@@ -163,7 +163,8 @@ export const hygiene: readonly Rule[] = [
       assert.ok((await Promise.all(tries)).every((refused) => refused === null))
       await h.rejects(other.locks.lock(lock).acquire({ signal, waitMs: h.ms(1_000) }), 'LOCK_TIMEOUT')
       other.faults.inject('attempt', 'fail', 1)
-      await h.rejects(other.locks.lock(lock).tryAcquire({ signal }), 'LOCK_UNAVAILABLE')
+      const once = { signal, retry: { attempts: 1 } }
+      await h.rejects(other.locks.lock(lock).tryAcquire(once), 'LOCK_UNAVAILABLE')
       const turns = Array.from({ length: 5 }, () =>
         other.locks.lock(lock).with({ signal, waitMs: h.ms(20_000) }, () => undefined),
       )

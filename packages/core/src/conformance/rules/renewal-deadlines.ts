@@ -62,7 +62,8 @@ export const deadlines: readonly Rule[] = [
       // Granted when the lease was over here already: the store would keep it for a whole ttl more.
       for (const { faults } of [once, patient]) faults.inject('attempt', { lateMs: h.ttlMs * 1.2 }, 1)
       const refused = h.name()
-      const refusal = h.rejects(once.locks.lock(refused).tryAcquire(), 'LOCK_UNAVAILABLE')
+      const tried = once.locks.lock(refused).tryAcquire({ retry: { attempts: 1 } })
+      const refusal = h.rejects(tried, 'LOCK_UNAVAILABLE')
       const lease = patient.locks.lock(h.name()).acquire({ waitMs: h.ttlMs * 8 })
       await refusal
       await soonFree(h, refused, h.ttlMs * 0.7)

@@ -1,0 +1,29 @@
+import { fromConfig } from '@locks/postgres'
+import { describe, test } from 'vitest'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { connect, startServer } from './setup.ts'
+
+const server = await startServer()
+const { url, host, port } = server
+
+describe.each(['unique-key', 'row'])('%s', (strategy) => {
+  const refused = (to: string, saying: RegExp): Promise<void> =>
+    expectRefusedAtOnce(fromConfig({ url: to, strategy }), saying)
+
+  test('an unknown user, a missing database and a missing right are refused at once', async () => {
+    const control = await connect(server)
+    await control.query(`DROP ROLE IF EXISTS nothing`)
+    await control.query(`CREATE ROLE nothing LOGIN`)
+    await refused(`postgres://nobody@${host}:${port}/postgres`, /refuses this user.*28000/)
+    await refused(`postgres://postgres@${host}:${port}/nowhere`, /database is missing.*3D000/)
+    await refused(`postgres://nothing@${host}:${port}/postgres`, /lacks a right.*grant.*42501/)
+  })
+
+  test('a missing table is refused at once', async () => {
+    await expectRefusedAtOnce(fromConfig({ url, strategy, table: 'nowhere' }), /run migrate\(\).*42P01/)
+  })
+
+  test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
+    await expectOneBound(fromConfig({ url, strategy }), [server])
+  }, 90_000)
+})

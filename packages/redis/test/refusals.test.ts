@@ -1,0 +1,49 @@
+import { redis } from '@locks/redis'
+import { afterAll, onTestFinished, test } from 'vitest'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { at, uniqueName } from './support/bed.ts'
+
+const service = await startService('redis', { needsControl: true })
+afterAll(() => service.close())
+const server = service.server('redis')
+const { host, port } = server
+
+test('a wrong password, an unknown user and no password at all are refused at once', async () => {
+  const nobody = { host, port, username: 'nobody', password: 'secret' }
+  await expectRefusedAtOnce(
+    redis({ connection: nobody }),
+    /refuses the user or the password.*correct them.*WRONGPASS/,
+  )
+  await redisCommand(server, 'ACL', 'SETUSER', 'alice', 'on', '>right', '~*', '&*', '+@all')
+  const alice = { host, port, username: 'alice', password: 'wrong' }
+  await expectRefusedAtOnce(redis({ connection: alice }), /WRONGPASS/)
+  await redisCommand(server, 'ACL', 'SETUSER', 'default', 'off')
+  onTestFinished(async () => {
+    const { Redis } = await import('ioredis')
+    const admin = new Redis({ host, port, username: 'alice', password: 'right' })
+    await admin.call('ACL', 'SETUSER', 'default', 'on')
+    admin.disconnect()
+  })
+  await expectRefusedAtOnce(redis({ connection: { host, port } }), /asks for a password.*NOAUTH/)
+})
+
+test('a user whose ACL forbids scripts or the keys of locks is refused at once', async () => {
+  await redisCommand(server, 'ACL', 'SETUSER', 'reader', 'on', '>right', '~*', '&*', '+@all', '-@scripting')
+  await redisCommand(server, 'ACL', 'SETUSER', 'tenant', 'on', '>right', '~tenant:*', '&*', '+@all')
+  for (const username of ['reader', 'tenant'])
+    await expectRefusedAtOnce(
+      redis({ connection: { host, port, username, password: 'right' } }),
+      /ACL of this user forbids.*allow it.*NOPERM/,
+    )
+})
+
+test('a key of another type is refused at once', async () => {
+  const name = uniqueName()
+  await redisCommand(server, 'SET', name, 'a text')
+  await expectRefusedAtOnce(redis(at(server)), /does not belong to a lock/, name)
+})
+
+test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
+  await expectOneBound(redis(at(server)), [server])
+}, 60_000)

@@ -1,0 +1,33 @@
+import { zookeeper } from '@locks/zookeeper'
+import { test } from 'vitest'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { lockName, testBed } from './bed.ts'
+
+const bed = testBed()
+
+test('a missing chroot is refused at once', async () => {
+  const servers = `${bed.servers}/no-such-chroot`
+  await expectRefusedAtOnce(zookeeper({ servers }), /chroot of the url is missing.*create it/)
+})
+
+test('nodes of another user are refused at once', async () => {
+  const auth = { scheme: 'digest', credentials: 'alice:right' }
+  const name = lockName()
+  const basePath = '/of-alice-alone'
+  const lease = await bed.open({ auth, basePath }).lock(name).acquire()
+  const wrong = { scheme: 'digest', credentials: 'alice:wrong' }
+  await expectRefusedAtOnce(
+    zookeeper({ servers: bed.servers, auth: wrong, basePath }),
+    /NO_AUTH.*give auth/,
+    name,
+  )
+  await lease.release()
+})
+
+test('an ACL that the server does not accept is refused at once', async () => {
+  await expectRefusedAtOnce(zookeeper({ servers: bed.servers, acl: 'creator' }), /INVALID_ACL.*needs auth/)
+})
+
+test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
+  await expectOneBound(zookeeper({ servers: bed.servers }), [bed.server])
+}, 90_000)
