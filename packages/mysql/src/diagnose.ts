@@ -1,13 +1,17 @@
 import { isLockError } from '@locks/core'
 import type { Clock, Finding } from '@locks/core'
+import { leftoversFinding } from '@locks/sql'
 import { errnoOf } from './errors.ts'
 import type { Settings } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
 import { checks, ok, warning } from './server-checks.ts'
+import { now } from './sql.ts'
 import type { Server } from './server-checks.ts'
 
 const SLOW_MS = 100
+/** So many rows are counted for a finding, and no more. */
+const MOST_LEFTOVERS = 1_000_000
 const ROUND_TRIPS = 3
 
 /** What the server and its settings mean for locks. Reads, and writes nothing. */
@@ -29,7 +33,9 @@ export async function diagnose(
     autocommit: autocommit === '1',
   }
   const findings = checks.map((check) => check(server, settings)).filter((finding) => finding !== undefined)
-  return [...findings, await tables(settings, runner), await roundTrip(runner, clock)]
+  const found = [await tables(settings, runner), await roundTrip(runner, clock)]
+  const leftovers = found[0]?.level === 'ok' ? [await leftoversOf(settings, runner)] : []
+  return [...findings, ...found, ...leftovers]
 }
 
 /** Asks for every right that locks need, in statements that touch no row. */
@@ -51,6 +57,20 @@ async function tables({ place, strategy }: Settings, runner: Runner): Promise<Fi
     const found = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : String(error)
     return warning('tables', found, 'run migrate(), and let the user read and write its tables')
   }
+}
+
+async function leftoversOf({ place, strategy, fenceIdleMs }: Settings, runner: Runner): Promise<Finding> {
+  const to = namesOf(place)
+  const [table, isFree] = {
+    'unique-key': [to.locks, `attempt IS NULL OR blocked_until < ${now}`],
+    row: [to.holders, 'IS_USED_LOCK(hold) IS NULL'],
+    named: [to.named, 'IS_USED_LOCK(hold) IS NULL'],
+  }[strategy]
+  const kept = `SELECT since FROM ${table} WHERE ${isFree} LIMIT ${MOST_LEFTOVERS}`
+  const [[names, oldestMs] = []] = await runner.look(
+    `SELECT ?, COUNT(*), TIMESTAMPDIFF(MICROSECOND, MIN(k.since), ${now}) / 1000 FROM (${kept}) k`,
+  )
+  return leftoversFinding({ names: Number(names), oldestMs: Number(oldestMs ?? 0) }, fenceIdleMs)
 }
 
 async function roundTrip(runner: Runner, clock: Clock): Promise<Finding> {

@@ -46,6 +46,8 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const roundTripMs = clock.now() - sentAt
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
+    const readable = missing.length === 0 && forbidden.length === 0
+    const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
       settings: values,
       roundTripMs,
@@ -54,6 +56,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       connections: Number(connections),
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
+      leftovers: readable ? { names: Number(kept), oldestMs: Number(oldestMs ?? 0) } : undefined,
     }
   }
 }
