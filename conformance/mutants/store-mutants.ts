@@ -181,4 +181,32 @@ export const storeMutants: readonly Mutant[] = [
       ),
     ],
   },
+  {
+    bug: 'the fences of a pruned name begin anew',
+    rule: 'FENCE-12',
+    edits: [
+      adapter(
+        'async release({ name, attemptId }) {',
+        `async prune() {
+            store.lastFence = 0n;
+            return { pruned: 1, more: false };
+        },
+        async release({ name, attemptId }) {`,
+      ),
+    ],
+  },
+  {
+    bug: 'prune drops what is held',
+    rule: 'FENCE-12',
+    edits: [
+      adapter(
+        'async release({ name, attemptId }) {',
+        `async prune() {
+            entries.clear();
+            return { pruned: 1, more: false };
+        },
+        async release({ name, attemptId }) {`,
+      ),
+    ],
+  },
 ]

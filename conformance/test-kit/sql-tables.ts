@@ -1,8 +1,10 @@
 import { isLockError } from '@locks/core'
 import type { Locks, LocksOptions } from '@locks/core'
+import { eventually } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
 import type { Server } from '../services/index.ts'
 import { scaled } from '../services/timing.ts'
+import { hammerPrune } from './prune-hammer.ts'
 
 interface Place {
   readonly schema: string
@@ -86,6 +88,38 @@ export function sqlTableTests({
     await held.extend()
     await held.release()
   })
+
+  test.each(strategies)(
+    '%s: a name that is pruned while others acquire it has one holder, and its fences rise',
+    { timeout: 120_000 },
+    async (strategy) => {
+      const place = { schema: 'hammered', table: strategy.slice(0, 3) }
+      await migrate({ url, ...place })
+      const hammering = { tries: 200, atLeast: 20 }
+      await hammerPrune(() => open({ url, strategy, ...place }), 'again', hammering)
+    },
+  )
+
+  test.each(strategies)(
+    '%s: clients prune idle names behind their releases, and never more than one batch at a time',
+    async (strategy) => {
+      const place = { schema: 'upkeep', table: strategy.slice(0, 3) }
+      await migrate({ url, ...place })
+      const locks = open({ url, strategy, ...place, fenceIdleMs: 1_000 })
+      const first = new Map<string, bigint>()
+      for (let n = 0; n < 40; n += 1)
+        await locks.with(`order ${n}`, ({ fence }) => void first.set(`order ${n}`, fence))
+      const kept = async (): Promise<number> => {
+        await locks.with('other', () => undefined)
+        const found = (await locks.diagnose()).find(({ check }) => check === 'leftovers')
+        return Number(/of (\d+) free/.exec(found?.message ?? '')?.[1])
+      }
+      expect(await kept()).toBeGreaterThanOrEqual(40)
+      await eventually('idle names are pruned', 20_000, async () => (await kept()) <= 1)
+      for (const [name, fence] of first)
+        await locks.with(name, (lease) => expect(lease.fence).toBeGreaterThan(fence))
+    },
+  )
 }
 
 const kills = 20

@@ -8,12 +8,12 @@ import type {
   LockState,
   RenewOutcome,
 } from '@locks/core'
-import { isAttemptId, LockError } from '@locks/core'
+import { isAttemptId, LockError, PruneSteps, Upkeep } from '@locks/core'
 import { changeOf } from './change.ts'
 import type { Change, Decision, Trace, Write } from './change.ts'
 import { unavailable } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
-import { encodeFree, encodeHeld, holderOf, keptHold, nameOfHeld, newHold } from './record.ts'
+import { decode, encodeFree, encodeHeld, holderOf, keptHold, nameOfHeld, newHold } from './record.ts'
 import type { Held } from './record.ts'
 import type { Versioned, VersionedStore } from './versioned-store.ts'
 import { Waits } from './waits.ts'
@@ -52,12 +52,14 @@ const blockedMs = ({ ttlMs, lockDelayMs }: Held): number => ttlMs + lockDelayMs
  * A lock by compare-and-set, without a clock that two machines would have to agree on. The record of
  * a name holds its holder and the length of the lease. Whoever holds it rewrites it in time, so that
  * its version moves; whoever wants it takes over only after he has seen it stand still for its whole
- * length, and only if it is still that version. A record is never deleted, and its version is the fence.
+ * length, and only if it is still that version. The version of a record is the fence; one that is dropped while it is
+ * idle comes back with a higher version.
  */
 export function casAdapter(
   store: VersionedStore,
   { clock, clientId }: AdapterHost,
   seen: Observations,
+  fenceIdleMs: number,
 ): Adapter<CasCapabilities> {
   const capabilities = capabilitiesOf(store)
   const [values, diagnose] = [store.values?.bind(store), store.diagnose?.bind(store)]
@@ -68,6 +70,7 @@ export function casAdapter(
   /** Attempts whose last put was sent and not answered, and the version it was for. */
   const unanswered = new Map<string, bigint | undefined>()
   let writes = 0
+  const [prune, upkeep] = pruning()
 
   function grant<T>(
     { name, attemptId, ttlMs }: Pick<AcquireRequest, 'name' | 'attemptId' | 'ttlMs'>,
@@ -93,7 +96,24 @@ export function casAdapter(
   }
 
   function free<T>(name: string, answer: () => T): Write<T> {
-    return { write: encodeFree(name, clientId, ++writes), durable: false, done: answer }
+    const write = encodeFree(name, clientId, ++writes)
+    return { write, durable: false, done: answer, ...(fenceIdleMs > 0 && { idleMs: fenceIdleMs }) }
+  }
+
+  /** A hold that stood still for its whole length here is over, as for an attempt that takes it over. */
+  function isOver(current: Versioned): boolean {
+    const held = decode(current.value)
+    if (held === undefined) return true
+    const name = nameOfHeld(current.value)
+    return name !== undefined && seen.stoodStill(seen.note(name, current), blockedMs(held))
+  }
+
+  function pruning(): readonly [PruneSteps | undefined, Upkeep | undefined] {
+    const drop = store.prune?.bind(store)
+    if (drop === undefined) return [undefined, undefined]
+    const inBackground = new PruneSteps(clock, (idleMs) => drop(idleMs, isOver, true))
+    const steps = new PruneSteps(clock, (idleMs) => drop(idleMs, isOver, false))
+    return [steps, new Upkeep(clock, fenceIdleMs, () => inBackground.step(fenceIdleMs))]
   }
 
   function isHolder(at: Observation, held: Held, attemptId: string): boolean {
@@ -251,14 +271,17 @@ export function casAdapter(
 
     async release({ name, attemptId }, keepMs = 0) {
       const keptUntil = keepMs > 0 ? (await now(name)) + keepMs : 0
-      return change(name, (at): Decision<'released' | 'not-held'> => {
+      const outcome = await change(name, (at): Decision<'released' | 'not-held'> => {
         const { held } = at
         if (held === undefined || !isOf(held, attemptId)) return { answer: 'not-held' }
         if (keepMs === 0) return free(name, () => 'released')
         const ended = { ...held, fence: fenceOf(at, held), write: ++writes }
         const kept = keptHold(ended, keepMs, keptUntil)
-        return { write: encodeHeld(name, kept), durable: true, done: () => 'released' }
+        const idle = fenceIdleMs > 0 && { idleMs: keepMs + fenceIdleMs }
+        return { write: encodeHeld(name, kept), durable: true, done: () => 'released', ...idle }
       })
+      upkeep?.released()
+      return outcome
     },
 
     async adopt(from, request) {
@@ -290,9 +313,11 @@ export function casAdapter(
     },
 
     ...(diagnose !== undefined && { diagnose }),
+    ...(prune !== undefined && { prune: (idleMs: number) => prune.step(idleMs) }),
 
     async close() {
       waits.close()
+      await upkeep?.close()
       await store.close()
     },
   }

@@ -9,6 +9,8 @@ export interface Write<T> {
   /** Unlike every other write, so that one whose answer was lost is recognised. */
   readonly write: string
   readonly durable: boolean
+  /** The store may drop it after so long. */
+  readonly idleMs?: number
   /** Only over what was seen during this very call: somebody else's record is about to be replaced. */
   readonly careful?: boolean
   readonly done: (version: bigint) => T
@@ -43,9 +45,9 @@ export function changeOf(store: VersionedStore, seen: Observations): Change {
         continue
       }
       if ('answer' in decision) return decision.answer
-      const { write, durable, done } = decision
+      const { write, durable, idleMs, done } = decision
       trace?.sending(at.version)
-      const put = await store.put(name, write, at.version, durable)
+      const put = await store.put(name, write, at.version, durable, idleMs)
       trace?.answered()
       if ('version' in put) {
         seen.note(name, { value: write, version: put.version })

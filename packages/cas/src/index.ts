@@ -1,6 +1,8 @@
+import { fenceIdleOf } from '@locks/core'
 import type { AdapterFactory, Clock } from '@locks/core'
 import { casAdapter } from './adapter.ts'
 import type { CasCapabilities } from './adapter.ts'
+import { invalid } from './errors.ts'
 import { Observations } from './observations.ts'
 import { needsClient, storeFrom } from './options.ts'
 import { loadClient } from './stores/redis-client.ts'
@@ -16,14 +18,23 @@ export type { RedisClient, RedisStoreOptions } from './stores/redis-client.ts'
 export { tairStore } from './stores/tair.ts'
 export type { Put, StoreFactory, Versioned, VersionedStore } from './versioned-store.ts'
 
+export interface CasOptions {
+  /**
+   * After so long without a change the record of a free name is dropped, behind releases. Default: a day; 0 for
+   * never.
+   */
+  readonly fenceIdleMs?: number
+}
+
 /** Locks by compare-and-set on any versioned store: `createLocks(cas(fileStore({ directory })))`. */
-export function cas(open: StoreFactory): AdapterFactory<CasCapabilities> {
+export function cas(open: StoreFactory, options: CasOptions = {}): AdapterFactory<CasCapabilities> {
+  const fenceIdleMs = fenceIdleOf(options.fenceIdleMs, invalid)
   // What one client saw holds for all that share its clock.
   const seen = new WeakMap<Clock, Observations>()
   return (host) => {
     let observations = seen.get(host.clock)
     if (observations === undefined) seen.set(host.clock, (observations = new Observations(host.clock)))
-    return casAdapter(open(), host, observations)
+    return casAdapter(open(), host, observations, fenceIdleMs)
   }
 }
 
@@ -31,7 +42,9 @@ export function cas(open: StoreFactory): AdapterFactory<CasCapabilities> {
 export async function fromConfig(
   options: Readonly<Record<string, unknown>>,
 ): Promise<AdapterFactory<CasCapabilities>> {
-  const open = storeFrom(options)
-  if (needsClient(options)) await loadClient()
-  return cas(open)
+  const { fenceIdleMs, ...rest } = options
+  const open = storeFrom(rest)
+  const idle = { fenceIdleMs: fenceIdleOf(fenceIdleMs, invalid) }
+  if (needsClient(rest)) await loadClient()
+  return cas(open, idle)
 }

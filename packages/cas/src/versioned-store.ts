@@ -11,7 +11,7 @@ import type { Finding } from '@locks/core'
  * - It MUST NOT put a password into an error, nor an object that carries one.
  * - It SHOULD settle on its own within a few seconds.
  *
- * No method takes a time: nothing here may expire, and nothing is ever deleted.
+ * A value is never dropped but by `prune`, or after the `idleMs` that it was put with.
  */
 export interface VersionedStore {
   /** Who sees the same keys: tasks of one process, processes of one host, or everyone who reaches it. */
@@ -44,8 +44,17 @@ export interface VersionedStore {
    * second one was refused, either `current.value` is the value that was put, or reject.
    *
    * `durable` asks for a version that survives a crash of the store, since it is handed out as a fence.
+   *
+   * With `idleMs` the store MAY drop the value by itself, if nobody puts another one for so long. Only where every
+   * version is at least the store's clock: then it is below the next one of that key, which is that clock.
    */
-  put(key: string, value: string, expected: bigint | undefined, durable: boolean): Promise<Put>
+  put(
+    key: string,
+    value: string,
+    expected: bigint | undefined,
+    durable: boolean,
+    idleMs?: number,
+  ): Promise<Put>
 
   /**
    * Calls `hint` soon after `key` changed, with what it is now if that is known for free. Only a hint:
@@ -72,6 +81,19 @@ export interface VersionedStore {
    * missed or come twice. For operators: it MAY be slow. Leave it out when the store cannot tell.
    */
   values?(): AsyncIterable<Versioned>
+
+  /**
+   * Drops values that nobody put for `idleMs`, as far as the store can tell, and of which `isOver` says that nobody
+   * needs them. Yields now and then, with how many it dropped since. MUST drop a value only if its version is still
+   * the one that `isOver` was asked about, as a put replaces it. The next version of that key MUST be higher than
+   * every one it had, so keep one number for all keys that were dropped. `background` asks to do nothing where
+   * another client has just done it. Leave it out when values expire by `put`, or cannot be dropped.
+   */
+  prune?(
+    idleMs: number,
+    isOver: (current: Versioned) => boolean,
+    background: boolean,
+  ): AsyncGenerator<number, void>
 
   /** What the store's settings mean for locks, as the `diagnose` of an adapter. Changes nothing. */
   diagnose?(): Promise<readonly Finding[]>

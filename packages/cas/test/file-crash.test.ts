@@ -69,7 +69,7 @@ test('killed at any call while it makes a key, it leaves none or a whole one, an
   })
   expect(outcomes).toMatch(/^0{4,}1{2,}$/)
   expect(await store.put('one more', 'x', undefined, true)).toHaveProperty('version')
-  expect(await readdir(join(directory, '.new')), 'left over').toEqual([])
+  expect(await readdir(join(directory, '.floor', '0')), 'left over').toEqual([])
 }, 180_000)
 
 test('what a dead winner did not finish is finished by whoever looks next', async () => {

@@ -75,5 +75,5 @@ test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no
   expect(checkHistory(events, { floors }).slice(0, 5)).toEqual([])
   expect(summarise(events).maxHolders).toBe(1)
   const left = await readdir(directory, { recursive: true })
-  expect(left).toHaveLength(3)
+  expect(left).toHaveLength(4)
 }, 240_000)

@@ -19,7 +19,12 @@ describe('the directory', () => {
     for (let n = 0; n < 1_000; n += 1) await locks.with('order', () => undefined)
     await locks.close()
     const files = await readdir(directory, { recursive: true })
-    expect(files.toSorted()).toEqual(['.new', folderOf('order'), expect.stringMatching(/\/\d+$/)])
+    expect(files.toSorted()).toEqual([
+      '.floor',
+      '.floor/0',
+      folderOf('order'),
+      expect.stringMatching(/\/\d+$/),
+    ])
   }, 60_000)
 
   test('is cleaned of thousands of old versions by the next put', async () => {
@@ -72,7 +77,7 @@ describe('names (trap 7)', () => {
     '.',
     'a/../b',
     'CON',
-    '.new',
+    '.floor',
     'a\u0000b',
     '💥',
     'x'.repeat(1024),
@@ -81,7 +86,7 @@ describe('names (trap 7)', () => {
     const store = fileStore({ directory })()
     await store.put(name, 'x', undefined, true)
     expect((await store.get(name))?.value).toBe('x')
-    const [folder = '', ...others] = (await readdir(directory)).filter((entry) => entry !== '.new')
+    const [folder = '', ...others] = (await readdir(directory)).filter((entry) => entry !== '.floor')
     expect(others).toEqual([])
     expect(folder).toMatch(/^[\w-]{0,40}-[0-9a-f]{32}$/)
   })

@@ -66,7 +66,11 @@ describe('the directory', () => {
 
   test('is looked at: there or not, and on what file system', async () => {
     const directory = await temporaryDirectory()
-    expect(await findingsOf(fileStore({ directory }))).toEqual({ directory: 'ok', 'file-system': 'ok' })
+    expect(await findingsOf(fileStore({ directory }))).toEqual({
+      directory: 'ok',
+      'file-system': 'ok',
+      leftovers: 'ok',
+    })
     expect(await findingsOf(fileStore({ directory: join(directory, 'missing') }))).toEqual({
       directory: 'warning',
     })

@@ -51,6 +51,13 @@ export const commands: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     },
   ],
   [
+    'prune',
+    {
+      summary: 'drop what is kept of names that are not used any more',
+      load: async () => (await import('./commands/prune.ts')).prune,
+    },
+  ],
+  [
     'bench',
     {
       summary: 'measure a backend',

@@ -22,6 +22,21 @@ describe('locks inspect', inTime, () => {
   })
 })
 
+describe('locks prune', inTime, () => {
+  test('drops what is kept of names that were idle for so long, and says how many', async () => {
+    const { url, client } = await store()
+    const lease = await client.lock('held').acquire()
+    const fences: bigint[] = []
+    for (const name of ['a', 'b']) await client.with(name, ({ fence }) => void fences.push(fence))
+    expect(await locks(['prune', url]).ended).toMatchObject({ code: 0, stdout: '0 names pruned\n' })
+    const json = await locks(['prune', '--json', '--idle', '0', url]).ended
+    expect(JSON.parse(json.stdout)).toEqual({ pruned: 2 })
+    await lease.extend()
+    await client.with('a', ({ fence }) => expect(fence).toBeGreaterThan(fences[1] ?? 0n))
+    expect(await locks(['prune', '--idle', 'soon', url]).ended).toMatchObject({ code: 2, stdout: '' })
+  })
+})
+
 describe('locks ls', inTime, () => {
   test('lists what is held, and nothing else', async () => {
     const { url, client } = await store()

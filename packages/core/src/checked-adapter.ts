@@ -5,6 +5,7 @@ import {
   readAttempt,
   readBroken,
   readFindings,
+  readPruned,
   readPushed,
   readReleased,
   readRenewed,
@@ -23,6 +24,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adap
   const capabilities = checkAdapter(inner)
   const waits = inner.wait !== undefined
   const diagnoses = inner.diagnose !== undefined
+  const prunes = inner.prune !== undefined
 
   async function ask<T>(
     method: string,
@@ -114,6 +116,8 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adap
     }),
 
     ...(diagnoses && { diagnose: () => ask('diagnose', () => inner.diagnose?.(), readFindings) }),
+
+    ...(prunes && { prune: (idleMs) => ask('prune', () => inner.prune?.(idleMs), readPruned) }),
   }
 }
 

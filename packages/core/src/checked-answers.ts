@@ -10,6 +10,7 @@ import type {
   Holder,
   HolderMetadata,
   LockState,
+  Pruned,
   PushedGrant,
   RenewOutcome,
 } from './spi.ts'
@@ -124,6 +125,14 @@ export function readStates(answer: unknown, limit: number, capabilities: Capabil
   return readList('list', answer, { upTo: limit }).map((state) =>
     readState('list', state, undefined, capabilities),
   )
+}
+
+export function readPruned(answer: unknown): Pruned {
+  if (!isRecord(answer)) throw adapterFault('prune', kindOf(answer))
+  const { pruned, more } = answer
+  if (!isCount(pruned) || typeof more !== 'boolean')
+    throw adapterFault('prune', `${kindOf(pruned)} pruned, more: ${kindOf(more)}`)
+  return { pruned, more }
 }
 
 export function readFindings(answer: unknown): readonly Finding[] {

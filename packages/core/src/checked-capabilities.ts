@@ -14,7 +14,7 @@ const words: Readonly<Record<string, readonly string[]>> = {
 }
 const flags = ['handover', 'lockDelay', 'minHold', 'list', 'break']
 const methods = ['attempt', 'withdraw', 'renew', 'release', 'inspect', 'close']
-const optionalMethods = ['wait', 'diagnose']
+const optionalMethods = ['wait', 'diagnose', 'prune']
 const claimed = { adopt: 'handover', list: 'list', break: 'break' } as const
 
 /** Checks what a factory made, once, and returns its capabilities as values that cannot change any more. */

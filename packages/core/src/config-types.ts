@@ -22,7 +22,10 @@ export interface AdapterConfigs {
   '@locks/mysql': MysqlConfig
 }
 
-type CasConfig =
+type CasConfig = {
+  /** After so long without a change the record of a free name is dropped. Default: a day; 0 for never. */
+  readonly fenceIdleMs?: Duration
+} & (
   | {
       /** A directory, for processes of one host. */
       readonly store: 'file'
@@ -42,6 +45,7 @@ type CasConfig =
       readonly name?: string
     }
   | ({ readonly store?: never } & CasServer)
+)
 
 type CasServer = {
   /** `redis://…` or `tair://…`; without `store` also `file:…`. */
@@ -76,6 +80,8 @@ type RedisConfig = OneOf<{
   readonly waitForReplicas?: number
   /** That time: 1 s unless told. */
   readonly waitForReplicasMs?: Duration
+  /** After so long without a grant the fence of a name is dropped. Default: a day, or 0 (never) with `prefix: ''`. */
+  readonly fenceIdleMs?: Duration
   /** What to do about settings of the server that lose locks: `warn` unless told. */
   readonly serverSettings?: 'warn' | 'refuse' | 'ignore'
 }
@@ -94,6 +100,8 @@ type RedlockConfig = OneOf<{
   readonly nodeTimeoutMs?: Duration
   /** `false` saves the round trip that makes fences rise across majorities. */
   readonly fencing?: boolean
+  /** After so long without a grant the fence of a name is dropped. Default: that of the nodes, a day. */
+  readonly fenceIdleMs?: Duration
 }
 
 type ZookeeperAuth = { readonly scheme: string; readonly credentials: string }
@@ -130,6 +138,8 @@ type SqlConfig = {
   readonly maxConnections?: number
   /** Of strategies that keep a connection for each holder: its longest silence, 30 s unless told. */
   readonly sessionTtlMs?: Duration
+  /** After so long without a grant the rows of a name are deleted. Default: a day; 0 for never. */
+  readonly fenceIdleMs?: Duration
 }
 
 type PostgresConfig = SqlConfig & {

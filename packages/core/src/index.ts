@@ -26,6 +26,7 @@ export type {
   Holder,
   HolderMetadata,
   LockState,
+  Pruned,
   PushedGrant,
   Renewal,
   RenewOutcome,
@@ -37,4 +38,5 @@ export { schemes } from './config-schemes.ts'
 export type * from './config-types.ts'
 export { plainUrl } from './config-values.ts'
 export { parseDuration } from './duration.ts'
+export { fenceIdleOf, PruneSteps, Upkeep } from './upkeep.ts'
 export { whatIs } from './what-is.ts'

@@ -10,7 +10,7 @@ import type { AcquireOptions, LockOptions, LocksOptions, OnceOptions, Settings }
 import { resumeLease } from './resume.ts'
 import type { ResumeOptions } from './resume.ts'
 import { readSequencer } from './sequencer.ts'
-import { diagnose, listHeld } from './operate.ts'
+import { diagnose, listHeld, prune } from './operate.ts'
 import type { AdapterFactory, Finding, LockState } from './spi.ts'
 import { checkInteger, checkName, invalid, settle, unsupported } from './validate.ts'
 
@@ -43,6 +43,12 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
   ): Promise<readonly LockState[]>
   /** What the store and its settings mean for locks, each finding with what to do. For operators. */
   diagnose(): Promise<readonly Finding[]>
+  /**
+   * Drops what the store keeps of names that are free and were not granted for `idleMs`. Default: a day. Returns how
+   * many names. Fences of a name that comes back are still higher than every earlier one. Clients do this by themselves
+   * behind their releases, so it is for operators who do not want to wait for that.
+   */
+  prune(options?: { readonly idleMs?: number }): Promise<number>
   /**
    * Whether the hold that `lease.sequencer` refers to is still the current one at the store. `LOCK_UNSUPPORTED` where
    * `capabilities.fencing` is `none`.
@@ -116,6 +122,10 @@ class LocksClient implements Locks {
 
   async diagnose(): Promise<readonly Finding[]> {
     return diagnose(this.#client)
+  }
+
+  async prune({ idleMs }: { readonly idleMs?: number } = {}): Promise<number> {
+    return prune(this.#client, idleMs)
   }
 
   async checkSequencer(sequencer: string): Promise<boolean> {

@@ -1,7 +1,9 @@
+import { adapterFault } from './adapter-fault.ts'
 import type { Client } from './client.ts'
 import type { Finding, Holder, LockState } from './spi.ts'
 import { callStore } from './store-call.ts'
-import { checkInteger, unsupported } from './validate.ts'
+import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from './upkeep.ts'
+import { checkInteger, invalid, unsupported } from './validate.ts'
 
 // What operators do to a store, beside what programs do with a lock.
 
@@ -34,4 +36,24 @@ export async function diagnose(client: Client): Promise<readonly Finding[]> {
   const look = client.adapter.diagnose?.bind(client.adapter)
   if (look === undefined) return []
   return (await callStore(client, '(all)', look, { retry: false })).answer
+}
+
+/** More steps without a find than any store needs to look at all it has. */
+const MAX_EMPTY_STEPS = 1_000_000
+
+export async function prune(client: Client, idleMs: unknown = FENCE_IDLE_MS): Promise<number> {
+  client.assertOpen()
+  if (typeof idleMs !== 'number' || !Number.isInteger(idleMs) || idleMs < 0 || idleMs > MAX_FENCE_IDLE_MS)
+    throw invalid(`idleMs must be a whole number from 0 to ${MAX_FENCE_IDLE_MS}`)
+  const step = client.adapter.prune?.bind(client.adapter)
+  let all = 0
+  for (let empty = 0; step !== undefined;) {
+    client.assertOpen()
+    const { pruned, more } = (await callStore(client, '(all)', () => step(idleMs), { retry: false })).answer
+    all += pruned
+    if (!more) break
+    empty = pruned === 0 ? empty + 1 : 0
+    if (empty > MAX_EMPTY_STEPS) throw adapterFault('prune', 'more to prune, without end')
+  }
+  return all
 }

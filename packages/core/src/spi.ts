@@ -113,6 +113,14 @@ export interface Adapter<C extends Capabilities = Capabilities> {
    */
   diagnose?(): Promise<readonly Finding[]>
 
+  /**
+   * Drops what the store keeps of names that are free and were not granted for `idleMs`, in a bounded step: `more` says
+   * that another call may find more. MUST NOT touch a name that is held or waited for, nor keep others from using it
+   * meanwhile. The next fence of a name that was dropped MUST be higher than every one it ever had. Leave it out when
+   * the store keeps nothing of a free name.
+   */
+  prune?(idleMs: number): Promise<Pruned>
+
   /** Ends connections the adapter opened itself. Core has released and withdrawn everything before. */
   close(): Promise<void>
 }
@@ -222,6 +230,14 @@ export interface LockState {
   readonly remainingMs?: number
   /** How many clients wait at the store, where it knows. */
   readonly waiters?: number
+}
+
+/** What one step of `prune` did. */
+export interface Pruned {
+  /** How many names were dropped. */
+  readonly pruned: number
+  /** Whether another step may drop more. Every step makes progress, so that this is `false` in the end. */
+  readonly more: boolean
 }
 
 /** One thing that was looked at in a store, for people to read. */

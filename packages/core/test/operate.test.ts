@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createLocks } from '../src/index.ts'
-import type { Adapter, AdapterFactory, Holder } from '../src/index.ts'
+import type { Adapter, AdapterFactory, Holder, Pruned } from '../src/index.ts'
 import { lockErrorOf, reasonOf } from './support/harness.ts'
 import { ScriptedStore } from './support/scripted-adapter.ts'
 
@@ -96,4 +96,38 @@ test('an outage shows, and a closed client refuses', async () => {
   await locks.close()
   expect(await reasonOf(locks.list())).toMatchObject({ code: 'LOCK_CLOSED' })
   expect(await reasonOf(locks.diagnose())).toMatchObject({ code: 'LOCK_CLOSED' })
+})
+
+test('prune goes on until the store has no more, and answers how many in all', async () => {
+  const idle: number[] = []
+  const prune = async (idleMs: number): Promise<Pruned> => ({ pruned: 2, more: idle.push(idleMs) < 3 })
+  const { factory } = storeWith({ prune })
+  const locks = createLocks(factory)
+  expect(await locks.prune()).toBe(6)
+  expect(await locks.prune({ idleMs: 5 })).toBe(2)
+  expect(idle).toEqual([86_400_000, 86_400_000, 86_400_000, 5])
+  for (const idleMs of [-1, 1.5, Number.NaN, Infinity])
+    expect((await lockErrorOf(locks.prune({ idleMs }))).code).toBe('LOCK_INVALID_ARGUMENT')
+  await locks.close()
+  expect(await reasonOf(locks.prune())).toMatchObject({ code: 'LOCK_CLOSED' })
+})
+
+test('prune of a store that keeps nothing is 0; an answer that makes no sense is a faulty adapter', async () => {
+  const plain = createLocks(storeWith({}).factory)
+  expect(await plain.prune()).toBe(0)
+  await plain.close()
+  for (const answer of [
+    { pruned: -1, more: false },
+    { pruned: Number.NaN, more: false },
+    { pruned: 1 },
+    undefined,
+  ]) {
+    // @ts-expect-error that is what is wrong with it
+    const { factory } = storeWith({ prune: () => Promise.resolve(answer) })
+    const locks = createLocks(factory)
+    const error = await lockErrorOf(locks.prune())
+    expect(error.code).toBe('LOCK_UNAVAILABLE')
+    expect(error.message).toContain('the adapter is faulty')
+    await locks.close()
+  }
 })

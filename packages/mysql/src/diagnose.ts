@@ -1,15 +1,18 @@
 import { isLockError } from '@locks/core'
 import type { Clock, Finding } from '@locks/core'
-import { otherStrategy } from '@locks/sql'
+import { leftoversFinding, otherStrategy } from '@locks/sql'
 import { errnoOf } from './errors.ts'
 import type { Settings } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
 import { checks, ok, warning } from './server-checks.ts'
+import { now } from './sql.ts'
 import type { Server } from './server-checks.ts'
 import { strategyRecord } from './strategy.ts'
 
 const SLOW_MS = 100
+/** So many rows are counted for a finding, and no more. */
+const MOST_LEFTOVERS = 1_000_000
 const ROUND_TRIPS = 3
 
 /** What the server and its settings mean for locks. Reads, and writes nothing. */
@@ -32,7 +35,9 @@ export async function diagnose(
   }
   const findings = checks.map((check) => check(server, settings)).filter((finding) => finding !== undefined)
   const found = await tables(settings, runner)
-  return [...findings, ...found, await roundTrip(runner, clock)]
+  const isReadable = found.every(({ level }) => level === 'ok')
+  const leftovers = isReadable ? [await leftoversOf(settings, runner)] : []
+  return [...findings, ...found, await roundTrip(runner, clock), ...leftovers]
 }
 
 /** Asks for every right that locks need, in statements that touch no row. */
@@ -67,6 +72,20 @@ async function ownerOf({ place, strategy }: Settings, runner: Runner): Promise<F
   if (owner === strategy) return ok('strategy', `the locks of ${record.locks} belong to strategy ${owner}`)
   const { message, advice } = otherStrategy(record, strategy, owner)
   return warning('strategy', message, advice)
+}
+
+async function leftoversOf({ place, strategy, fenceIdleMs }: Settings, runner: Runner): Promise<Finding> {
+  const to = namesOf(place)
+  const [table, isFree] = {
+    'unique-key': [to.locks, `attempt IS NULL OR blocked_until < ${now}`],
+    row: [to.holders, 'IS_USED_LOCK(hold) IS NULL'],
+    named: [to.named, 'IS_USED_LOCK(hold) IS NULL'],
+  }[strategy]
+  const kept = `SELECT since FROM ${table} WHERE ${isFree} LIMIT ${MOST_LEFTOVERS}`
+  const [[names, oldestMs] = []] = await runner.look(
+    `SELECT ?, COUNT(*), TIMESTAMPDIFF(MICROSECOND, MIN(k.since), ${now}) / 1000 FROM (${kept}) k`,
+  )
+  return leftoversFinding({ names: Number(names), oldestMs: Number(oldestMs ?? 0) }, fenceIdleMs)
 }
 
 async function roundTrip(runner: Runner, clock: Clock): Promise<Finding> {

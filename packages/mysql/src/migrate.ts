@@ -1,18 +1,15 @@
 import { systemClock } from '@locks/core'
 import { retried, wholeNumber } from '@locks/sql'
+import { newEcho } from './echo.ts'
 import { faults, isTransient } from './errors.ts'
 import { Line } from './line.ts'
 import type { Result, Values } from './line.ts'
 import { placeOf, settle } from './options.ts'
 import type { ConnectionOptions, PlaceOptions } from './options.ts'
+import { pruneCounters, pruneRows } from './prune.ts'
 import { LOCK_WAIT_S, setUp } from './runner.ts'
-import { namesOf, schemaOf } from './schema.ts'
-import { now } from './sql.ts'
-
-/** Few enough that nobody waits long for the rows among them. */
-const BATCH = 500
-/** These go one by one, each after a round trip: a statement for all might scan the table and wait for a holder. */
-const ROWS_BATCH = 50
+import type { Runner } from './runner.ts'
+import { schemaOf } from './schema.ts'
 
 export type MigrateOptions = ConnectionOptions & PlaceOptions
 
@@ -38,47 +35,22 @@ export async function migrate(options: MigrateOptions): Promise<void> {
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
   wholeNumber(faults, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
-  const to = namesOf(settle({ ...options }).place)
-  const old = (column: string): string => `${column} < ${now} - INTERVAL ${olderThanMs} * 1000 MICROSECOND`
-  const free = `${old('since')} AND (attempt IS NULL OR ${old('blocked_until')})`
-  const dead = `${old('since')} AND IS_USED_LOCK(hold) IS NULL`
+  const { place } = settle({ ...options })
   return onOneConnection(options, async (line) => {
     const query = (text: string, values?: Values): Promise<Result> => line.query(text, values)
     const run = retried(query, isTransient, faults, systemClock)
+    const look = async (text: string): ReturnType<Runner['look']> =>
+      (await run(text, [newEcho()])).rows.map(([, ...row]) => row)
     let pruned = 0
-    for (const [table, over] of [
-      [to.locks, free],
-      [to.holders, dead],
-      [to.named, dead],
-    ] as const) {
-      // Known to all before the first row goes: whoever makes one anew reads this, under a lock that waits for it.
-      const { rows } = await run(`SELECT MAX(fence) FROM ${table} WHERE ${over}`)
-      const [highest] = rows[0] ?? []
-      if (highest === undefined) continue
-      await run(`UPDATE ${to.pruned} SET fence = GREATEST(fence, ?) WHERE id = 1`, [highest])
-      const remove = `DELETE FROM ${table} WHERE ${over} AND fence <= ? LIMIT ${BATCH}`
-      pruned += await untilNone(BATCH, async () => (await run(remove, [highest])).affected)
-    }
-    // What is locked has a holder; what has none and is missed is simply made again.
-    const unused = `SELECT r.name FROM ${to.rows} r
-      WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name)`
-    const removeUnused = async (): Promise<number> => {
-      await query('START TRANSACTION')
-      const { rows } = await query(`${unused} LIMIT ${ROWS_BATCH} FOR UPDATE SKIP LOCKED`)
-      for (const [name = ''] of rows)
-        await query(`DELETE FROM ${to.rows} WHERE name = ?`, [Buffer.from(name)])
-      await query('COMMIT')
-      return rows.length
-    }
-    await untilNone(ROWS_BATCH, retried(removeUnused, isTransient, faults, systemClock))
+    for (const strategy of ['unique-key', 'row', 'named'] as const)
+      for (let more = true; more;) {
+        const step = await pruneCounters({ look, run }, place, strategy, olderThanMs)
+        pruned += step.pruned
+        more = step.more
+      }
+    while (await pruneRows(query, place, systemClock));
     return pruned
   })
-}
-
-async function untilNone(batch: number, some: () => Promise<number>): Promise<number> {
-  let all = 0
-  for (let last = batch; last === batch; all += last) last = await some()
-  return all
 }
 
 async function onOneConnection<T>(options: MigrateOptions, work: (line: Line) => Promise<T>): Promise<T> {

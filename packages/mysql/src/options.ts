@@ -1,4 +1,4 @@
-import { plainUrl, whatIs } from '@locks/core'
+import { fenceIdleOf, plainUrl, whatIs } from '@locks/core'
 import { fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
@@ -39,6 +39,8 @@ export type MysqlOptions<S extends Strategy = Strategy> = ConnectionOptions &
     readonly strategy?: S
     /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
     readonly poolSize?: number
+    /** After so long without a grant the rows of a name are deleted, behind releases. Default: a day; 0 for never. */
+    readonly fenceIdleMs?: number
   } & (S extends 'unique-key' ? unknown : SessionOptions)
 
 export interface SessionOptions {
@@ -62,9 +64,10 @@ export interface Settings {
   readonly poolSize: number
   readonly maxConnections: number
   readonly sessionTtlMs: number
+  readonly fenceIdleMs: number
 }
 
-const own = ['strategy', 'schema', 'table', 'poolSize', 'maxConnections', 'sessionTtlMs']
+const own = ['strategy', 'schema', 'table', 'poolSize', 'maxConnections', 'sessionTtlMs', 'fenceIdleMs']
 const sessionOnly = ['maxConnections', 'sessionTtlMs']
 
 export function settle(options: Readonly<Record<string, unknown>>): Settings {
@@ -137,6 +140,7 @@ function complete(
     poolSize: whole('poolSize', 4, 1, 1_000),
     maxConnections: whole('maxConnections', 50, 1, 10_000),
     sessionTtlMs: whole('sessionTtlMs', 30_000, 1_000, 3_600_000),
+    fenceIdleMs: fenceIdleOf(options['fenceIdleMs'], invalid),
   }
 }
 

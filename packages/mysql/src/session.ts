@@ -1,9 +1,11 @@
-import type { Adapter, AdapterHost, Capabilities } from '@locks/core'
-import { claimed, Lines, sessionHolds } from '@locks/sql'
+import { Upkeep } from '@locks/core'
+import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core'
+import { claimed, Lines, onAnyLine, sessionHolds } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
 import { Line } from './line.ts'
 import type { Settings } from './options.ts'
+import { pruneCounters, pruneRows } from './prune.ts'
 import { runnerFor, setUp } from './runner.ts'
 import { sessionDriver } from './session-driver.ts'
 import { FOREVER_S, hasKey, lockNameOf, sessionStatements } from './sql.ts'
@@ -64,9 +66,20 @@ export function sessionAdapter(
     }
   }
 
+  async function prune(idleMs: number): Promise<Pruned> {
+    const counters = await pruneCounters(runner, place, strategy, idleMs)
+    if (strategy === 'named' || lines.full) return counters
+    const more = await onAnyLine(lines, clock, (line) =>
+      pruneRows((text, values) => line.query(text, values), place, clock),
+    )
+    return { pruned: counters.pruned, more: counters.more || more }
+  }
+
+  const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
+
   const adapter: Adapter<SessionCapabilities> = {
     capabilities,
-    ...sessionHolds({ driver, lines, faults, sessionTtlMs }, host),
+    ...sessionHolds({ driver, lines, faults, sessionTtlMs, released: () => upkeep.released() }, host),
 
     async inspect(name) {
       return (await driver.holdOf(name))?.state ?? { name, held: false }
@@ -83,8 +96,10 @@ export function sessionAdapter(
     },
 
     diagnose: () => diagnose(settings, runner, clock),
+    prune,
 
     async close() {
+      await upkeep.close()
       await Promise.all([lines.close(), runner.close()])
     },
   }

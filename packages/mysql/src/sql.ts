@@ -10,7 +10,7 @@ const epochMs = (column: string): string => `TIMESTAMPDIFF(MICROSECOND, '1970-01
  * A session that refuses updates without a key takes the batch for one, and one of a pool may wait long for a row
  * that a stranger has locked. MariaDB reads the first comment, MySQL the second.
  */
-const onItsOwn = (verb: string): string =>
+export const onItsOwn = (verb: string): string =>
   `/*M! SET STATEMENT sql_safe_updates = 0, innodb_lock_wait_timeout = 1 FOR */ ${verb} \
 /*+ SET_VAR(sql_safe_updates = 0) SET_VAR(innodb_lock_wait_timeout = 1) */`
 

@@ -1,11 +1,12 @@
-import { isAttemptId, keptAttemptId } from '@locks/core'
-import type { Adapter, AdapterHost, Capabilities, LockState } from '@locks/core'
+import { isAttemptId, keptAttemptId, Upkeep } from '@locks/core'
+import type { Adapter, AdapterHost, Capabilities, LockState, Pruned } from '@locks/core'
 import { claimed, readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { HIGHEST_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'
 import { faults } from './errors.ts'
 import type { Cell, Result } from './line.ts'
 import type { Settings } from './options.ts'
+import { pruneCounters } from './prune.ts'
 import { renewer } from './renewals.ts'
 import { bytesOf, runnerFor } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
@@ -43,6 +44,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const runner = runnerFor(settings, clock)
   const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
   const underWay = new UnderWay()
+  const prune = (idleMs: number): Promise<Pruned> =>
+    unqueued(runner, spare, (on) => pruneCounters(on, settings.place, 'unique-key', idleMs))
+  const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
 
   async function inspect(name: string): Promise<LockState> {
     const [row = []] = await runner.look(sql.look, [Buffer.from(name)])
@@ -95,6 +99,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     async release({ name, attemptId }, keepMs = 0) {
       const released = keepMs > 0 ? await keep(name, attemptId, keepMs) : await free(name, attemptId)
+      upkeep.released()
       return released ? 'released' : 'not-held'
     },
 
@@ -124,8 +129,10 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     },
 
     diagnose: () => diagnose(settings, runner, clock),
+    prune,
 
     async close() {
+      await upkeep.close()
       await Promise.all([runner.close(), spare.close()])
     },
   }

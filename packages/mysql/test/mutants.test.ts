@@ -1,8 +1,11 @@
-import { expect, test } from 'vitest'
+import { createLocks } from '@locks/core'
+import type { Locks } from '@locks/core'
+import { expect, onTestFinished, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
 import { breedSqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import type { SqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
+import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
 import { lagging, NOTHING_CHANGED } from './lagging-proxy.ts'
 import { connect, startServer } from './setup.ts'
 
@@ -54,6 +57,19 @@ const renewed: Probe = async ({ fromConfig }, prefix) => {
   expect(outcomes).toEqual(['unknown', 'renewed'])
 }
 
+/** One name, dropped and acquired by turns. */
+const pruned: Probe = async ({ fromConfig }, prefix) => {
+  const open = (): Locks => {
+    const locks = createLocks(fromConfig({ url: server.url }))
+    onTestFinished(() => locks.close())
+    return locks
+  }
+  const held = await open().lock(`${prefix} held`).acquire()
+  await hammerPrune(open, `${prefix} pruned`, { tries: 20, atLeast: 5 })
+  await held.extend()
+  expect(await open().lock(`${prefix} held`).tryAcquire()).toBe(null)
+}
+
 const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Edit[]])[] = [
   [
     'a release of a free name says released',
@@ -75,6 +91,15 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
     renewed,
     [edit('mysql/sql.js', '${all} FOR UPDATE SKIP LOCKED`', '${all} FOR UPDATE`')],
   ],
+  [
+    'the highest fence of pruned names is not kept',
+    pruned,
+    [
+      edit('mysql/prune.js', 'await runner.run(raise, [String(highest), String(highest)]);', ''),
+      edit('mysql/prune.js', 'WHERE ${idle} AND ${table}.fence <= ${kept}`', 'WHERE ${idle}`'),
+    ],
+  ],
+  ['what is held is pruned', pruned, [edit('mysql/prune.js', '(${table}.attempt IS NULL OR', '(true OR')]],
   [
     'a row that cannot be had in time is taken for a lost one',
     renewed,

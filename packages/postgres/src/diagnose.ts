@@ -48,6 +48,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const forbidden = await on.query(sql.forbidden)
     const readable = missing.length === 0 && forbidden.length === 0
     const [[, owner] = []] = readable ? await on.query(strategyStatements(settings.place).read, ['']) : []
+    const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
       settings: values,
       roundTripMs,
@@ -57,6 +58,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
       owner: owner ?? undefined,
+      leftovers: readable ? { names: Number(kept), oldestMs: Number(oldestMs ?? 0) } : undefined,
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { Finding } from '@locks/core'
-import { otherStrategy, SPARE_CONNECTIONS } from '@locks/sql'
+import { leftoversFinding, otherStrategy, SPARE_CONNECTIONS } from '@locks/sql'
+import type { Leftovers } from '@locks/sql'
 import type { Settings } from './options.ts'
 import type { Pooling } from './pooler.ts'
 import { namesOf } from './sql.ts'
@@ -17,6 +18,8 @@ export interface Facts {
   readonly forbidden: readonly string[]
   /** The strategy that the locks belong to, where one has been used and can be read. */
   readonly owner: string | undefined
+  /** Free names of which a row is kept, and how old the oldest is. Undefined where that cannot be read. */
+  readonly leftovers: Leftovers | undefined
 }
 
 type Check = (facts: Facts, settings: Settings) => Omit<Finding, 'check'>
@@ -173,7 +176,9 @@ const checks: Readonly<Record<string, Check>> = {
 }
 
 export function findingsOf(facts: Facts, settings: Settings): readonly Finding[] {
-  return Object.entries(checks).map(([check, look]) => ({ check, ...look(facts, settings) }))
+  const found = Object.entries(checks).map(([check, look]) => ({ check, ...look(facts, settings) }))
+  const { leftovers } = facts
+  return leftovers === undefined ? found : [...found, leftoversFinding(leftovers, settings.fenceIdleMs)]
 }
 
 /** Whether the adapter may change the defaults of the connections it uses: those of a pool or a pooler are shared. */

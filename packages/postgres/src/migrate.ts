@@ -68,9 +68,10 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
     await client.query('SELECT pg_current_wal_lsn()')
     await count(`${to.pruneWaiters}()`)
     let pruned = 0
-    for (let last = BATCH; last === BATCH; pruned += last)
-      last = await count(`${to.prune}(${olderThanMs}, ${BATCH})`)
-    return pruned + (await count(`${to.pruneRows}(${olderThanMs})`))
+    for (const some of [to.prune, to.pruneRows])
+      for (let last = BATCH; last === BATCH; pruned += last)
+        last = await count(`${some}(${olderThanMs}, ${BATCH})`)
+    return pruned
   })
 }
 

@@ -1,4 +1,4 @@
-import { plainUrl, whatIs } from '@locks/core'
+import { fenceIdleOf, plainUrl, whatIs } from '@locks/core'
 import { boolean, fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
 import { faults } from './errors.ts'
@@ -37,6 +37,8 @@ export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
     readonly strategy?: S
     /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
     readonly poolSize?: number
+    /** After so long without a grant the rows of a name are deleted, behind releases. Default: a day; 0 for never. */
+    readonly fenceIdleMs?: number
   } & (S extends 'row' ? RowOptions : UniqueKeyOptions)
 
 export interface UniqueKeyOptions {
@@ -72,6 +74,7 @@ export interface Settings {
   readonly claimTtlMs: number
   readonly maxConnections: number
   readonly sessionTtlMs: number
+  readonly fenceIdleMs: number
 }
 
 const own = [
@@ -83,6 +86,7 @@ const own = [
   'claimTtlMs',
   'maxConnections',
   'sessionTtlMs',
+  'fenceIdleMs',
 ]
 const rowOnly = ['maxConnections', 'sessionTtlMs']
 const uniqueKeyOnly = ['listen', 'claimTtlMs']
@@ -166,6 +170,7 @@ function complete(
     claimTtlMs: whole('claimTtlMs', 3_000, 100, 60_000),
     maxConnections: whole('maxConnections', 50, 1, 10_000),
     sessionTtlMs: whole('sessionTtlMs', 30_000, 100, 3_600_000),
+    fenceIdleMs: fenceIdleOf(options['fenceIdleMs'], invalid),
   }
 }
 

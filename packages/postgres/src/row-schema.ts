@@ -1,12 +1,10 @@
 import type { Place } from './options.ts'
+import { durable, fresh, ms } from './schema-parts.ts'
 import { namesOf } from './sql.ts'
 
 /** Everything of strategy `row`. May be run again, and over what an earlier version made. */
 export function rowSchema(place: Place): readonly string[] {
   const to = namesOf(place)
-  const durable = `IF current_setting('synchronous_commit') = 'off' THEN
-    PERFORM set_config('synchronous_commit', 'on', true);
-  END IF;`
   return [
     // Only ever locked, never changed. What is known of a holder stands elsewhere: nobody can change a locked row.
     `CREATE TABLE IF NOT EXISTS ${to.rows} (name bytea PRIMARY KEY)`,
@@ -26,6 +24,7 @@ export function rowSchema(place: Place): readonly string[] {
 RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
   v_fence bigint;
+  v_raised bigint;
 BEGIN
   ${durable}
   UPDATE ${to.holders} SET fence = fence + 1, attempt = p_attempt, holder = p_holder, since = clock_timestamp(),
@@ -40,31 +39,44 @@ BEGIN
       since = clock_timestamp(), key = p_key, pid = p_pid
     WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
     RETURNING h.fence INTO v_fence;
+    -- Had the name been pruned in between, the fence that is kept of it is seen now, and was not before.
+    UPDATE ${to.holders} h SET fence = kept.fence + 1 FROM (SELECT fence FROM ${to.holders} WHERE name = '') kept
+    WHERE h.name = p_name AND v_fence IS NOT NULL AND h.fence <= kept.fence RETURNING h.fence INTO v_raised;
+    v_fence := coalesce(v_raised, v_fence);
   END IF;
   RETURN v_fence;
 END
 $locks$`,
-    // A row that is locked has a holder, minted or about to be; with the table locked none of them can mint meanwhile.
-    `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $locks$
+    // Some of them. A row that is locked has a holder, minted or about to be, and is left alone. While its row is
+    // locked here, nobody can hold the name. The row is read anew once it is locked: it may have been held since it
+    // was found.
+    `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint, p_most int)
+RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
+  v_names bytea[];
   v_pruned bigint;
   v_highest bigint;
 BEGIN
+  ${fresh}
   ${durable}
-  LOCK TABLE ${to.holders} IN EXCLUSIVE MODE;
-  WITH old AS (
+  v_names := ARRAY(
     SELECT r.name FROM ${to.rows} r JOIN ${to.holders} h ON h.name = r.name
-    WHERE h.since < clock_timestamp() - p_older_ms * interval '1 millisecond'
-    FOR UPDATE OF r SKIP LOCKED
+    WHERE h.since < clock_timestamp() - ${ms('p_older_ms')} LIMIT p_most FOR UPDATE OF r SKIP LOCKED
+  );
+  WITH pruned AS (
+    DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND since < clock_timestamp() - ${ms('p_older_ms')}
+    RETURNING name, fence
   ), gone AS (
-    DELETE FROM ${to.rows} r USING old WHERE r.name = old.name RETURNING r.name
-  ), pruned AS (
-    DELETE FROM ${to.holders} h USING gone WHERE h.name = gone.name RETURNING h.fence
+    DELETE FROM ${to.rows} r USING pruned WHERE r.name = pruned.name
   ) SELECT count(*), coalesce(max(fence), 0) INTO v_pruned, v_highest FROM pruned;
-  INSERT INTO ${to.holders} AS h (name, fence) VALUES ('', v_highest)
-  ON CONFLICT (name) DO UPDATE SET fence = greatest(h.fence, v_highest);
+  IF v_pruned > 0 THEN
+    INSERT INTO ${to.holders} AS h (name, fence) VALUES ('', v_highest)
+    ON CONFLICT (name) DO UPDATE SET fence = greatest(h.fence, v_highest);
+  END IF;
   RETURN v_pruned;
 END
 $locks$`,
+    // Left there, it would stand beside the one that takes more.
+    `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint)`,
   ]
 }

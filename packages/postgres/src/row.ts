@@ -1,5 +1,6 @@
-import type { Adapter, AdapterHost, Capabilities } from '@locks/core'
-import { claimed, Lines, sessionHolds } from '@locks/sql'
+import { Upkeep } from '@locks/core'
+import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core'
+import { claimed, Lines, PRUNE_BATCH, sessionHolds } from '@locks/sql'
 import { faults } from './errors.ts'
 import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
@@ -51,11 +52,20 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
   }
   const lines = new Lines({ open, max: maxConnections, clock, faults })
 
+  const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
+
+  async function prune(idleMs: number): Promise<Pruned> {
+    const [[names]] = await runner.ask(sql.prune, [idleMs, PRUNE_BATCH])
+    const pruned = Number(names)
+    return { pruned, more: pruned === PRUNE_BATCH }
+  }
+
   const adapter: Adapter<RowCapabilities> = {
     capabilities,
-    ...sessionHolds({ driver, lines, faults, sessionTtlMs }, host),
+    ...sessionHolds({ driver, lines, faults, sessionTtlMs, released: () => upkeep.released() }, host),
     ...rowOperations(sql, runner, clock),
     diagnose: () => diagnose(settings, clock),
+    prune,
 
     async inspect(name) {
       const by = await driver.holderOf(name)
@@ -63,6 +73,7 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
     },
 
     async close() {
+      await upkeep.close()
       await Promise.all([lines.close(), runner.close()])
     },
   }

@@ -63,11 +63,15 @@ function statement(text: string): Statement {
   return { name: `locks_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, text }
 }
 
+/** So many rows are counted for a finding, and no more. */
+const MOST_LEFTOVERS = 1_000_000
+
 export interface FactStatements {
   readonly settings: Statement
   readonly server: Statement
   readonly missing: Statement
   readonly forbidden: Statement
+  readonly leftovers: Statement
 }
 
 /** What `diagnose` asks. Names are looked up as text, so that one that is missing is an answer and no error. */
@@ -75,7 +79,11 @@ export function factStatements(place: Place, strategy: Strategy): FactStatements
   const to = namesOf(place)
   const tables = [...(strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]), to.strategy]
   const functions =
-    strategy === 'row' ? [`${to.mint}(bytea, text, text, bigint, int)`] : uniqueKeyFunctions(place)
+    strategy === 'row'
+      ? [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int)`]
+      : uniqueKeyFunctions(place)
+  const [kept, isFree] =
+    strategy === 'row' ? [to.holders, 'true'] : [to.locks, '(attempt IS NULL OR blocked_until < now())']
   const all = (names: readonly string[]): string =>
     `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
   return {
@@ -88,6 +96,9 @@ UNION ALL SELECT name FROM ${all(functions)} name WHERE to_regprocedure(name) IS
     forbidden: statement(`SELECT name FROM ${all(tables)} name
 WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
   AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`),
+    leftovers: statement(`SELECT count(*), ${epochMs('(now() - min(since))')} FROM (
+  SELECT since FROM ${kept} WHERE name <> '' AND ${isFree} LIMIT ${MOST_LEFTOVERS}
+) AS kept`),
   }
 }
 
@@ -100,6 +111,7 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
     `${to.withdraw}(bytea, text, boolean)`,
     `${to.renewLocked}(bytea, text, int, int, int)`,
     `${to.break}(bytea, bigint, boolean)`,
+    `${to.prune}(bigint, int)`,
   ]
 }
 
@@ -120,6 +132,8 @@ export interface UniqueKeyStatements {
   readonly inspect: Statement
   readonly list: Statement
   readonly break: Statement
+  readonly prune: Statement
+  readonly pruneWaiters: Statement
 }
 
 /** The keys of connections that live, as numbers: half of each stands in either column. */
@@ -178,6 +192,8 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
   (SELECT o_waiters FROM ${to.inspect}(held.name))
 FROM (SELECT) AS once LEFT JOIN held ON true`),
     break: statement(`SELECT $4::text, ${to.break}($1, $2, $3)`),
+    prune: statement(`SELECT $3::text, ${to.prune}($1, $2)`),
+    pruneWaiters: statement(`SELECT ${to.pruneWaiters}()`),
   }
 }
 
@@ -226,6 +242,7 @@ export interface RowStatements {
   readonly break: Statement
   readonly cancel: Statement
   readonly isThere: Statement
+  readonly prune: Statement
 }
 
 /**
@@ -280,6 +297,7 @@ JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2 AND ${onPri
 FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
 WHERE ${onPrimary} LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
+    prune: statement(`SELECT $3::text, ${to.pruneRows}($1, $2)`),
     isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
   }
 }

@@ -5,12 +5,14 @@ import type {
   Busy,
   Capabilities,
   Grant,
+  Pruned,
   Renewal,
   RenewOutcome,
 } from '@locks/core'
-import { isAttemptId, isLockError, keptAttemptId } from '@locks/core'
+import { isAttemptId, isLockError, keptAttemptId, Upkeep } from '@locks/core'
 import {
   claimed,
+  PRUNE_BATCH,
   readHolder,
   renewLocked,
   SPARE_CONNECTIONS,
@@ -85,6 +87,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
   const waits = new Waits(clock)
   const underWay = new UnderWay()
+  const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
   /** Names that somebody else had when we last asked: the short way would be one statement too many. */
   const crowded = new Set<string>()
   /** Given up here, but perhaps not there. */
@@ -214,6 +217,14 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown'
   }
 
+  async function prune(idleMs: number): Promise<Pruned> {
+    const [[names]] = await unqueued(runner, spare, (on) => on.ask(sql.prune, [idleMs, PRUNE_BATCH]))
+    const pruned = Number(names)
+    if (pruned === PRUNE_BATCH) return { pruned, more: true }
+    await unqueued(runner, spare, (on) => on.run(sql.pruneWaiters, []))
+    return { pruned, more: false }
+  }
+
   function slowly(busy: Busy): Busy {
     return { ...busy, retryInMs: Math.min(busy.retryInMs ?? DEAF_POLL_MS, DEAF_POLL_MS) }
   }
@@ -235,6 +246,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     withdraw,
     ...uniqueKeyOperations(sql, runner),
     diagnose: () => diagnose(settings, clock),
+    prune,
 
     ...(settings.listen && {
       wait: (request, maxMs, signal) => waits.until(request.attemptId, maxMs, signal),
@@ -255,13 +267,16 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       if (keepMs > 0) {
         const keep = [...values, keptAttemptId(attemptId), keepMs]
         const [[kept]] = await notifying(runner, sql.keep, keep)
+        upkeep.released()
         return kept === 't' ? 'released' : 'not-held'
       }
       if (!crowded.has(name)) {
         const [[given]] = await runner.ask(sql.give, values)
+        upkeep.released()
         if (given === 't') return 'released'
       }
       const [[outcome]] = await notifying(runner, sql.release, values)
+      upkeep.released()
       if (outcome === 'released' || outcome === 'not-held') return outcome
       throw faults.unavailable('the server gave no answer to a release')
     },
@@ -286,6 +301,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     async close() {
       waits.wakeAll()
+      await upkeep.close()
       await Promise.all([listener.close(), runner.close(), spare.close()])
     },
   }

@@ -1,10 +1,13 @@
+import { createLocks } from '@locks/core'
+import type { Locks } from '@locks/core'
 import { inTime } from '@locks/core/conformance'
 import { createHash } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
 import { breedSqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import type { SqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
+import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
 import { lagging, NO_ROW } from './lagging-proxy.ts'
 import { connect, never, startServer } from './setup.ts'
 
@@ -86,6 +89,20 @@ const kept: Probe = async ({ fromConfig }, schema) => {
   await inTime('the waiter looks when the name is free', { ms: 5_000, waitsMs: 300 }, turn)
   expect(await holder.adapter.release(grant, 300)).toBe('not-held')
 }
+/** One name, dropped and acquired by turns. */
+const pruned =
+  (strategy: string): Probe =>
+  async ({ fromConfig }, schema) => {
+    const open = (): Locks => {
+      const locks = createLocks(fromConfig({ url: server.url, schema, strategy }))
+      onTestFinished(() => locks.close())
+      return locks
+    }
+    const held = await open().lock('held').acquire()
+    await hammerPrune(open, 'pruned', { tries: 20, atLeast: 5 })
+    await held.extend()
+    expect(await open().lock('held').tryAcquire()).toBe(null)
+  }
 
 const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Edit[]])[] = [
   [
@@ -121,6 +138,21 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
     'a renewal waits for locked rows',
     renewed,
     [edit('postgres/schema-holds.js', ' FOR NO KEY UPDATE SKIP LOCKED', ' FOR NO KEY UPDATE')],
+  ],
+  [
+    'the highest fence of pruned names is not kept',
+    pruned('unique-key'),
+    [edit('postgres/schema-upkeep.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
+  ],
+  [
+    'what is held is pruned',
+    pruned('unique-key'),
+    [edit('postgres/schema-upkeep.js', 'AND (attempt IS NULL OR', 'AND (true OR')],
+  ],
+  [
+    'the highest fence of pruned rows is not kept',
+    pruned('row'),
+    [edit('postgres/row-schema.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
   ],
   [
     'a locked row is taken for a lost one',

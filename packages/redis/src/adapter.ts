@@ -1,4 +1,4 @@
-import { isLockError, LockError } from '@locks/core'
+import { isLockError, LockError, PruneSteps } from '@locks/core'
 import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState } from '@locks/core'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
@@ -6,6 +6,7 @@ import type { RedisSettings } from './options.ts'
 import { checkServer } from './server-check.ts'
 import type { Refusal } from './store.ts'
 import { Store } from './store.ts'
+import { forgetTokens } from './tokens.ts'
 import { Waiting } from './waiting.ts'
 
 export const capabilities = {
@@ -40,9 +41,10 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   const connection = new Connection(settings)
   // A replica that is down would keep renewals waiting behind WAIT.
   const replicated = settings.waitForReplicas > 0 ? new Connection(settings, { own: true }) : connection
-  const store = new Store(connection, settings.claimTtlMs, replicated)
+  const store = new Store(connection, settings, replicated)
   const waiting = new Waiting(connection, store, host)
   const { waitForReplicas, waitForReplicasMs } = settings
+  const pruning = new PruneSteps(host.clock, (idleMs) => forgetTokens(connection, idleMs))
   /** Answers still to come, by attempt id. One that failed stays until it is withdrawn or tried again. */
   const underWay = new Map<string, Promise<unknown>>()
   let checked = settings.serverSettings === 'ignore'
@@ -178,6 +180,8 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     break: (name, holder) => store.end(name, holder),
 
     diagnose: () => diagnose(connection, waitForReplicas),
+
+    prune: (idleMs) => pruning.step(idleMs),
 
     async close() {
       waiting.close()

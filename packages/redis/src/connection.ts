@@ -39,6 +39,8 @@ export interface Primary {
 export class Connection {
   readonly client: Redis | Cluster
   readonly prefix: string
+  /** Whether names, and so fences, are those of Redisson. */
+  readonly isShared: boolean
   /** Made here, and so closed here. */
   readonly owned: boolean
   readonly #silenceMs: number
@@ -61,6 +63,7 @@ export class Connection {
       by: (to, name, args) => this.#send(to, name, args),
       failed: (error) => this.#failed(error),
     }
+    this.isShared = settings.prefix === ''
     this.prefix = `${this.client.options.keyPrefix ?? ''}${settings.prefix}`
     if (this.owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
     if (this.owned) loosen(this.client)

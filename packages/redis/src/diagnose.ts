@@ -10,6 +10,7 @@ import {
   versionFinding,
 } from './findings.ts'
 import { isRecord } from './options.ts'
+import { leftoversFinding } from './tokens.ts'
 
 const SETTINGS = ['appendfsync', 'save', 'min-replicas-to-write'] as const
 
@@ -32,7 +33,8 @@ export async function diagnose(connection: Connection, waitForReplicas: number):
       const message = primaries.length > 1 ? `${primary.at}: ${finding.message}` : finding.message
       worst.set(finding.check, { ...finding, message })
     }
-  return [...worst.values(), ...failoverFindings(connection)]
+  const leftovers = await allowed(() => leftoversFinding(connection))
+  return [...worst.values(), ...failoverFindings(connection), ...(leftovers ? [leftovers] : [])]
 }
 
 /** Behind Sentinels only. */

@@ -93,3 +93,15 @@ if last then
   end
 end
 `
+
+/** Time is the server's in µs: sixteen digits until the year 2286, so that texts compare like numbers. */
+export const clock: string = `
+local t = redis.call('TIME')
+local now = t[1] .. string.sub('00000' .. t[2], -6)
+`
+
+/** Writes a fence that may be ahead of the clock: it expires when the clock is past it by the idle time. */
+export const setToken = (fence: string, fenceIdleMs: number | string): string =>
+  fenceIdleMs === 0
+    ? `redis.call('SET', token, ${fence})`
+    : `redis.call('SET', token, ${fence}, 'PXAT', string.format('%.0f', ${fence} / 1000 + ${fenceIdleMs} + 1))`

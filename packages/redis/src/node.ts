@@ -10,6 +10,7 @@ import { settle } from './options.ts'
 import type { RedisOptions } from './options.ts'
 import { checkServer } from './server-check.ts'
 import { Store } from './store.ts'
+import { forgetTokens } from './tokens.ts'
 import type { Look, Refusal } from './store.ts'
 
 export type { Look, Refusal } from './store.ts'
@@ -35,7 +36,7 @@ export class RedisNode {
   constructor(options: RedisOptions) {
     const settings = settle(options)
     this.#connection = new Connection(settings)
-    this.#store = new Store(this.#connection, settings.claimTtlMs)
+    this.#store = new Store(this.#connection, settings)
     if (settings.serverSettings === 'ignore') this.#checked = Promise.resolve()
     this.#check = async () =>
       checkServer(await this.#connection.primaries(), settings, this.#connection.cluster)
@@ -75,6 +76,11 @@ export class RedisNode {
   /** Calls `found` with names that are held here, a page at a time, until it answers false. */
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
     return this.#store.names(found)
+  }
+
+  /** Deletes fences of free names that were minted longer ago than `idleMs`, a page at a time. */
+  forget(idleMs: number): AsyncGenerator<number, void> {
+    return forgetTokens(this.#connection, idleMs)
   }
 
   diagnose(): Promise<readonly Finding[]> {

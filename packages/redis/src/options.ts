@@ -1,5 +1,5 @@
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
-import { whatIs } from '@locks/core'
+import { fenceIdleOf, whatIs } from '@locks/core'
 import { isClient } from './client.ts'
 import { invalid } from './errors.ts'
 import { parseUrl } from './url.ts'
@@ -25,6 +25,11 @@ export interface RedisOptions {
   readonly waitForReplicas?: number
   /** 1 s unless told. */
   readonly waitForReplicasMs?: number
+  /**
+   * After so long without a grant Redis drops the fence of a name; its next one is the server's time, which is higher.
+   * Default: a day, or 0 (never) with `prefix: ''`, since Redisson's fences are counted from that key alone.
+   */
+  readonly fenceIdleMs?: number
   /** What to do about server settings that can lose locks: `warn` unless told. */
   readonly serverSettings?: 'warn' | 'refuse' | 'ignore'
   /** Gets the warnings instead of `process.emitWarning`. */
@@ -46,6 +51,7 @@ export interface RedisSettings {
   readonly claimTtlMs: number
   readonly waitForReplicas: number
   readonly waitForReplicasMs: number
+  readonly fenceIdleMs: number
   readonly serverSettings: 'warn' | 'refuse' | 'ignore'
   readonly onWarning: (warning: RedisWarning) => void
 }
@@ -60,7 +66,7 @@ const ranges = new Map<string, readonly [min: number, max: number]>([
   ['waitForReplicasMs', [1, 4_000]],
 ])
 const texts = ['prefix', 'serverSettings']
-const known = new Set([...places, ...ranges.keys(), ...texts, 'onWarning'])
+const known = new Set([...places, ...ranges.keys(), ...texts, 'fenceIdleMs', 'onWarning'])
 
 /** Validates what came from a program or from JSON alike. */
 export function settle(options: unknown): RedisSettings {
@@ -73,11 +79,14 @@ export function settle(options: unknown): RedisSettings {
   if (given.length !== 1) throw invalid(`exactly one of ${places.join(', ')} must be given`)
   const place: Place = options['url'] === undefined ? placeOf(options) : parseUrl(options['url'])
   const all: Record<string, unknown> = { ...options, ...place.extra }
+  const prefix = textOf(all, 'prefix') ?? DEFAULT_PREFIX
+  const idle = all['fenceIdleMs'] ?? (prefix === '' ? 0 : undefined)
   return {
     client: place.client,
     connection: place.connection ?? {},
     cluster: place.cluster,
-    prefix: textOf(all, 'prefix') ?? DEFAULT_PREFIX,
+    prefix,
+    fenceIdleMs: fenceIdleOf(idle, invalid),
     claimTtlMs: integerOf(all, 'claimTtlMs') ?? 2_000,
     waitForReplicas: integerOf(all, 'waitForReplicas') ?? 0,
     waitForReplicasMs: integerOf(all, 'waitForReplicasMs') ?? 1_000,

@@ -1,4 +1,4 @@
-import { ENTRY, headOf, isAttempt, isEntry, readLock, readToken, refused } from './lua.ts'
+import { clock, ENTRY, headOf, isAttempt, isEntry, readLock, readToken, refused, setToken } from './lua.ts'
 import { HOLD_FIELD, QUEUE_FIELD, script } from './script.ts'
 import type { Script } from './script.ts'
 
@@ -10,39 +10,43 @@ const QUEUE_TTL_MS = 120_000
 /** So many learn of a claim that is none of theirs: one more than may be paused at the same time. */
 const HEIRS = 2
 
-/** What differs between a Cluster and a single server. */
-interface Dialect {
+/** What differs between a Cluster and a single server, and between clients. */
+interface Dialect extends Server {
+  /** After so long without a grant the fence of a name expires; 0 for never. */
+  readonly fenceIdleMs: number
+}
+
+interface Server {
   readonly publish: 'PUBLISH' | 'SPUBLISH'
   readonly countSubscribers: 'NUMSUB' | 'SHARDNUMSUB'
   /** Lua for the channel of a client's grants, but for the client. */
   readonly grants: string
 }
 
-const single: Dialect = { publish: 'PUBLISH', countSubscribers: 'NUMSUB', grants: `'locks_grants:'` }
+const single: Server = { publish: 'PUBLISH', countSubscribers: 'NUMSUB', grants: `'locks_grants:'` }
 
 /** A sharded channel is heard in its own slot only, so it is named like the queue. */
-const sharded: Dialect = {
+const sharded: Server = {
   publish: 'SPUBLISH',
   countSubscribers: 'SHARDNUMSUB',
   grants: `'locks_grants' .. string.sub(queue, ${'locks_queue'.length + 1}) .. ':'`,
 }
 
-/** Time is the server's in µs: sixteen digits until the year 2286, so that texts compare like numbers. */
-const clock = `
-local t = redis.call('TIME')
-local now = t[1] .. string.sub('00000' .. t[2], -6)
-`
-
 /**
  * A fence is at least the time, so that it also rises after the counter was lost. Nothing is written where the key
- * is not a counter of ours.
+ * is not a counter of ours. The counter expires when the clock is past its fence by the idle time, so that the next
+ * fence, which is the time then, is above it.
  */
-const mint = (otherwise: string): string => `
+const mint = (fenceIdleMs: number, otherwise: string): string => `
 ${readToken}
 if wrong then ${otherwise} end
 local fence = now
-if last and (#last > #now or (#last == #now and last >= now)) then fence = string.format('%.0f', last + 1) end
-redis.call('SET', token, fence)
+if last and (#last > #now or (#last == #now and last >= now)) then
+  fence = string.format('%.0f', last + 1)
+  ${setToken('fence', fenceIdleMs)}
+else
+  redis.call('SET', token, fence${fenceIdleMs === 0 ? '' : `, 'PX', '${fenceIdleMs}'`})
+end
 `
 
 const hold = `fence .. (fence == now and ';;' or ';' .. now .. ';') .. about`
@@ -55,10 +59,10 @@ const hold = `fence .. (fence == now and ';;' or ';' .. now .. ';') .. about`
  * Anyone may publish, so a grant ends with a proof: a hash keyed with the secret of the waiter's entry, nested so that
  * a text cannot be made longer. Hints have none, and are worth a look at most.
  */
-const handOver = ({ publish, countSubscribers, grants }: Dialect): string => `
+const handOver = ({ publish, countSubscribers, grants, fenceIdleMs }: Dialect): string => `
 local grants = ${grants}
 local function mint()
-  ${mint('return nil, wrong')}
+  ${mint(fenceIdleMs, 'return nil, wrong')}
   return fence
 end
 local function give(attempt, about, lifeMs, fence)
@@ -102,7 +106,7 @@ local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], AR
 if not ${isAttempt('attempt')} then return { 'refused', 'attempt', lock } end
 ${clock}
 if redis.call('EXISTS', lock, queue) == 0 then
-  ${mint(`return { 'refused', wrong, token, redis.call('TYPE', token).ok }`)}
+  ${mint(dialect.fenceIdleMs, `return { 'refused', wrong, token, redis.call('TYPE', token).ok }`)}
   redis.call('HSET', lock, attempt, '1', '${HOLD_FIELD}', ${hold})
   redis.call('PEXPIRE', lock, lifeMs)
   return fence
@@ -263,7 +267,16 @@ export interface Scripts {
   readonly end: Script
 }
 
-export const scriptsOf = (cluster: boolean): Scripts => (cluster ? onCluster : onServer)
+const spoken = new Map<string, Scripts>()
+
+/** In the text of the scripts, the idle time costs a call nothing. */
+export function scriptsOf(cluster: boolean, fenceIdleMs: number): Scripts {
+  const key = `${cluster} ${fenceIdleMs}`
+  let scripts = spoken.get(key)
+  if (scripts === undefined)
+    spoken.set(key, (scripts = speak({ ...(cluster ? sharded : single), fenceIdleMs })))
+  return scripts
+}
 
 const speak = (dialect: Dialect): Scripts => ({
   acquire: script(acquire(dialect)),
@@ -271,6 +284,3 @@ const speak = (dialect: Dialect): Scripts => ({
   keep: script(keep(dialect)),
   end: script(end(dialect)),
 })
-
-const onServer: Scripts = speak(single)
-const onCluster: Scripts = speak(sharded)

@@ -1,4 +1,4 @@
-import { ATTEMPT, headOf, isAbove, isAttempt, readLock, readToken, refused } from './lua.ts'
+import { ATTEMPT, clock, headOf, isAbove, isAttempt, readLock, readToken, refused, setToken } from './lua.ts'
 import { HOLD_FIELD, script } from './script.ts'
 import type { Script } from './script.ts'
 
@@ -73,9 +73,9 @@ return locks
 `)
 
 /**
- * KEYS lock, token. ARGV attempt, fence, what it was minted here. Where the attempt still holds the lock, that
- * fence is its own, and every later one is higher. Returns 1, or 0 when it does not hold it. It may come late:
- * never lowers the token, nor the fence of what the attempt was granted since.
+ * KEYS lock, token. ARGV attempt, fence, what it was minted here, idle time in ms or 0. Where the attempt still holds
+ * the lock, that fence is its own, and every later one is higher. Returns 1, or 0 when it does not hold it. It may come
+ * late: never lowers the token, nor the fence of what the attempt was granted since.
  */
 export const raise: Script = script(`
 local lock, token, attempt, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
@@ -87,13 +87,47 @@ if holder ~= attempt or not own then return 0 end
 ${readToken}
 if wrong == 'foreign' then return refused(wrong, token) end
 if ${isAbove('fence', '>')} then return refused('range', token) end
-if not last or #last < #fence or (#last == #fence and last < fence) then redis.call('SET', token, fence) end
+if not last or #last < #fence or (#last == #fence and last < fence) then
+  if ARGV[4] == '0' then redis.call('SET', token, fence) else ${setToken('fence', 'ARGV[4]')} end
+end
 local since, about = string.match(redis.call('HGET', lock, '${HOLD_FIELD}'), '^%d+;(%d*)(;.*)$')
 if since == '' then since = own end
 if own == ARGV[3] or tonumber(own) < tonumber(fence) then
   redis.call('HSET', lock, '${HOLD_FIELD}', fence .. ';' .. since .. about)
 end
 return 1
+`)
+
+/**
+ * KEYS token, lock, queue. ARGV idle time in ms. Deletes the fence of a free name that was minted longer ago than that:
+ * the next one is the time, which is past it. Returns 1, or 0 when it is left alone.
+ */
+export const forget: Script = script(`
+local token = KEYS[1]
+if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then return 0 end
+${readToken}
+if not last or wrong then return 0 end
+${clock}
+if tonumber(last) >= tonumber(now) - ARGV[1] * 1000 then return 0 end
+return redis.call('DEL', token)
+`)
+
+/**
+ * ARGV keys of fences. Returns how many of them never expire, and the lowest of these or 0. No KEYS, as for
+ * `locksAmong`. Changes nothing.
+ */
+export const lastingTokens: Script = script(`
+local count, least = 0, nil
+for _, token in ipairs(ARGV) do
+  if redis.pcall('PTTL', token) == -1 then
+    local fence = redis.pcall('GET', token)
+    if type(fence) == 'string' and string.match(fence, '^%d+$') then
+      count = count + 1
+      if not least or tonumber(fence) < tonumber(least) then least = fence end
+    end
+  end
+end
+return { count, least or '0' }
 `)
 
 /**

@@ -6,6 +6,7 @@ import { repliedWith } from './errors.ts'
 import { aboutOf, holderOf } from './holder.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
+import type { RedisSettings } from './options.ts'
 import { Proofs } from './proofs.ts'
 import { notAnAttempt, refusalIn } from './refused.ts'
 import { answerOf, isOne, leftOf, listOf, outcomeOf } from './replies.ts'
@@ -41,16 +42,22 @@ export class Store {
   /** Where WAIT is asked, which keeps a connection from everything else until it is answered. */
   readonly #waiting: Connection
   readonly #claimTtlMs: number
+  readonly #fenceIdleMs: number
   readonly #scripts: Scripts
   readonly #layouts = new Map<string, Layout>()
   /** What makes grants believable that are pushed to this client. */
   readonly proofs: Proofs = new Proofs()
 
-  constructor(connection: Connection, claimTtlMs: number, waiting: Connection = connection) {
+  constructor(
+    connection: Connection,
+    { claimTtlMs, fenceIdleMs }: Pick<RedisSettings, 'claimTtlMs' | 'fenceIdleMs'>,
+    waiting: Connection = connection,
+  ) {
     this.#connection = connection
     this.#waiting = waiting
     this.#claimTtlMs = claimTtlMs
-    this.#scripts = scriptsOf(connection.cluster)
+    this.#fenceIdleMs = fenceIdleMs
+    this.#scripts = scriptsOf(connection.cluster, fenceIdleMs)
   }
 
   layout(name: string): Layout {
@@ -175,7 +182,7 @@ export class Store {
    */
   async raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
-    const args = [attemptId, String(fence), String(minted)]
+    const args = [attemptId, String(fence), String(minted), this.#fenceIdleMs]
     return this.#run(scripts.raise, keysOf([lock, token]), args, isOne)
   }
 

@@ -14,7 +14,14 @@ const form =
   'redis://[user:password@]host[:port][/db], rediss://…, redis+sentinel://host:port,…/primary[/db] or redis+cluster://host:port,…'
 const parts =
   /^(redis|rediss|redis\+sentinel|redis\+cluster):\/\/(?:([^@/?#]*)@)?([^@/?#]+)([^?#]*)(?:\?([^#]*))?$/i
-const extras = ['prefix', 'claimTtlMs', 'waitForReplicas', 'waitForReplicasMs', 'serverSettings']
+const extras = [
+  'prefix',
+  'claimTtlMs',
+  'waitForReplicas',
+  'waitForReplicasMs',
+  'fenceIdleMs',
+  'serverSettings',
+]
 
 /** Several hosts may stand in one URL, which the platform's own parser refuses. Never shows the URL: it may carry a password. */
 export function parseUrl(url: unknown): ParsedUrl {

@@ -42,7 +42,7 @@ test('no script takes anything but an attempt id for the holder of a lock', asyn
   ]
   await redisCommand(server, 'HSET', lock, 'queue', 1)
   const before = await redisFields(server, 'HGETALL', lock)
-  const { acquire, free } = scriptsOf(false)
+  const { acquire, free } = scriptsOf(false, 0)
   const other = `${randomUUID()}:1`
   /** The last argument names the call; what a script says may begin with it. */
   const run = async (

@@ -43,7 +43,7 @@ test('nobody gets a place in the queue whom the server does not hear', async () 
   const keys = [lock, `redisson_lock_token:{${lock}}`, `locks_queue:{${lock}}`]
   const late = `${randomUUID()}:1`
   const call = [
-    scriptsOf(false).acquire.text,
+    scriptsOf(false, 0).acquire.text,
     keys.length,
     ...keys,
     late,

@@ -58,7 +58,7 @@ test('a break whose reply was lost is sent again, and not taken for one that cam
   // The server knows the script from here on.
   await operator.lock((await holder.lock(uniqueName()).acquire()).name).break()
   const lease = await holder.lock(uniqueName()).acquire()
-  const { sha } = scriptsOf(false).end
+  const { sha } = scriptsOf(false, 0).end
   const swallowed = proxy.swallowNextReply({ matching: (request) => request.includes(sha) })
   expect(await operator.lock(lease.name).break()).toMatchObject({ fence: lease.fence })
   await swallowed

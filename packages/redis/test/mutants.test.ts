@@ -121,6 +121,21 @@ async function heirsAreTold(factory: Factory): Promise<void> {
   await inTime('the waiter looks when the lock is free', { ms: 5_000, waitsMs: 200 }, turn)
 }
 
+/** How long the fence of a name that is ahead of the clock is kept. */
+async function fenceAhead(factory: Factory): Promise<void> {
+  const { host, port } = server
+  const options = { connection: { host, port }, fenceIdleMs: 5_000 }
+  const { adapter: locks, request, take } = bare(options, {}, factory)
+  const name = uniqueName()
+  const token = `redisson_lock_token:{locks:${name}}`
+  const ahead = BigInt(Date.now() + 3_600_000) * 1_000n
+  await redisCommand(server, 'SET', token, String(ahead))
+  await locks.release(await take(request(name)))
+  expect(Number(await redisCommand(server, 'PTTL', token))).toBeGreaterThan(3_000_000)
+  await locks.prune?.(0)
+  expect(await redisCommand(server, 'EXISTS', token)).toBe(1)
+}
+
 const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, Edit])[] = [
   [
     'the proof of a pushed grant is not checked',
@@ -190,6 +205,24 @@ const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, 
     'waiters are not told when a kept lock ends',
     heirsAreTold,
     { file: 'redis/queue-scripts.js', find: "tellHeirs(' ' .. keepMs)", replace: '' },
+  ],
+  [
+    'a fence that is ahead of the clock expires like any other',
+    fenceAhead,
+    {
+      file: 'redis/lua.js',
+      find: "'PXAT', string.format('%.0f', ${fence} / 1000 + ${fenceIdleMs} + 1)",
+      replace: "'PX', ${fenceIdleMs}",
+    },
+  ],
+  [
+    'a fence that is ahead of the clock is pruned',
+    fenceAhead,
+    {
+      file: 'redis/scripts.js',
+      find: 'if tonumber(last) >= tonumber(now) - ARGV[1] * 1000 then return 0 end',
+      replace: '',
+    },
   ],
   [
     'the owner shown is the attempt id',

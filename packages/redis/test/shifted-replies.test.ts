@@ -16,7 +16,7 @@ import type { ShiftingProxy } from '../../../conformance/test-kit/shifting-proxy
 const service = await startService('redis')
 afterAll(() => service.close())
 const server = service.server('redis')
-const { acquire, free } = scriptsOf(false)
+const { acquire, free } = scriptsOf(false, 0)
 
 const clients: readonly (readonly [string, (proxy: ShiftingProxy) => RedisOptions])[] = [
   ['an own client', (proxy) => at(proxy)],
@@ -26,7 +26,7 @@ const clients: readonly (readonly [string, (proxy: ShiftingProxy) => RedisOption
       const client = new Redis({ host, port })
       client.on('error', () => undefined)
       onTestFinished(() => client.disconnect())
-      return { client }
+      return { client, prefix: '' }
     },
   ],
 ]

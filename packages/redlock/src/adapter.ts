@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError, PruneSteps } from '@locks/core'
 import type {
   AcquireRequest,
   Adapter,
@@ -17,6 +17,7 @@ import { listHeld } from './list.ts'
 import type { RedlockNode } from './node.ts'
 import type { Nodes } from './nodes.ts'
 import { count, saidOf, valuesOf } from './nodes.ts'
+import { forgetOnAll } from './prune.ts'
 import { holdOf, stateOf } from './state.ts'
 import { Waits } from './waits.ts'
 
@@ -62,6 +63,7 @@ export function redlockAdapter(
   const capabilities = capabilitiesOf(fencing)
   const waits = new Waits(nodes, clock)
   const fences = new Fences(clock)
+  const pruning = new PruneSteps(clock, (idleMs) => forgetOnAll(nodes, idleMs))
   const underWay = new Map<string, Promise<Grant | Busy>>()
   /** Attempts under way that nobody wants any more. */
   const withdrawn = new Set<string>()
@@ -197,6 +199,8 @@ export function redlockAdapter(
     break: (name, holder) => breakHold(nodes, name, holder, fencing),
 
     diagnose: () => diagnose(nodes),
+
+    prune: (idleMs) => pruning.step(idleMs),
 
     inspect: async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum),
 

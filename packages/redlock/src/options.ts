@@ -1,4 +1,4 @@
-import { LockError, plainUrl } from '@locks/core'
+import { fenceIdleOf, LockError, plainUrl } from '@locks/core'
 import type { RedisOptions } from '@locks/redis'
 
 /** Independent servers, none a replica of another, and how many of them must agree. */
@@ -15,6 +15,8 @@ export interface RedlockOptions {
   readonly nodeTimeoutMs?: number
   /** `false` saves the round trip that makes fences rise across majorities. */
   readonly fencing?: boolean
+  /** After so long without a grant a node drops the fence of a name, as in `@locks/redis`. Default: the nodes' own. */
+  readonly fenceIdleMs?: number
 }
 
 export interface RedlockSettings {
@@ -24,7 +26,8 @@ export interface RedlockSettings {
   readonly fencing: boolean
 }
 
-const known = ['nodes', 'url', 'prefix', 'quorum', 'nodeTimeoutMs', 'fencing']
+const known = ['nodes', 'url', 'prefix', 'quorum', 'nodeTimeoutMs', 'fencing', 'fenceIdleMs']
+const inUrl = ['prefix', 'quorum', 'nodeTimeoutMs', 'fencing', 'fenceIdleMs']
 const form = 'redlock://[user:password@]host:port,host:port,…[/db] or redlock:redis://…,redis://…'
 
 export function settle(options: unknown): RedlockSettings {
@@ -40,9 +43,10 @@ export function settle(options: unknown): RedlockSettings {
   if (typeof fencing !== 'boolean') throw invalid('fencing must be true or false')
   if (nodes.some((node, index) => nodes.slice(0, index).some((other) => isSame(node, other))))
     throw invalid('a server is named twice: its vote would count twice')
+  const fenceIdleMs = all['fenceIdleMs'] === undefined ? undefined : fenceIdleOf(all['fenceIdleMs'], invalid)
   const majority = Math.floor(nodes.length / 2) + 1
   return {
-    nodes: nodes.map((node: unknown) => nodeOf(node, prefix)),
+    nodes: nodes.map((node: unknown) => nodeOf(node, prefix, fenceIdleMs)),
     // Two groups smaller than a majority could each believe to hold the lock.
     quorum: integer('quorum', all['quorum'] ?? majority, majority, nodes.length),
     nodeTimeoutMs: integer('nodeTimeoutMs', all['nodeTimeoutMs'] ?? 1_000, 10, 60_000),
@@ -50,13 +54,14 @@ export function settle(options: unknown): RedlockSettings {
   }
 }
 
-function nodeOf(node: unknown, prefix: string | undefined): RedisOptions {
-  if (typeof node === 'string') return { url: node, ...(prefix !== undefined && { prefix }) }
+function nodeOf(node: unknown, prefix: string | undefined, fenceIdleMs: number | undefined): RedisOptions {
+  const idle = fenceIdleMs === undefined ? {} : { fenceIdleMs }
+  if (typeof node === 'string') return { url: node, ...(prefix !== undefined && { prefix }), ...idle }
   if (!isRecord(node)) throw invalid('every node must be a URL or options as for @locks/redis')
   if (node['waitForReplicas'] !== undefined)
     throw invalid('waitForReplicas is not for nodes: what counts is the majority')
   const own = typeof node['prefix'] === 'string' ? node['prefix'] : ''
-  return prefix === undefined ? node : { ...node, prefix: prefix + own }
+  return { ...node, ...(prefix !== undefined && { prefix: prefix + own }), ...idle }
 }
 
 function isSame(one: unknown, other: unknown): boolean {
@@ -72,8 +77,8 @@ function fromUrl(url: unknown): Record<string, unknown> {
   const [, servers = '', query = ''] = match ?? []
   const found: Record<string, unknown> = { nodes: nodesOf(servers) }
   for (const [key, value] of new URLSearchParams(query)) {
-    if (!['prefix', 'quorum', 'nodeTimeoutMs', 'fencing'].includes(key))
-      throw invalid(`url: unknown key ${JSON.stringify(key)}; known: prefix, quorum, nodeTimeoutMs, fencing`)
+    if (!inUrl.includes(key))
+      throw invalid(`url: unknown key ${JSON.stringify(key)}; known: ${inUrl.join(', ')}`)
     found[key] = key === 'prefix' ? value : key === 'fencing' ? booleanOf(value) : Number(value)
   }
   return found

@@ -50,6 +50,10 @@ export class OrderedNode implements RedlockNode {
     return this.#node.names(found)
   }
 
+  forget(idleMs: number): AsyncGenerator<number, void> {
+    return this.#node.forget(idleMs)
+  }
+
   diagnose(): Promise<readonly Finding[]> {
     return this.#node.diagnose()
   }

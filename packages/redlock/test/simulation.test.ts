@@ -125,6 +125,10 @@ class SimulatedNode implements RedlockNode {
     )
   }
 
+  async *forget(): AsyncGenerator<number, void> {
+    yield 0
+  }
+
   look(name: string): Promise<Look> {
     return this.#over(() => {
       const held = this.#lookUp(name)

@@ -13,13 +13,15 @@ export interface SessionHoldsOptions<L extends Line> {
   readonly faults: Faults
   /** The longest silence of a holder, whatever its ttl. */
   readonly sessionTtlMs: number
+  /** Called after each release. */
+  readonly released: () => void
 }
 
 export type SessionHolds = Required<Pick<Adapter, 'attempt' | 'wait' | 'withdraw' | 'renew' | 'release'>>
 
 /** The part of an adapter that is the same wherever a lock is held by a connection, and by nothing else. */
 export function sessionHolds<L extends Line>(
-  { driver, lines, faults, sessionTtlMs }: SessionHoldsOptions<L>,
+  { driver, lines, faults, sessionTtlMs, released }: SessionHoldsOptions<L>,
   { clock, report }: AdapterHost,
 ): SessionHolds {
   const { toLockError, unavailable } = faults
@@ -83,7 +85,9 @@ export function sessionHolds<L extends Line>(
         return 'not-held'
       }
       sessions.delete(attemptId)
-      return (await session.end()) ? 'released' : 'not-held'
+      const held = await session.end()
+      released()
+      return held ? 'released' : 'not-held'
     }
     // No connection of ours holds it any more, but the server may not have noticed yet.
     if (await evicted(name, attemptId)) throw unavailable('the connection of this hold is being ended')

@@ -17,7 +17,10 @@ function bed(max = 5) {
   const lines = new Lines<PlainLine>({ open, max, clock, faults })
   const report = (_: string, attemptId?: string): void => void lost.push(attemptId ?? '')
   const host = { clientId: 'c', clock, report }
-  const holds = sessionHolds({ driver: store, lines, faults, sessionTtlMs: 30_000 }, host)
+  const holds = sessionHolds(
+    { driver: store, lines, faults, sessionTtlMs: 30_000, released: () => undefined },
+    host,
+  )
   let attempts = 0
   const request = (options: Partial<AcquireRequest> = {}): AcquireRequest => {
     const metadata = { host: 'h', pid: 1 }

@@ -1,9 +1,8 @@
 import type { Finding } from '@locks/core'
 import { constants } from 'node:fs'
-import { access, mkdir, stat, statfs } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access, stat, statfs } from 'node:fs/promises'
 import { codeOf, invalid } from '../errors.ts'
-import { NEW } from './file-paths.ts'
+import type { Floor } from './file-floor.ts'
 
 /** File systems, by the number the kernel has for them, on which a rename may be repeated or seen late elsewhere. */
 const untrusted: ReadonlyMap<number, string> = new Map([
@@ -61,7 +60,11 @@ export async function diagnoseDirectory(directory: string): Promise<readonly Fin
 }
 
 /** Refuses a directory that cannot serve, saying why and what to do, before anything is put into it. */
-export async function prepareDirectory(directory: string, trustFileSystem: boolean): Promise<void> {
+export async function prepareDirectory(
+  directory: string,
+  floor: Floor,
+  trustFileSystem: boolean,
+): Promise<void> {
   const shown = JSON.stringify(directory)
   try {
     const type = await checkDirectory(directory)
@@ -69,7 +72,7 @@ export async function prepareDirectory(directory: string, trustFileSystem: boole
       throw invalid(
         `${shown} is on ${type}, ${UNCERTAIN}; choose a local directory, or set trustFileSystem if you know better`,
       )
-    await mkdir(join(directory, NEW), { recursive: true })
+    await floor.prepare()
   } catch (error) {
     throw directoryError(shown, error)
   }

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { readdir, rename } from 'node:fs/promises'
+import { readdir, rename, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf, unavailable } from '../errors.ts'
 import type { Put, Versioned } from '../versioned-store.ts'
 import { ifThere, readIfThere, renameIfThere, syncDirectory, unlinkIfThere, writeWhole } from './file-io.ts'
-import { entryOf, NEW, nextFile, presentFile, wasFile } from './file-paths.ts'
+import { entryOf, nextFile, presentFile, wasFile } from './file-paths.ts'
 import type { Entry } from './file-paths.ts'
 
 /** A folder that is being changed may show nothing for a moment; so often it is looked at again. */
@@ -25,8 +25,9 @@ export async function read(folder: string): Promise<Versioned | undefined> {
     if (was !== undefined) {
       const version = was.version + 1n
       await renameIfThere(join(folder, nextFile(version, was.id)), join(folder, presentFile(version)))
-    } else if (looks > 0 && entries.every(({ state }) => state === 'seen')) {
-      // Somebody deleted the value alone; with notes left in it the folder could not be made again.
+    } else if (looks > 1) {
+      // The value was dropped, or deleted by hand. Candidates cannot come to be any more: there is nothing to
+      // replace. With anything left in it the folder could not be made again.
       for (const { file } of entries) await unlinkIfThere(join(folder, file))
       return undefined
     }
@@ -58,10 +59,37 @@ export async function replace(
   return { version }
 }
 
+/**
+ * Drops a key if it is still at that version: a put that replaces it renames the same file away, so one of the two
+ * finds it gone. The floor must be as high by now.
+ */
+export async function drop(folder: string, version: bigint): Promise<boolean> {
+  // A version on its way out would be taken for the present one afterwards.
+  if (((await list(folder)) ?? []).length > 1) await sweep(folder, version)
+  const dropped = await ifThere(unlink(join(folder, presentFile(version))).then(() => true))
+  if (dropped !== true) return false
+  if (await removeIfEmpty(folder)) return true
+  for (const { state, file } of (await list(folder)) ?? [])
+    if (state === 'seen') await unlinkIfThere(join(folder, file))
+  await removeIfEmpty(folder)
+  return true
+}
+
+/** Whether it is gone. It stays where somebody has put something into it again. */
+export async function removeIfEmpty(folder: string): Promise<boolean> {
+  try {
+    await rmdir(folder)
+    return true
+  } catch (error) {
+    if (!['ENOENT', 'ENOTEMPTY', 'EEXIST'].includes(codeOf(error) ?? '')) throw error
+    return codeOf(error) === 'ENOENT'
+  }
+}
+
 /** The folders of all keys. What else somebody put there is left alone. */
 export async function foldersIn(directory: string): Promise<readonly string[]> {
   const entries = await readdir(directory, { withFileTypes: true })
-  return entries.filter((entry) => entry.isDirectory() && entry.name !== NEW).map(({ name }) => name)
+  return entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.')).map(({ name }) => name)
 }
 
 /** Undefined when there is no such folder. */

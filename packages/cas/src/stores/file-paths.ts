@@ -8,9 +8,15 @@ import { join } from 'node:path'
  *                                /1763280000000042.<id>.was   on its way out, replaced by that id's next
  *                                /1763280000000043.<id>.next  written, not yet in force
  *                                /1763280000000042.<id>.seen  that version was read, at a time which the id tells
- *     <directory>/.new/order_42-<hash>.<id>/…              a key that is about to be made
+ *     <directory>/.floor/1763280000000041/                 no key is made with a version of that number or below
+ *                                        /order_42-<hash>.<id>/…   a key that is about to be made
+ *     <directory>/.pruned                                  was written when a process last began to prune
+ *
+ * A name that was dropped leaves nothing but the floor. A key becomes one by the rename of its folder out of the
+ * floor: if the floor was raised meanwhile, which renames it, that rename fails.
  */
-export const NEW = '.new'
+export const FLOOR = '.floor'
+export const PRUNED = '.pruned'
 
 /** A name never becomes a path: what can be read of it is for people, the hash tells it from all others. */
 export function folderOf(key: string): string {
@@ -19,11 +25,12 @@ export function folderOf(key: string): string {
   return `${readable}-${hash}`
 }
 
-export function newFolder(directory: string, folder: string): string {
-  return join(directory, NEW, `${folder}.${randomUUID()}`)
+/** Where a key is made, before it becomes one. */
+export function newFolder(floor: string, folder: string): string {
+  return join(floor, `${folder}.${randomUUID()}`)
 }
 
-/** The folder that an entry of `.new` was to become. */
+/** The folder that an entry of the floor was to become. */
 export function folderOfNew(entry: string): string {
   return entry.slice(0, entry.lastIndexOf('.'))
 }

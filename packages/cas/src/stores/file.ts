@@ -1,14 +1,16 @@
 import { watch as watchFiles } from 'node:fs'
-import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { codeOf, invalid, unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { diagnoseDirectory, prepareDirectory } from './file-directory.ts'
+import { Floor } from './file-floor.ts'
 import { foldersIn, list, read, replace } from './file-folder.ts'
-import { syncDirectory, writeWhole } from './file-io.ts'
+import { ifThere, syncDirectory, writeWhole } from './file-io.ts'
+import { entryOf, folderOf, folderOfNew, newFolder, presentFile } from './file-paths.ts'
+import { keptIn, pruneFolders } from './file-prune.ts'
 import { seenForMs } from './file-seen.ts'
-import { entryOf, folderOf, folderOfNew, NEW, newFolder, presentFile } from './file-paths.ts'
 
 export interface FileStoreOptions {
   /** An existing directory on a local file system, for these locks alone. Absolute. */
@@ -33,11 +35,12 @@ export function fileStore({ directory, trustFileSystem = false }: FileStoreOptio
 function openFileStore(directory: string, trustFileSystem: boolean): VersionedStore {
   let prepared: Promise<void> | undefined
   let served = false
+  const floor = new Floor(directory)
   const stops = new Set<() => void>()
 
   async function prepare(): Promise<void> {
     try {
-      await prepareDirectory(directory, trustFileSystem)
+      await prepareDirectory(directory, floor, trustFileSystem)
       served = true
     } catch (error) {
       // It may be put right while the program runs.
@@ -55,7 +58,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
 
   /** No key is missing where the whole directory is. */
   async function confirm(current: Versioned | undefined): Promise<Versioned | undefined> {
-    if (current === undefined) await access(join(directory, NEW))
+    if (current === undefined) await floor.confirm()
     return current
   }
 
@@ -84,7 +87,9 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       const folder = await pathOf(key)
       if (expected === undefined) {
         const current = await read(folder)
-        return current === undefined ? create(directory, folderOf(key), value) : { conflict: true, current }
+        return current === undefined
+          ? create(directory, floor, folderOf(key), value)
+          : { conflict: true, current }
       }
       const put = await replace(folder, value, expected, durable)
       if ('conflict' in put) await confirm(put.current)
@@ -103,7 +108,15 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       }
     },
 
-    diagnose: () => diagnoseDirectory(directory),
+    async *prune(idleMs, isOver, background) {
+      await (prepared ??= prepare())
+      yield* pruneFolders(directory, floor, { idleMs, isOver, background })
+    },
+
+    async diagnose() {
+      const found = await diagnoseDirectory(directory)
+      return found[0]?.level === 'ok' ? [...found, await keptIn(directory)] : found
+    },
 
     watch: failing(async (key: string, hint: () => void) => {
       let latest = -1n
@@ -131,41 +144,53 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
   }
 }
 
+/** So often a key is tried to be made while the floor rises. */
+const MAX_TRIES = 100
+
 /** A key is made as a whole folder, so that a folder without a value is never to be seen. */
-async function create(directory: string, folder: string, value: string): Promise<Put> {
-  // Above whatever a deleted key had come to.
-  const now = Date.now()
-  const version = BigInt(now) * 1_000n
-  const made = newFolder(directory, folder)
-  try {
-    await mkdir(made)
-    await writeWhole(join(made, presentFile(version)), value, true)
-    await syncDirectory(made)
-    // Fails if there is such a folder with anything in it, which there always is once a key was made.
-    await rename(made, join(directory, folder))
-  } catch (error) {
-    await rm(made, { recursive: true, force: true })
-    const current = isBeaten(error) ? await read(join(directory, folder)) : undefined
-    if (current === undefined) throw error
-    return { conflict: true, current }
+async function create(directory: string, floor: Floor, folder: string, value: string): Promise<Put> {
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const from = await floor.current()
+    // Above whatever a key that was dropped, or deleted by hand, had come to.
+    const now = Date.now()
+    const byClock = BigInt(now) * 1_000n
+    const version = byClock > from ? byClock : from + 1n
+    const made = newFolder(floor.pathOf(from), folder)
+    try {
+      await mkdir(made)
+      await writeWhole(join(made, presentFile(version)), value, true)
+      await syncDirectory(made)
+      // Fails if the floor was raised, or if there is such a folder with anything in it, as there is once a key was
+      // made.
+      await rename(made, join(directory, folder))
+    } catch (error) {
+      await rm(made, { recursive: true, force: true })
+      const current = isBeaten(error) ? await read(join(directory, folder)) : undefined
+      if (current !== undefined) return { conflict: true, current }
+      if (!isBeaten(error)) throw error
+      floor.forget()
+      continue
+    }
+    await syncDirectory(directory)
+    await sweepNew(directory, floor.pathOf(from))
+    // Who deletes the key and makes it again must come by a later time.
+    while (Date.now() === now) await pass(1)
+    return { version }
   }
-  await syncDirectory(directory)
-  await sweepNew(directory)
-  // Who deletes the key and makes it again must come by a later time.
-  while (Date.now() === now) await pass(1)
-  return { version }
+  throw unavailable('the floor rises too fast for a key to be made')
 }
 
-/** Somebody else has made the key, and perhaps swept up our candidate. */
+/** Somebody else has made the key, or has raised the floor, and perhaps swept up our candidate. */
 function isBeaten(error: unknown): boolean {
   const code = codeOf(error)
   return code === 'ENOTEMPTY' || code === 'EEXIST' || code === 'ENOENT'
 }
 
 /** Removes candidates for keys that have been made by now: those of the beaten and of the dead. */
-async function sweepNew(directory: string): Promise<void> {
-  const parent = join(directory, NEW)
-  for (const entry of await readdir(parent))
-    if ((await list(join(directory, folderOfNew(entry)))) !== undefined)
-      await rm(join(parent, entry), { recursive: true, force: true })
+async function sweepNew(directory: string, floor: string): Promise<void> {
+  for (const entry of (await ifThere(readdir(floor))) ?? []) {
+    const there = await list(join(directory, folderOfNew(entry)))
+    if (there?.some(({ state }) => state === 'present') === true)
+      await rm(join(floor, entry), { recursive: true, force: true })
+  }
 }

@@ -2,7 +2,9 @@ import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-
 
 /** A versioned store inside this process: for tests, and the shortest one there can be. */
 export function memoryStore(): StoreFactory {
-  const records = new Map<string, Versioned>()
+  const records = new Map<string, Versioned & { readonly putAt: number }>()
+  /** The highest version that was dropped. */
+  let floor = 0n
   const watchers = new Map<string, Set<(current?: Versioned) => void>>()
 
   const store: VersionedStore = {
@@ -10,14 +12,14 @@ export function memoryStore(): StoreFactory {
     fencing: 'durable',
 
     async get(key) {
-      return records.get(key)
+      return plain(records.get(key))
     },
 
     async put(key, value, expected): Promise<Put> {
       const current = records.get(key)
-      if (current?.version !== expected) return { conflict: true, current }
-      const next = { value, version: (current?.version ?? 0n) + 1n }
-      records.set(key, next)
+      if (current?.version !== expected) return { conflict: true, current: plain(current) }
+      const next = { value, version: (current?.version ?? floor) + 1n }
+      records.set(key, { ...next, putAt: performance.now() })
       for (const hint of watchers.get(key) ?? []) hint(next)
       return { version: next.version }
     },
@@ -34,10 +36,25 @@ export function memoryStore(): StoreFactory {
     now: () => Promise.resolve(performance.now()),
 
     async *values() {
-      yield* records.values()
+      for (const { value, version } of records.values()) yield { value, version }
+    },
+
+    async *prune(idleMs, isOver) {
+      let dropped = 0
+      for (const [key, { value, version, putAt }] of records) {
+        if (performance.now() - putAt < idleMs || !isOver({ value, version })) continue
+        if (version > floor) floor = version
+        records.delete(key)
+        dropped += 1
+      }
+      yield dropped
     },
 
     async close() {},
   }
   return () => store
+}
+
+function plain(current: Versioned | undefined): Versioned | undefined {
+  return current && { value: current.value, version: current.version }
 }

@@ -28,10 +28,12 @@ export const timeScript: Script = script(`return redis.call('TIME')`)
 
 /**
  * KEYS[1] the record, a hash of `version` and `value`; ARGV: the expected version or '', the new value,
- * the channel of hints. Answers { new version } or { version or '', value } of what is there instead.
+ * the channel of hints, for how long it is kept in ms or 0. Answers { new version } or { version or '', value } of
+ * what is there instead.
  *
  * The version is at least the server's clock in microseconds, so that it also rises after the data was
- * lost or a failover took some of it back. Lua counts exactly up to 2^53, which that clock reaches in 2255.
+ * lost or a failover took some of it back, or it expired: it does when that clock is past it by the idle time. Lua
+ * counts exactly up to 2^53, which that clock reaches in 2255.
  */
 export const putScript: Script = script(`
 local at = redis.call('HMGET', KEYS[1], 'version', 'value')
@@ -41,6 +43,11 @@ local version = time[1] * 1000000 + time[2]
 if at[1] and tonumber(at[1]) >= version then version = tonumber(at[1]) + 1 end
 local next = string.format('%.0f', version)
 redis.call('HSET', KEYS[1], 'version', next, 'value', ARGV[2])
+if ARGV[4] == '0' then
+  redis.call('PERSIST', KEYS[1])
+else
+  redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', version / 1000 + ARGV[4] + 1))
+end
 redis.call('PUBLISH', ARGV[3], next .. ' ' .. ARGV[2])
 return { next }
 `)

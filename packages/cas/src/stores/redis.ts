@@ -22,9 +22,10 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
 
     get,
 
-    async put(key, value, expected): Promise<Put> {
+    async put(key, value, expected, _durable, idleMs = 0): Promise<Put> {
       const { breaks } = link
-      const args = [prefix + key, String(expected ?? ''), value, await link.channelOf(key)]
+      const change = [String(expected ?? ''), value, await link.channelOf(key), String(idleMs)]
+      const args = [prefix + key, ...change]
       const answer = texts(await link.run(putScript, '1', ...args))
       const [version = '', there] = answer
       if (there === undefined) return { version: BigInt(version) }

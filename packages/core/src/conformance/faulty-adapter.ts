@@ -12,6 +12,7 @@ export type AdapterMethod =
   | 'list'
   | 'break'
   | 'diagnose'
+  | 'prune'
   | 'close'
 
 /**
@@ -56,6 +57,7 @@ export function faulty(factory: AdapterFactory): {
     list: 0,
     break: 0,
     diagnose: 0,
+    prune: 0,
     close: 0,
   }
   const injected = new Map<AdapterMethod, { fault: Fault; times: number }>()
@@ -103,6 +105,7 @@ export function faulty(factory: AdapterFactory): {
     const list = inner.list?.bind(inner)
     const breakIt = inner.break?.bind(inner)
     const diagnose = inner.diagnose?.bind(inner)
+    const prune = inner.prune?.bind(inner)
     return {
       capabilities: inner.capabilities,
       attempt: (request) => suffer('attempt', () => inner.attempt(request)),
@@ -116,6 +119,7 @@ export function faulty(factory: AdapterFactory): {
       ...(list && { list: (limit) => suffer('list', () => list(limit)) }),
       ...(breakIt && { break: (name, holder) => suffer('break', () => breakIt(name, holder)) }),
       ...(diagnose && { diagnose: () => suffer('diagnose', diagnose) }),
+      ...(prune && { prune: (idleMs) => suffer('prune', () => prune(idleMs)) }),
     }
   }
 

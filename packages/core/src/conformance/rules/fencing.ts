@@ -4,7 +4,7 @@ import { memoryGuard } from '../../guard.ts'
 import { isLockError } from '../../errors.ts'
 import type { Lease } from '../../lease.ts'
 import type { Rule } from '../rule.ts'
-import { assertRising, startWaiting, takeOverMs, takeWhenOver } from './steps.ts'
+import { assertRising, assertSoleHolder, startWaiting, takeOverMs, takeWhenOver } from './steps.ts'
 
 export const fencing: readonly Rule[] = [
   {
@@ -227,6 +227,28 @@ export const fencing: readonly Rule[] = [
       const answers = [...(await Promise.all(resends)), await a.take(request)]
       for (const answer of answers) assert.equal(answer.fence, fence)
       assert.equal((await b.adapter.inspect(lock)).holder?.fence, fence)
+    },
+  },
+  {
+    id: 'FENCE-12',
+    title:
+      'after a name was idle and pruned its fences are above every earlier one, and what is held is left alone',
+    kind: 'required',
+    needs: ['fencing'],
+    async run(h) {
+      const [user, other, operator] = [await h.client(), await h.client(), await h.client()]
+      const [idle, held] = [h.name(), h.name()]
+      const fences: bigint[] = []
+      const use = (): Promise<void> => user.locks.with(idle, ({ fence }) => void fences.push(fence))
+      for (let n = 0; n < 5; n += 1) await use()
+      const lease = await other.locks.lock(held).acquire()
+      for (let round = 0; round < 3; round += 1) {
+        await pass(h.ms(60))
+        await operator.locks.prune({ idleMs: 50 })
+        for (let n = 0; n <= round; n += 1) await use()
+      }
+      assertRising(h, fences)
+      await assertSoleHolder(h, lease)
     },
   },
 ]

@@ -1,0 +1,94 @@
+import type { Finding } from '@locks/core'
+import { readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Versioned } from '../versioned-store.ts'
+import type { Floor } from './file-floor.ts'
+import { drop, foldersIn, read, removeIfEmpty } from './file-folder.ts'
+import { ifThere } from './file-io.ts'
+import { PRUNED } from './file-paths.ts'
+
+/** So many keys are looked at before those among them that are idle go: each time the floor is raised once. */
+const BATCH = 64
+
+/** In the background, all processes of a host together look through the directory this often per idle time. */
+const PASSES_PER_IDLE = 8
+
+/** So many keys are looked at for a finding. */
+const MOST_KEPT = 10_000
+
+interface Pruning {
+  readonly idleMs: number
+  readonly isOver: (current: Versioned) => boolean
+  readonly background: boolean
+}
+
+/**
+ * How long ago something was last put into a folder; undefined when it is gone. By the wall clock, and never for
+ * safety.
+ */
+async function ageMs(path: string): Promise<number | undefined> {
+  const found = await ifThere(stat(path))
+  return found && Date.now() - found.mtimeMs
+}
+
+export async function* pruneFolders(
+  directory: string,
+  floor: Floor,
+  { idleMs, isOver, background }: Pruning,
+): AsyncGenerator<number, void> {
+  const mark = join(directory, PRUNED)
+  if (background && ((await ageMs(mark)) ?? Infinity) < idleMs / PASSES_PER_IDLE) return
+  await writeFile(mark, '')
+  const folders = await foldersIn(directory)
+  // A process that ends early looks at others than the one before it.
+  const start = Math.floor(Math.random() * folders.length)
+  const all = [...folders.slice(start), ...folders.slice(0, start)].map((folder) => join(directory, folder))
+  for (let n = 0; n < all.length; n += BATCH) {
+    // Side by side: others make keys as fast as they can meanwhile.
+    const looks = all.slice(n, n + BATCH).map(async (folder): Promise<Idle | undefined> => {
+      if (((await ageMs(folder)) ?? 0) < idleMs) return undefined
+      const current = await read(folder)
+      if (current === undefined) await removeIfEmpty(folder)
+      return current !== undefined && isOver(current) ? { folder, version: current.version } : undefined
+    })
+    yield await dropAll(
+      floor,
+      (await Promise.all(looks)).filter((idle) => idle !== undefined),
+    )
+  }
+  await removeDead(floor, idleMs)
+}
+
+interface Idle {
+  readonly folder: string
+  readonly version: bigint
+}
+
+/** The floor first: a key that is made anew from now on comes to lie above all of them. */
+async function dropAll(floor: Floor, idle: readonly Idle[]): Promise<number> {
+  if (idle.length === 0) return 0
+  await floor.raise(idle.reduce((most, { version }) => (version > most ? version : most), 0n))
+  const dropped = await Promise.all(idle.map(({ folder, version }) => drop(folder, version)))
+  return dropped.filter(Boolean).length
+}
+
+/** Keys that were about to be made by processes that died. One that lives tries again. */
+async function removeDead(floor: Floor, idleMs: number): Promise<void> {
+  const path = floor.pathOf(await floor.current())
+  for (const entry of (await ifThere(readdir(path))) ?? []) {
+    const age = await ageMs(join(path, entry))
+    if (idleMs > 0 && age !== undefined && age >= idleMs)
+      await rm(join(path, entry), { recursive: true, force: true })
+  }
+}
+
+/** How many keys there are, and how old the oldest is, of those that were looked at. */
+export async function keptIn(directory: string): Promise<Finding> {
+  const folders = await foldersIn(directory)
+  let oldestMs = 0
+  for (const folder of folders.slice(0, MOST_KEPT))
+    oldestMs = Math.max(oldestMs, (await ageMs(join(directory, folder))) ?? 0)
+  const days = (oldestMs / 86_400_000).toFixed(1)
+  const message = `${folders.length} names have a folder, the oldest was last used ${days} days ago`
+  return { check: 'leftovers', level: 'ok', message }
+}

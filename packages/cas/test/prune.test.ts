@@ -1,0 +1,112 @@
+import { cas, fileStore, memoryStore } from '@locks/cas'
+import { createLocks } from '@locks/core'
+import type { Locks } from '@locks/core'
+import { eventually } from '@locks/core/conformance'
+import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
+import { folderOf } from '../src/stores/file-paths.ts'
+import { bare, temporaryDirectory } from './support.ts'
+
+// Names that are not used any more leave one number for all of them.
+
+function open(directory: string, fenceIdleMs = 86_400_000): Locks {
+  const locks = createLocks(cas(fileStore({ directory }), { fenceIdleMs }))
+  onTestFinished(() => locks.close())
+  return locks
+}
+
+const keptIn = async (directory: string): Promise<readonly string[]> =>
+  (await readdir(directory)).filter((entry) => !entry.startsWith('.'))
+
+test('an idle name leaves no file behind, and comes back with a higher fence', async () => {
+  const directory = await temporaryDirectory()
+  const locks = open(directory)
+  const fences = new Map<string, bigint>()
+  for (let n = 0; n < 100; n += 1)
+    await locks.with(`order ${n}`, ({ fence }) => void fences.set(`order ${n}`, fence))
+  const held = await locks.lock('held').acquire()
+  expect(await locks.prune()).toBe(0)
+  expect(await locks.prune({ idleMs: 0 })).toBe(100)
+  expect(await keptIn(directory)).toEqual([folderOf('held')])
+  await held.extend()
+  await held.release()
+  for (const [name, fence] of fences)
+    await locks.with(name, (lease) => expect(lease.fence).toBeGreaterThan(fence))
+}, 60_000)
+
+test('a fence stays above those of dropped names although the clock of the host went back', async () => {
+  const directory = await temporaryDirectory()
+  const ahead = BigInt(Date.now() + 3_600_000) * 1_000n
+  await open(directory).with('order', () => undefined)
+  const folder = join(directory, folderOf('order'))
+  const [version = ''] = await readdir(folder)
+  await rename(join(folder, version), join(folder, String(ahead)))
+  const locks = open(directory)
+  expect(await locks.prune({ idleMs: 0 })).toBe(1)
+  await locks.with('order', ({ fence }) => expect(fence).toBeGreaterThan(ahead))
+  await locks.with('other', ({ fence }) => expect(fence).toBeGreaterThan(ahead))
+})
+
+test('clients prune behind their releases what nobody used for the idle time', async () => {
+  const directory = await temporaryDirectory()
+  const locks = open(directory, 1_000)
+  for (let n = 0; n < 30; n += 1) await locks.with(`order ${n}`, () => undefined)
+  await eventually('idle names are dropped', 20_000, async () => {
+    await locks.with('other', () => undefined)
+    return (await keptIn(directory)).length <= 1
+  })
+}, 60_000)
+
+test('the record of a holder that died is dropped once it stood still for its whole length', async () => {
+  const directory = await temporaryDirectory()
+  const clock = new HandClock()
+  const dead = bare(fileStore({ directory }), clock)
+  await dead.take(dead.request({ ttlMs: 5_000 }))
+  const other = bare(fileStore({ directory }), clock)
+  const prune = async (): Promise<unknown> => (await other.adapter.prune?.(0))?.pruned
+  expect(await prune()).toBe(0)
+  clock.move(4_999)
+  expect(await prune()).toBe(0)
+  clock.move(1)
+  expect(await prune()).toBe(1)
+  expect(await keptIn(directory)).toEqual([])
+})
+
+test('what a process that died left of a key, or of dropping one, is removed', async () => {
+  const directory = await temporaryDirectory()
+  const locks = open(directory)
+  await locks.with('used', () => undefined)
+  const id = '00000000-0000-4000-8000-000000000000'
+  const folder = join(directory, folderOf('dropped'))
+  await mkdir(folder)
+  await writeFile(join(folder, `2.${id}.next`), 'never came to be')
+  await mkdir(join(directory, folderOf('empty')))
+  const candidate = join(directory, '.floor', '0', `${folderOf('never made')}.${id}`)
+  await mkdir(candidate)
+  await utimes(candidate, 1, 1)
+  expect((await locks.inspect('dropped')).held).toBe(false)
+  for (const name of ['dropped', 'empty']) await locks.with(name, () => undefined)
+  await mkdir(join(directory, folderOf('empty too')))
+  await utimes(join(directory, folderOf('empty too')), 1, 1)
+  await locks.prune({ idleMs: 60_000 })
+  expect((await keptIn(directory)).toSorted()).toEqual(['dropped', 'empty', 'used'].map(folderOf).toSorted())
+  expect(await readdir(join(directory, '.floor', '0'))).toEqual([])
+})
+
+test('a name that is dropped while others acquire it has one holder, and its fences rise', async () => {
+  const directory = await temporaryDirectory()
+  await hammerPrune(() => open(directory), 'again', { tries: 300, atLeast: 50 })
+}, 120_000)
+
+test('the store in memory keeps as little', async () => {
+  const store = memoryStore()
+  const openOne = (): Locks => {
+    const locks = createLocks(cas(store))
+    onTestFinished(() => locks.close())
+    return locks
+  }
+  await hammerPrune(openOne, 'again', { tries: 300, atLeast: 50 })
+}, 60_000)

@@ -1,0 +1,81 @@
+import type { Clock, Pruned } from '@locks/core'
+import { PRUNE_BATCH, retried } from '@locks/sql'
+import { faults, isTransient } from './errors.ts'
+import type { Cell, Result, Values } from './line.ts'
+import type { Place, Strategy } from './options.ts'
+import type { Runner } from './runner.ts'
+import { namesOf } from './schema.ts'
+import { now, onItsOwn } from './sql.ts'
+
+type Query = (text: string, values?: Values) => Promise<Result>
+
+/** Rows of names that were last granted longer than `idleMs` ago, and are free. */
+function over(table: string, strategy: Strategy, idleMs: number): string {
+  const old = (column: string): string =>
+    `${table}.${column} < ${now} - INTERVAL ${idleMs} * 1000 MICROSECOND`
+  return strategy === 'unique-key'
+    ? `${old('since')} AND (${table}.attempt IS NULL OR ${old('blocked_until')})`
+    : `${old('since')} AND IS_USED_LOCK(${table}.hold) IS NULL`
+}
+
+/**
+ * By the key, row by row: a statement that scans the table would wait for the rows of others. Without an alias, for
+ * which the server would ask in which database it is.
+ */
+const named = (table: string): string => `${onItsOwn('DELETE')} ${table}
+FROM JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(2048) PATH '$')) r
+STRAIGHT_JOIN ${table} FORCE INDEX (PRIMARY) ON ${table}.name = UNHEX(r.name)`
+
+/**
+ * Deletes a batch of the counters of one strategy. The highest fence among them is known to all before the first of
+ * them goes: the statement that makes one anew reads it under a lock, and only what is not above it is deleted.
+ */
+export async function pruneCounters(
+  runner: Pick<Runner, 'look' | 'run'>,
+  place: Place,
+  strategy: Strategy,
+  idleMs: number,
+): Promise<Pruned> {
+  const to = namesOf(place)
+  const table = { 'unique-key': to.locks, row: to.holders, named: to.named }[strategy]
+  const idle = over(table, strategy, idleMs)
+  const find = `SELECT ?, HEX(name), fence FROM ${table} WHERE ${idle} LIMIT ${PRUNE_BATCH}`
+  const found = await runner.look(find)
+  if (found.length === 0) return { pruned: 0, more: false }
+  const highest = found.reduce((most, [, fence]) => (numberOf(fence) > most ? numberOf(fence) : most), 0n)
+  const raise = `UPDATE ${to.pruned} SET fence = ? WHERE id = 1 AND fence < ?`
+  await runner.run(raise, [String(highest), String(highest)])
+  const kept = `(SELECT p.fence FROM ${to.pruned} p WHERE p.id = 1)`
+  const remove = `${named(table)} WHERE ${idle} AND ${table}.fence <= ${kept}`
+  const { affected } = await runner.run(remove, [namesIn(found)])
+  return { pruned: affected, more: found.length === PRUNE_BATCH && affected > 0 }
+}
+
+/**
+ * Deletes a batch of the rows of strategy `row` that have no counter, on a connection of its own. What is locked has a
+ * holder; what has none and is missed is simply made again. Returns whether there may be more.
+ */
+export function pruneRows(query: Query, place: Place, clock: Clock): Promise<boolean> {
+  const to = namesOf(place)
+  const unused = `SELECT HEX(r.name) FROM ${to.rows} r
+WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name) LIMIT ${PRUNE_BATCH} FOR UPDATE SKIP LOCKED`
+  const some = async (): Promise<boolean> => {
+    await query('START TRANSACTION')
+    try {
+      const { rows } = await query(unused)
+      if (rows.length > 0) await query(named(to.rows), [namesIn(rows)])
+      return rows.length === PRUNE_BATCH
+    } finally {
+      await query('COMMIT')
+    }
+  }
+  return retried(some, isTransient, faults, clock)()
+}
+
+function namesIn(rows: readonly (readonly Cell[])[]): string {
+  return JSON.stringify(rows.map(([name]) => name))
+}
+
+function numberOf(fence: Cell): bigint {
+  return BigInt(fence ?? 0)
+}
