@@ -133,6 +133,11 @@ export const clientMutants: readonly Mutant[] = [
     edits: [core('client')('defaultOwner(attemptId)', 'attemptId')],
   },
   {
+    bug: 'a logged lease shows the id of its attempt',
+    rule: 'HAND-7',
+    edits: [lease('return { name, owner, state,', 'return { name, ...this.#hold.grant, owner, state,')],
+  },
+  {
     bug: 'outage reported as busy',
     rule: 'ERR-1',
     edits: [acquisition('return this.abandon(this.#outage(error));', 'return this.#refuse(undefined);')],

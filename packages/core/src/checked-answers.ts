@@ -1,6 +1,7 @@
 import { adapterFault, kindOf } from './adapter-fault.ts'
 import type { Capabilities } from './capabilities.ts'
 import { MAX_FENCE } from './fence.ts'
+import { withJson } from './json.ts'
 import { ranges } from './options.ts'
 import type {
   AcquireRequest,
@@ -152,12 +153,12 @@ function readHolder(method: string, holder: unknown, capabilities: Capabilities)
   if (typeof owner !== 'string') throw adapterFault(method, `a holder whose owner is ${kindOf(owner)}`)
   if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
     throw adapterFault(method, `a holder since ${kindOf(since)}`)
-  return {
+  return withJson({
     owner,
     ...(fence !== undefined && { fence: readFence(method, fence, capabilities) }),
     ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
     ...(since !== undefined && { since }),
-  }
+  })
 }
 
 function readMetadata(method: string, metadata: unknown): HolderMetadata {

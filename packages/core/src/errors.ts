@@ -1,3 +1,4 @@
+import { errorJson, plainJson } from './json.ts'
 import type { Holder } from './spi.ts'
 
 export type LockErrorCode =
@@ -42,6 +43,12 @@ export class LockError extends Error {
     this.code = code
     if (details.lock !== undefined) this.lock = details.lock
     if (details.holder !== undefined) this.holder = details.holder
+  }
+
+  /** For logs: with its message, and of its cause no more than name, message and code. */
+  toJSON(): object {
+    const { name, code, message, lock, holder } = this
+    return { name, code, message, lock, holder: holder && plainJson(holder), cause: errorJson(this.cause) }
   }
 }
 

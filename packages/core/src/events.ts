@@ -1,4 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
+import { withJson } from './json.ts'
 import { outsideScopes } from './scope.ts'
 import type { Holder } from './spi.ts'
 import { invalid } from './validate.ts'
@@ -63,6 +64,7 @@ export class Events {
   }
 
   emit<K extends LockEventName>(event: K, payload: LockEvents[K]): void {
+    withJson(payload)
     outsideScopes(() => {
       if (channels[event].hasSubscribers) channels[event].publish(payload)
       for (const listener of this.#listeners[event]) callListener(() => listener(payload))

@@ -1,6 +1,7 @@
 import type { Alarm } from './alarms.ts'
 import type { Client } from './client.ts'
 import { LockError, quote } from './errors.ts'
+import { withJson } from './json.ts'
 import { STALL_MS } from './loop-meter.ts'
 import { LateRelease } from './late-release.ts'
 import type { Settings } from './options.ts'
@@ -47,6 +48,7 @@ export class Hold implements Alarm {
   #askedAt: number | undefined
   #ended: LockError | undefined
   #controller: AbortController | undefined
+  #holder: Holder | undefined
 
   constructor(
     client: Client,
@@ -115,7 +117,8 @@ export class Hold implements Alarm {
   }
 
   holder(): Holder {
-    return { owner: this.owner, fence: this.grant.fence, metadata: this.#request.metadata }
+    const { metadata } = this.#request
+    return (this.#holder ??= withJson({ owner: this.owner, fence: this.grant.fence, metadata }))
   }
 
   fire(now: number): void {

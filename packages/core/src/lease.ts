@@ -1,3 +1,5 @@
+import { inspect } from 'node:util'
+import type { InspectOptions } from 'node:util'
 import type { Capabilities } from './capabilities.ts'
 import type { Client } from './client.ts'
 import { isLockError, LockError, quote, storeError } from './errors.ts'
@@ -53,6 +55,18 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
    * process before the ttl ends. The text is a credential. Only where `capabilities.handover`.
    */
   serialize(this: C['handover'] extends false ? never : Lease<C>): string
+  /** What `JSON.stringify` writes of it: nothing that could resume or release it. */
+  toJSON(): LeaseJson
+}
+
+/** A lease in a log. */
+export interface LeaseJson {
+  readonly name: string
+  readonly owner: string
+  readonly state: LeaseState
+  /** In decimal digits: a JSON number would lose some of them. */
+  readonly fence: string
+  readonly remainingMs: number
 }
 
 export class LeaseHandle implements Lease {
@@ -65,6 +79,14 @@ export class LeaseHandle implements Lease {
   /** The store did not confirm the release. */
   #unconfirmed = false
   #releasing: Promise<void> | undefined
+
+  static {
+    Object.defineProperty(this.prototype, inspect.custom, {
+      value(this: LeaseHandle, depth: number, options: InspectOptions): string {
+        return this.#inspected(depth, options)
+      },
+    })
+  }
 
   private constructor(client: Client, hold: Hold) {
     this.#client = client
@@ -189,6 +211,16 @@ export class LeaseHandle implements Lease {
     this.#over = true
     this.#hold.handOver()
     return writeHandover({ ...this.#hold.request, fence: this.fence, ttlMs: this.#hold.ttlMs })
+  }
+
+  toJSON(): LeaseJson {
+    const { name, owner, state, fence } = this
+    return { name, owner, state, fence: String(fence), remainingMs: Math.floor(this.remainingMs) }
+  }
+
+  #inspected(depth: number, options: InspectOptions): string {
+    if (depth < 0) return '[Lease]'
+    return `Lease ${inspect({ ...this.toJSON(), fence: this.fence }, options)}`
   }
 
   /** The store is asked before this comes to its end, so `#releasing` is set by then. */
