@@ -2,6 +2,7 @@ import { inspect } from 'node:util'
 import type { InspectOptions } from 'node:util'
 import type { Capabilities } from './capabilities.ts'
 import type { Client } from './client.ts'
+import type { Duration } from './duration.ts'
 import { isLockError, LockError, quote, storeError } from './errors.ts'
 import { writeHandover } from './handover.ts'
 import type { Hold, LeaseState } from './hold.ts'
@@ -43,7 +44,7 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
    * Renews now, for `ttlMs` from now if given, which later renewals then keep to. Never brings the end
    * forward. Rejects if it was not confirmed.
    */
-  extend(ttlMs?: number): Promise<void>
+  extend(ttlMs?: Duration): Promise<void>
   /**
    * Gives the lease back. The store is freed by the last release of a re-entered hold. Rejects with
    * `LOCK_LOST` if it was lost, with `LOCK_NOT_OWNED` if it was released already, and with
@@ -154,12 +155,12 @@ export class LeaseHandle implements Lease {
     if (unreadMs > 0) throw this.#inDoubt(unreadMs)
   }
 
-  async extend(ttlMs?: number): Promise<void> {
-    if (ttlMs !== undefined) checkTtl(ttlMs, this.#client.adapter.capabilities)
+  async extend(ttlMs?: Duration): Promise<void> {
+    const given = ttlMs === undefined ? undefined : checkTtl(ttlMs, this.#client.adapter.capabilities)
     this.#assertLive()
     const hold = this.#hold
     const { adapter, clock } = this.#client
-    const asked = ttlMs === undefined ? hold.ttlMs : hold.ttlOf(ttlMs)
+    const asked = given === undefined ? hold.ttlMs : hold.ttlOf(given)
     const sentAt = clock.now()
     const renewal = hold.renewal(sentAt, asked)
     let outcome: RenewOutcome = 'unknown'

@@ -59,8 +59,7 @@ export function createLocks(adapter: AdapterFactory, options: LocksOptions = {})
   if (typeof options !== 'object' || options === null || Array.isArray(options))
     throw invalid('options must be an object')
   const { storeTimeoutMs = 5_000, clock = systemClock, ...defaults } = options
-  checkInteger('storeTimeoutMs', storeTimeoutMs)
-  const client = new Client(adapter, clock, storeTimeoutMs)
+  const client = new Client(adapter, clock, checkInteger('storeTimeoutMs', storeTimeoutMs))
   try {
     return new LocksClient(client, settle('lock', defaults, defaultSettings, client.adapter.capabilities))
   } catch (error) {

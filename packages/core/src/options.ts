@@ -1,17 +1,18 @@
 import type { Capabilities, Mode } from './capabilities.ts'
 import { MAX_TIMER_MS } from './clock.ts'
 import type { Clock } from './clock.ts'
+import type { Duration } from './duration.ts'
 
-/** How long one acquire holds, waits and tries. Durations are whole milliseconds. */
+/** How long one acquire holds, waits and tries. Durations are whole milliseconds or texts such as `'10s'`. */
 export type LockOptions<C extends Capabilities = Capabilities> = {
   /** Length of the lease, 30 s unless told; renewed every third of it. A session-backed store grants its session's. */
-  ttlMs?: number
+  ttlMs?: Duration
   /** How long `acquire` waits for another holder: 10 s unless told, 0 = try once. */
-  waitMs?: number
+  waitMs?: Duration
   /** `false` makes a fixed lease: it ends after `ttlMs` unless extended by hand. */
   renew?: boolean
   /** Renewal stops after this long, so that a stuck holder cannot keep the lock for ever: the lease then runs out. */
-  maxHoldMs?: number
+  maxHoldMs?: Duration
   /** How to try again where the store cannot wake a waiter, and while it fails. */
   retry?: RetryOptions
   /** Free text that `inspect` and time-out errors show of this holder. */
@@ -22,7 +23,7 @@ export type LockOptions<C extends Capabilities = Capabilities> = {
   ? { lockDelayMs?: never }
   : {
       /** After an abnormal end (crash, loss) the name stays blocked this long. A release frees it at once. */
-      lockDelayMs?: number
+      lockDelayMs?: Duration
     })
 
 /** Those of one acquire: what a lock has, and who asks. */
@@ -38,9 +39,9 @@ export interface RetryOptions {
   /** Tries at the store in all, 1 or more. Unlimited within `waitMs` unless told. */
   attempts?: number
   /** First delay of the exponential back-off with full jitter, 50 ms unless told. */
-  delayMs?: number
+  delayMs?: Duration
   /** Cap of the back-off, 1 s unless told. */
-  maxDelayMs?: number
+  maxDelayMs?: Duration
 }
 
 /** What a client is made with: defaults of its locks, and settings of its own. */
@@ -49,7 +50,7 @@ export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C>
    * How long the store may fail or stay silent before a call gives up with `LOCK_UNAVAILABLE`. Default: 5 s. A process
    * that itself stood still past that time waits up to 1 s more after going on, for an answer that came meanwhile.
    */
-  storeTimeoutMs?: number
+  storeTimeoutMs?: Duration
   /** Replaces the system's clock, timers and randomness: for simulations. */
   clock?: Clock
 }

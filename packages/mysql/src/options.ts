@@ -1,4 +1,5 @@
 import { plainUrl, whatIs } from '@locks/core'
+import type { Duration } from '@locks/core'
 import { fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
@@ -45,7 +46,7 @@ export interface SessionOptions {
   /** Holders and waiters each have a connection: at most this many, 50 unless told. */
   readonly maxConnections?: number
   /** How long a holder may be silent before the server ends it, 30 s unless told. Shorter leases stay shorter. */
-  readonly sessionTtlMs?: number
+  readonly sessionTtlMs?: Duration
 }
 
 export interface Place {

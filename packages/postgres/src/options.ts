@@ -1,4 +1,5 @@
 import { plainUrl, whatIs } from '@locks/core'
+import type { Duration } from '@locks/core'
 import { boolean, fromUrl, identifier, wholeNumber } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
 import { faults } from './errors.ts'
@@ -46,14 +47,14 @@ export interface UniqueKeyOptions {
    */
   readonly listen?: boolean
   /** How long a lock that was handed over waits for its new holder to show a sign of life: 3 s unless told. */
-  readonly claimTtlMs?: number
+  readonly claimTtlMs?: Duration
 }
 
 export interface RowOptions {
   /** Holders and waiters each have a connection: at most this many, 50 unless told. */
   readonly maxConnections?: number
   /** How long a holder may be silent before the server ends it, 30 s unless told. Shorter leases stay shorter. */
-  readonly sessionTtlMs?: number
+  readonly sessionTtlMs?: Duration
 }
 
 export interface Place {

@@ -1,4 +1,5 @@
-import { LockError, plainUrl } from '@locks/core'
+import { LockError, plainUrl, toMs } from '@locks/core'
+import type { Duration } from '@locks/core'
 import type { RedisOptions } from '@locks/redis'
 
 /** Independent servers, none a replica of another, and how many of them must agree. */
@@ -12,7 +13,7 @@ export interface RedlockOptions {
   /** How many nodes must agree: a majority unless told, and never less. */
   readonly quorum?: number
   /** How long a node may be silent before it counts as failed: 1 s unless told. */
-  readonly nodeTimeoutMs?: number
+  readonly nodeTimeoutMs?: Duration
   /** `false` saves the round trip that makes fences rise across majorities. */
   readonly fencing?: boolean
 }
@@ -45,7 +46,7 @@ export function settle(options: unknown): RedlockSettings {
     nodes: nodes.map((node: unknown) => nodeOf(node, prefix)),
     // Two groups smaller than a majority could each believe to hold the lock.
     quorum: integer('quorum', all['quorum'] ?? majority, majority, nodes.length),
-    nodeTimeoutMs: integer('nodeTimeoutMs', all['nodeTimeoutMs'] ?? 1_000, 10, 60_000),
+    nodeTimeoutMs: integer('nodeTimeoutMs', toMs(all['nodeTimeoutMs'] ?? 1_000), 10, 60_000),
     fencing,
   }
 }
