@@ -140,7 +140,17 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'outage reported as busy',
     rule: 'ERR-1',
-    edits: [acquisition('return this.abandon(this.#outage(error));', 'return this.#refuse(undefined);')],
+    edits: [acquisition('return this.#fail(error);', "return this.#refuse('busy', undefined);")],
+  },
+  {
+    bug: 'monitoring hears nothing of a try that found the lock held',
+    rule: 'ERR-14',
+    edits: [acquisition('this.#report(holder === undefined ? { outcome } : { outcome, holder });', '')],
+  },
+  {
+    bug: 'monitoring counts an outage as an abort',
+    rule: 'ERR-14',
+    edits: [acquisition("this.abandon('unavailable',", "this.abandon('aborted',")],
   },
   {
     bug: 'any fence of an adapter is believed',
@@ -225,6 +235,6 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'waiters outlive the client',
     rule: 'HYG-2',
-    edits: [core('slot')('one.abandon(error);', ';')],
+    edits: [core('slot')("one.abandon('aborted', error);", ';')],
   },
 ]

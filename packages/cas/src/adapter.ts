@@ -168,6 +168,7 @@ export function casAdapter(
   }
 
   return {
+    name: '@locks/cas',
     capabilities,
 
     async attempt(request) {

@@ -1,6 +1,7 @@
 import type { Alarm } from './alarms.ts'
 import type { Client } from './client.ts'
 import { LockError, quote } from './errors.ts'
+import type { EventSubject } from './events.ts'
 import { withJson } from './json.ts'
 import { STALL_MS } from './loop-meter.ts'
 import { LateRelease } from './late-release.ts'
@@ -318,8 +319,8 @@ export class Hold implements Alarm {
     return new LockError('LOCK_LOST', `lock ${quote(name)} (fence ${fence}) was lost: ${why}`, { lock: name })
   }
 
-  #about(): { lock: string; owner: string; fence: bigint } {
-    return { lock: this.grant.name, owner: this.owner, fence: this.grant.fence }
+  #about(): EventSubject & { fence: bigint } {
+    return { ...this.#client.about(this.#request), fence: this.grant.fence }
   }
 
   #holdMs(): number {

@@ -6,6 +6,7 @@ import type { Duration } from './duration.ts'
 import { isLockError, LockError, quote, storeError } from './errors.ts'
 import { writeHandover } from './handover.ts'
 import type { Hold, LeaseState } from './hold.ts'
+import { reportEnd } from './report-end.ts'
 import { writeSequencer } from './sequencer.ts'
 import type { RenewOutcome } from './spi.ts'
 import { callStore } from './store-call.ts'
@@ -96,22 +97,26 @@ export class LeaseHandle implements Lease {
   }
 
   /** The lease of a new hold. */
-  static first(client: Client, hold: Hold, calledAt: number): LeaseHandle {
-    return LeaseHandle.#make(client, hold, calledAt, false)
+  static first(client: Client, hold: Hold, calledAt: number, attempts: number): LeaseHandle {
+    return LeaseHandle.#make(client, hold, calledAt, attempts, false)
   }
 
   /** One more lease of a hold of the same owner. */
-  static join(client: Client, hold: Hold, calledAt: number): LeaseHandle {
-    return LeaseHandle.#make(client, hold, calledAt, true)
+  static join(client: Client, hold: Hold, calledAt: number, attempts: number): LeaseHandle {
+    return LeaseHandle.#make(client, hold, calledAt, attempts, true)
   }
 
-  static #make(client: Client, hold: Hold, calledAt: number, reentered: boolean): LeaseHandle {
+  static #make(
+    client: Client,
+    hold: Hold,
+    calledAt: number,
+    attempts: number,
+    reentered: boolean,
+  ): LeaseHandle {
     const lease = new LeaseHandle(client, hold)
-    if (client.events.wanted('acquire')) {
-      const { name, fence } = hold.grant
-      const waitMs = client.clock.now() - calledAt
-      client.events.emit('acquire', { lock: name, owner: hold.owner, fence, waitMs, reentered })
-    }
+    const { request, grant } = hold
+    const { fence } = grant
+    reportEnd(client, { request, calledAt, attempts }, { outcome: 'acquired', fence, reentered })
     return lease
   }
 

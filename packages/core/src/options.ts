@@ -51,6 +51,8 @@ export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C>
    * that itself stood still past that time waits up to 1 s more after going on, for an answer that came meanwhile.
    */
   storeTimeoutMs?: Duration
+  /** A name for the store in events, so that those of several clients can be told apart. `openLocks` gives the config's. */
+  store?: string
   /** Replaces the system's clock, timers and randomness: for simulations. */
   clock?: Clock
 }

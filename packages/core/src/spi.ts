@@ -21,6 +21,9 @@ import type { Clock } from './clock.ts'
  *   each contender decides by what it saw stand still for the whole length, on its own monotonic clock.
  */
 export interface Adapter<C extends Capabilities = Capabilities> {
+  /** Of the package, such as `@locks/redis`: events carry it. */
+  readonly name?: string
+
   readonly capabilities: C
 
   /**

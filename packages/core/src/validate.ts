@@ -15,7 +15,7 @@ export function checkName(name: unknown, capabilities: Capabilities): asserts na
   checkText('lock name', name, Math.min(MAX_NAME_BYTES, capabilities.maxNameBytes))
 }
 
-function checkText(what: string, value: unknown, maxBytes: number): asserts value is string {
+export function checkText(what: string, value: unknown, maxBytes: number): asserts value is string {
   if (typeof value !== 'string') throw invalid(`${what} must be a string, got ${kindOf(value)}`)
   if (value.length === 0) throw invalid(`${what} must not be empty`)
   // No character takes more than three bytes per UTF-16 unit, so short names skip the count.

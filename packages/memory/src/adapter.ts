@@ -137,6 +137,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
   }
 
   return {
+    name: '@locks/memory',
     capabilities,
 
     async attempt(request) {

@@ -62,6 +62,7 @@ export function sessionAdapter(
   }
 
   return {
+    name: '@locks/mysql',
     capabilities,
     ...sessionHolds({ driver, lines, faults, sessionTtlMs }, host),
 

@@ -53,6 +53,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 
   return {
+    name: '@locks/mysql',
     capabilities,
     inspect,
 

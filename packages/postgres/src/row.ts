@@ -49,6 +49,7 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
   const lines = new Lines({ open, max: maxConnections, clock, faults })
 
   return {
+    name: '@locks/postgres',
     capabilities,
     ...sessionHolds({ driver, lines, faults, sessionTtlMs }, host),
     ...rowOperations(sql, runner, clock),

@@ -219,6 +219,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 
   return {
+    name: '@locks/postgres',
     capabilities: settings.listen ? handingOver : polling,
     attempt: (request) => underWay.run(request.attemptId, () => attempt(request)),
     withdraw,

@@ -123,6 +123,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   }
 
   return {
+    name: '@locks/redis',
     capabilities,
 
     attempt(request) {

@@ -157,6 +157,7 @@ export function redlockAdapter(
   }
 
   return {
+    name: '@locks/redlock',
     capabilities,
 
     attempt(request) {

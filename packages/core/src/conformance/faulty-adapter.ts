@@ -102,6 +102,7 @@ export function faulty(factory: AdapterFactory): {
     const breakIt = inner.break?.bind(inner)
     const diagnose = inner.diagnose?.bind(inner)
     return {
+      ...(inner.name !== undefined && { name: inner.name }),
       capabilities: inner.capabilities,
       attempt: (request) => suffer('attempt', () => inner.attempt(request)),
       withdraw: (request) => suffer('withdraw', () => inner.withdraw(request)),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { isLockError, LockError } from '../../errors.ts'
 import type { Rule } from '../rule.ts'
 import { wireErrors } from './errors-wire.ts'
+import { acquireEnds } from './acquire-ends.ts'
 import { assertHolder, breakHold, eventOf, inTime, lockError, lossOf, soonFree } from './observe.ts'
 
 export const errors: readonly Rule[] = [
@@ -224,5 +225,6 @@ export const errors: readonly Rule[] = [
       await soonFree(h, lock)
     },
   },
+  ...acquireEnds,
   ...wireErrors,
 ]
