@@ -9,6 +9,9 @@ import { Hold, validMs } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { Settings } from './options.ts'
 import { reportEnd } from './report-end.ts'
+import { callingScope } from './scope.ts'
+import type { Scope } from './scope.ts'
+import { selfDeadlock } from './self-deadlock.ts'
 import type { Slot } from './slot.ts'
 import type { AcquireRequest, Busy, Grant, Holder } from './spi.ts'
 import { callStore, graceMs, PAUSE_MS } from './store-call.ts'
@@ -42,6 +45,7 @@ export class Acquisition implements Alarm {
   readonly #resolve: (lease: LeaseHandle | null) => void
   readonly #reject: (error: unknown) => void
   readonly #onBusy: 'null' | 'throw'
+  readonly #scope: Scope | undefined = callingScope()
   #request: AcquireRequest
   #pending = true
   #contended = false
@@ -338,7 +342,8 @@ export class Acquisition implements Alarm {
 
   #held(holder: Holder | undefined): LockError {
     const waitedMs = this.once ? undefined : this.#client.clock.now() - this.calledAt
-    return heldError(this.#slot.name, holder, waitedMs)
+    const own = holder && selfDeadlock(this.#client, this.#slot.name, holder, this.#scope)
+    return heldError(this.#slot.name, holder, waitedMs, own)
   }
 
   #fail(failure: unknown): void {

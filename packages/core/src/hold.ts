@@ -13,6 +13,9 @@ import { callStore } from './store-call.ts'
 
 export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
 
+/** Those of every client of this process that are neither released nor lost. */
+export const liveHolds: Set<Hold> = new Set()
+
 /** How much of a ttl may be relied on: clocks of client and store may run at slightly different rates. */
 export function validMs(ttlMs: number): number {
   return ttlMs - ttlMs / 100 - 2
@@ -73,7 +76,12 @@ export class Hold implements Alarm {
     this.#periodMs = grant.ttlMs
     this.#deadline = grantedAt + validMs(grant.ttlMs)
     client.holds.set(grant.attemptId, this)
+    liveHolds.add(this)
     this.#arm()
+  }
+
+  isOf(client: Client): boolean {
+    return this.#client === client
   }
 
   /** Whether it may still be renewed and released; says nothing about the clock. */
@@ -305,6 +313,7 @@ export class Hold implements Alarm {
     this.#state = state
     this.#client.alarms.cancel(this)
     this.#client.holds.delete(this.grant.attemptId)
+    liveHolds.delete(this)
   }
 
   #emitRelease(failure: unknown): void {

@@ -120,6 +120,8 @@ export const errors: readonly Rule[] = [
           assert.equal(error.holder?.metadata?.label, known?.metadata?.label)
           if (h.capabilities.fencing !== 'none') assert.equal(error.holder?.fence, lease.fence)
           assert.ok(error.message.includes('the owner'))
+          if (error.holder?.metadata !== undefined)
+            assert.ok(error.message.includes(`pid ${process.pid}`) && error.message.includes('the label'))
         }
       assert.equal(known?.metadata?.label, 'the label')
     },
