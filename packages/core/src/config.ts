@@ -43,6 +43,22 @@ export async function loadAdapter(config?: UncheckedConfig, store?: string): Pro
   return configured(adapter, options)
 }
 
+/**
+ * Makes the tables of the store that `config` names, by `migrate` of its adapter. Returns the adapter's name and whether
+ * there was anything to make: most stores need nothing.
+ */
+export async function migrateStore(
+  config?: UncheckedConfig,
+  store?: string,
+): Promise<{ readonly adapter: string; readonly migrated: boolean }> {
+  const { adapter, options } = settle(config, store)
+  const module = await importAdapter(adapter)
+  // Refuses what is wrong with the options before anything is touched.
+  await module.fromConfig(options)
+  await module.migrate?.(options)
+  return { adapter, migrated: module.migrate !== undefined }
+}
+
 async function configured(adapter: string, options: Plain): Promise<AdapterFactory> {
   return (await importAdapter(adapter)).fromConfig(options)
 }

@@ -30,7 +30,7 @@ export type {
   Renewal,
   RenewOutcome,
 } from './spi.ts'
-export { loadAdapter, openLocks } from './config.ts'
+export { loadAdapter, migrateStore, openLocks } from './config.ts'
 export type { OpenOptions } from './config.ts'
 export type { AdapterModule } from './config-import.ts'
 export { schemes } from './config-schemes.ts'

@@ -11,11 +11,14 @@ const transient: ReadonlySet<number> = new Set([
 
 /** What no retry mends: the tables are not there, or not ours to use. */
 const setUp: ReadonlyMap<number, string> = new Map([
-  [1146, 'a table is missing; run migrate() first'],
-  [1049, 'the database is missing; run migrate() first'],
+  [1146, 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
+  [1049, 'the database is missing; run: npx -p @locks/cli locks migrate URL'],
   [1046, 'name a database in the url, or a schema'],
-  [1054, 'the tables are of another version; run migrate()'],
-  [1048, 'sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are not complete; run migrate()'],
+  [1054, 'the tables are of another version; run: npx -p @locks/cli locks migrate URL'],
+  [
+    1048,
+    'sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are not complete; run: npx -p @locks/cli locks migrate URL',
+  ],
   [1044, 'the user may not use that database'],
   [1142, 'the user may not use those tables'],
   [1143, 'the user may not use those columns'],

@@ -1,6 +1,7 @@
 import { plainUrl, whatIs } from '@locks/core'
 import type { Duration } from '@locks/core'
-import { fromUrl, identifier, wholeNumber } from '@locks/sql'
+import { fromUrl, identifier, shownUrl, wholeNumber } from '@locks/sql'
+import type { Faults } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
 import { faults } from './errors.ts'
@@ -63,9 +64,12 @@ export interface Settings {
   readonly poolSize: number
   readonly maxConnections: number
   readonly sessionTtlMs: number
+  /** Errors that say where the database is. */
+  readonly faults: Faults
 }
 
 const own = ['strategy', 'schema', 'table', 'poolSize', 'maxConnections', 'sessionTtlMs']
+const DEFAULT_TABLE = 'locks'
 const sessionOnly = ['maxConnections', 'sessionTtlMs']
 
 export function settle(options: Readonly<Record<string, unknown>>): Settings {
@@ -128,11 +132,15 @@ function complete(
   if (strategy === 'unique-key')
     for (const key of sessionOnly)
       if (options[key] !== undefined) throw invalid(`${key} does not go with strategy unique-key`)
+  const place = placeOf(options)
+  const { schema, table } = place
+  const shown = shownUrl('mysql', config, { schema, table: table === DEFAULT_TABLE ? undefined : table })
   const whole = (key: string, otherwise: number, ...range: readonly [number, number]): number =>
     wholeNumber(faults, key, options[key] ?? otherwise, range)
   return {
     strategy,
-    place: placeOf(options),
+    place,
+    faults: faults.at(shown),
     pool,
     config,
     poolSize: whole('poolSize', 4, 1, 1_000),
@@ -142,7 +150,7 @@ function complete(
 }
 
 export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
-  const { schema, table = 'locks' } = options
+  const { schema, table = DEFAULT_TABLE } = options
   return {
     schema: schema === undefined ? undefined : identifier(faults, 'schema', schema),
     table: identifier(faults, 'table', table),

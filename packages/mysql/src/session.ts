@@ -1,7 +1,6 @@
 import type { Adapter, AdapterHost, Capabilities } from '@locks/core'
 import { Lines, sessionHolds } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
-import { faults } from './errors.ts'
 import { Line } from './line.ts'
 import type { Settings } from './options.ts'
 import { runnerFor, setUp } from './runner.ts'
@@ -44,7 +43,7 @@ export function sessionAdapter(
   strategy: 'row' | 'named',
   host: AdapterHost,
 ): Adapter<SessionCapabilities> {
-  const { config, place, maxConnections, sessionTtlMs } = settings
+  const { config, place, maxConnections, sessionTtlMs, faults } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
   const lockName = (name: string): string => lockNameOf(place, config.database ?? '', strategy, name)

@@ -18,10 +18,10 @@ const transient: ReadonlySet<string> = new Set([
 
 /** What no retry mends: the tables are not there, or not ours to use. */
 const setUp: ReadonlyMap<string, string> = new Map([
-  ['42P01', 'a table is missing; run migrate() first'],
-  ['42883', 'a function is missing, or of another version; run migrate() first'],
-  ['3F000', 'the schema is missing; run migrate() first'],
-  ['42703', 'the tables are of another version; run migrate()'],
+  ['42P01', 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
+  ['42883', 'a function is missing, or of another version; run: npx -p @locks/cli locks migrate URL'],
+  ['3F000', 'the schema is missing; run: npx -p @locks/cli locks migrate URL'],
+  ['42703', 'the tables are of another version; run: npx -p @locks/cli locks migrate URL'],
   ['42501', 'the database role may not do that'],
   [
     WRONG_LEVEL,

@@ -1,6 +1,7 @@
 import { plainUrl, whatIs } from '@locks/core'
 import type { Duration } from '@locks/core'
-import { boolean, fromUrl, identifier, wholeNumber } from '@locks/sql'
+import { boolean, fromUrl, identifier, shownUrl, wholeNumber } from '@locks/sql'
+import type { Address, Faults } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
 import { faults } from './errors.ts'
 
@@ -73,6 +74,8 @@ export interface Settings {
   readonly claimTtlMs: number
   readonly maxConnections: number
   readonly sessionTtlMs: number
+  /** Errors that say where the database is. */
+  readonly faults: Faults
 }
 
 const own = [
@@ -85,6 +88,8 @@ const own = [
   'maxConnections',
   'sessionTtlMs',
 ]
+const DEFAULT_SCHEMA = 'public'
+const DEFAULT_TABLE = 'locks'
 const rowOnly = ['maxConnections', 'sessionTtlMs']
 const uniqueKeyOnly = ['listen', 'claimTtlMs']
 
@@ -155,11 +160,13 @@ function complete(
   if (strategy !== 'unique-key' && strategy !== 'row') throw invalid('strategy must be unique-key or row')
   for (const key of strategy === 'row' ? uniqueKeyOnly : rowOnly)
     if (options[key] !== undefined) throw invalid(`${key} does not go with strategy ${strategy}`)
+  const place = placeOf(options)
   const whole = (key: string, otherwise: number, ...range: readonly [number, number]): number =>
     wholeNumber(faults, key, options[key] ?? otherwise, range)
   return {
     strategy,
-    place: placeOf(options),
+    place,
+    faults: faults.at(shownUrl('postgres', addressOf(config), shownPlace(place))),
     pool,
     config,
     listen: boolean(faults, 'listen', options['listen'] ?? true),
@@ -170,8 +177,32 @@ function complete(
   }
 }
 
+/** A pool of the program's may have any text there that `pg` understands, and some that it does not. */
+function addressOf({ connectionString, ...config }: ClientConfig): Address {
+  if (connectionString === undefined) return config
+  try {
+    const { username, hostname, port, pathname } = new URL(connectionString)
+    return {
+      user: decodeURIComponent(username),
+      host: hostname.replace(/^\[(.*)\]$/, '$1'),
+      port: port === '' ? undefined : port,
+      database: decodeURIComponent(pathname.slice(1)),
+    }
+  } catch {
+    return {}
+  }
+}
+
+/** What of the place is not the default. */
+function shownPlace({ schema, table }: Place): Record<string, string | undefined> {
+  return {
+    schema: schema === DEFAULT_SCHEMA ? undefined : schema,
+    table: table === DEFAULT_TABLE ? undefined : table,
+  }
+}
+
 export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
-  const { schema = 'public', table = 'locks' } = options
+  const { schema = DEFAULT_SCHEMA, table = DEFAULT_TABLE } = options
   return { schema: identifier(faults, 'schema', schema), table: identifier(faults, 'table', table) }
 }
 

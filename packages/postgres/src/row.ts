@@ -1,6 +1,5 @@
 import type { Adapter, AdapterHost, Capabilities } from '@locks/core'
 import { Lines, sessionHolds } from '@locks/sql'
-import { faults } from './errors.ts'
 import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
 import { rowOperations } from './operations.ts'
@@ -34,7 +33,7 @@ const capabilities: RowCapabilities = {
 }
 
 export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCapabilities> {
-  const { config, maxConnections, sessionTtlMs, place } = settings
+  const { config, maxConnections, sessionTtlMs, place, faults } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
   const sql = rowStatements(place)
