@@ -223,6 +223,21 @@ export const clientMutants: readonly Mutant[] = [
     edits: [adapter('|| blockerOf(entry)?.fence !== fence', '')],
   },
   {
+    bug: 'the last to come is shown as next in line',
+    rule: 'OPER-8',
+    edits: [adapter('const waiting = queue.map(', 'const waiting = queue.toReversed().map(')],
+  },
+  {
+    bug: 'waiters are shown by the ids of their attempts',
+    rule: 'OPER-8',
+    edits: [
+      adapter(
+        '({ owner, metadata, since }));',
+        '({ owner, metadata: { ...metadata, host: [...entry.queue.keys()][0] }, since }));',
+      ),
+    ],
+  },
+  {
     bug: 'a broken name is not passed on',
     rule: 'OPER-2',
     edits: [

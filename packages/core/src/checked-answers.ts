@@ -13,6 +13,7 @@ import type {
   LockState,
   PushedGrant,
   RenewOutcome,
+  Waiter,
 } from './spi.ts'
 
 // Every property is read once and copied: an answer may be a proxy, or change after it was checked.
@@ -20,6 +21,7 @@ import type {
 type Asked = Pick<AcquireRequest, 'name' | 'attemptId' | 'ttlMs'>
 
 const MAX_FINDINGS = 10_000
+const MAX_WAITING = 100
 
 export function readAttempt(answer: unknown, asked: Asked, capabilities: Capabilities): Grant | Busy {
   if (!isRecord(answer)) throw adapterFault('attempt', kindOf(answer))
@@ -107,7 +109,7 @@ export function readState(
   capabilities: Capabilities,
 ): LockState {
   if (!isRecord(answer)) throw adapterFault(method, kindOf(answer))
-  const { name, held, holder, remainingMs, waiters } = answer
+  const { name, held, holder, remainingMs, waiters, waiting } = answer
   if (typeof name !== 'string' || (asked !== undefined && name !== asked))
     throw adapterFault(method, `the state of another name: ${kindOf(name)}`)
   if (typeof held !== 'boolean') throw adapterFault(method, `held: ${kindOf(held)}`)
@@ -118,6 +120,7 @@ export function readState(
     ...(holder !== undefined && { holder: readHolder(method, holder, capabilities) }),
     ...(remainingMs !== undefined && { remainingMs: readSpan(method, 'remainingMs', remainingMs) }),
     ...(waiters !== undefined && { waiters }),
+    ...(waiting !== undefined && { waiting: readWaiting(method, waiting) }),
   }
 }
 
@@ -158,6 +161,21 @@ function readHolder(method: string, holder: unknown, capabilities: Capabilities)
     ...(fence !== undefined && { fence: readFence(method, fence, capabilities) }),
     ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
     ...(since !== undefined && { since }),
+  })
+}
+
+function readWaiting(method: string, answer: unknown): readonly Waiter[] {
+  return readList(method, answer, { upTo: MAX_WAITING }).map((waiter) => {
+    if (!isRecord(waiter)) throw adapterFault(method, `a waiter that is ${kindOf(waiter)}`)
+    const { owner, metadata, since } = waiter
+    if (typeof owner !== 'string') throw adapterFault(method, `a waiter whose owner is ${kindOf(owner)}`)
+    if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
+      throw adapterFault(method, `a waiter since ${kindOf(since)}`)
+    return {
+      owner,
+      ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
+      ...(since !== undefined && { since }),
+    }
   })
 }
 

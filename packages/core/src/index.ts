@@ -29,6 +29,7 @@ export type {
   PushedGrant,
   Renewal,
   RenewOutcome,
+  Waiter,
 } from './spi.ts'
 export { loadAdapter, migrateStore, openLocks } from './config.ts'
 export type { OpenOptions } from './config.ts'

@@ -215,6 +215,16 @@ export interface LockState {
   readonly remainingMs?: number
   /** How many clients wait at the store, where it knows. */
   readonly waiters?: number
+  /** Who they are, next in line first, the first 100 of them: from `inspect`, where the store knows. */
+  readonly waiting?: readonly Waiter[]
+}
+
+/** One that waits at the store, for people to read. Tasks of one client wait as one. */
+export interface Waiter {
+  readonly owner: string
+  readonly metadata?: HolderMetadata
+  /** Since when, in ms since the epoch by the store's clock, where it knows. */
+  readonly since?: number
 }
 
 /** One thing that was looked at in a store, for people to read. */

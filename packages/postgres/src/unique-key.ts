@@ -9,7 +9,15 @@ import type {
   RenewOutcome,
 } from '@locks/core'
 import { isAttemptId, isLockError } from '@locks/core'
-import { readHolder, renewLocked, SPARE_CONNECTIONS, UnderWay, unqueued, writeHolder } from '@locks/sql'
+import {
+  readHolder,
+  readWaiters,
+  renewLocked,
+  SPARE_CONNECTIONS,
+  UnderWay,
+  unqueued,
+  writeHolder,
+} from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { faults } from './errors.ts'
 import { Line } from './line.ts'
@@ -262,9 +270,10 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     },
 
     async inspect(name) {
-      const [[fence, holder, since, remaining, waiters]] = await runner.ask(sql.inspect, [Buffer.from(name)])
+      const [row] = await runner.ask(sql.inspect, [Buffer.from(name)])
+      const [fence, holder, since, remaining, waiters, waiting] = row
       const by = readHolder(holder, fence, since)
-      const queue = { waiters: Number(waiters ?? 0) }
+      const queue = { waiters: Number(waiters ?? 0), waiting: readWaiters(waiting) }
       if (by === undefined) return { name, held: false, ...queue }
       return { name, held: true, holder: by, remainingMs: Math.max(0, Number(remaining)), ...queue }
     },
