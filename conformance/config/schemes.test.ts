@@ -71,3 +71,26 @@ describe('the registry of schemes', () => {
     },
   )
 })
+
+/** Options of adapters that are lengths of time, with what else each needs. */
+const durations: readonly (readonly [adapter: string, key: string, rest: object])[] = [
+  ['@locks/redis', 'claimTtlMs', { url: 'redis://h' }],
+  ['@locks/redis', 'waitForReplicasMs', { url: 'redis://h' }],
+  ['@locks/redlock', 'nodeTimeoutMs', { url: 'redlock:redis://a,redis://b,redis://c' }],
+  ['@locks/zookeeper', 'sessionTimeoutMs', { servers: 'h:2181' }],
+  ['@locks/postgres', 'claimTtlMs', { url: 'postgres://h/db' }],
+  ['@locks/postgres', 'sessionTtlMs', { url: 'postgres://h/db', strategy: 'row' }],
+  ['@locks/mysql', 'sessionTtlMs', { url: 'mysql://h/db', strategy: 'named' }],
+]
+
+test.each(durations)(
+  '%s takes %s as a text in code too, and refuses a wrong unit',
+  async (name, key, rest) => {
+    for (const good of [2_000, '2s', '2000ms'])
+      expect(await refusalOf(name, { ...rest, [key]: good })).toBeUndefined()
+    for (const bad of ['2sec', '2 s', '2h', '0s', '-2s', 's', '']) {
+      const error = await refusalOf(name, { ...rest, [key]: bad })
+      expect(isLockError(error, 'LOCK_INVALID_ARGUMENT') && error.message, bad).toContain(key)
+    }
+  },
+)

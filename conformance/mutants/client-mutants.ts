@@ -146,9 +146,24 @@ export const clientMutants: readonly Mutant[] = [
     edits: [core('client')('defaultOwner(attemptId)', 'attemptId')],
   },
   {
+    bug: 'a logged lease shows the id of its attempt',
+    rule: 'HAND-7',
+    edits: [lease('return { name, owner, state,', 'return { name, ...this.#hold.grant, owner, state,')],
+  },
+  {
     bug: 'outage reported as busy',
     rule: 'ERR-1',
-    edits: [acquisition('return this.abandon(this.#outage(error));', 'return this.#refuse(undefined);')],
+    edits: [acquisition('return this.#fail(error);', "return this.#refuse('busy', undefined);")],
+  },
+  {
+    bug: 'monitoring hears nothing of a try that found the lock held',
+    rule: 'ERR-17',
+    edits: [acquisition('this.#report(holder === undefined ? { outcome } : { outcome, holder });', '')],
+  },
+  {
+    bug: 'monitoring counts an outage as an abort',
+    rule: 'ERR-17',
+    edits: [acquisition("this.abandon('unavailable',", "this.abandon('aborted',")],
   },
   {
     bug: 'any fence of an adapter is believed',
@@ -221,6 +236,21 @@ export const clientMutants: readonly Mutant[] = [
     edits: [adapter('|| blockerOf(entry)?.fence !== fence', '')],
   },
   {
+    bug: 'the last to come is shown as next in line',
+    rule: 'OPER-8',
+    edits: [adapter('const waiting = queue.map(', 'const waiting = queue.toReversed().map(')],
+  },
+  {
+    bug: 'waiters are shown by the ids of their attempts',
+    rule: 'OPER-8',
+    edits: [
+      adapter(
+        '({ owner, metadata, since }));',
+        '({ owner, metadata: { ...metadata, host: [...entry.queue.keys()][0] }, since }));',
+      ),
+    ],
+  },
+  {
     bug: 'a broken name is not passed on',
     rule: 'OPER-2',
     edits: [
@@ -233,6 +263,6 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'waiters outlive the client',
     rule: 'HYG-2',
-    edits: [core('slot')('one.abandon(error);', ';')],
+    edits: [core('slot')("one.abandon('aborted', error);", ';')],
   },
 ]

@@ -210,6 +210,7 @@ export function casAdapter(
   }
 
   return {
+    name: '@locks/cas',
     capabilities,
 
     async attempt(request) {

@@ -1,5 +1,5 @@
 import { fenceIdleOf } from '@locks/core'
-import type { AdapterFactory, Clock } from '@locks/core'
+import type { AdapterFactory, Clock, Duration } from '@locks/core'
 import { casAdapter } from './adapter.ts'
 import type { CasCapabilities } from './adapter.ts'
 import { invalid } from './errors.ts'
@@ -23,7 +23,7 @@ export interface CasOptions {
    * After so long without a change the record of a free name is dropped, behind releases. Default: a day; 0 for
    * never.
    */
-  readonly fenceIdleMs?: number
+  readonly fenceIdleMs?: Duration
 }
 
 /** Locks by compare-and-set on any versioned store: `createLocks(cas(fileStore({ directory })))`. */

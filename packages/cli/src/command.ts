@@ -51,6 +51,13 @@ export const commands: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     },
   ],
   [
+    'migrate',
+    {
+      summary: 'make the tables that a store needs',
+      load: async () => (await import('./commands/migrate.ts')).migrate,
+    },
+  ],
+  [
     'prune',
     {
       summary: 'drop what is kept of names that are not used any more',

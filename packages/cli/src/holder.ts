@@ -1,9 +1,14 @@
-import type { Holder, LockState } from '@locks/core'
+import type { Holder, LockState, Waiter } from '@locks/core'
 import { showDuration } from './duration.ts'
 import { printable } from './output.ts'
 
 /** Who holds a lock, in one line. */
-export function describeHolder({ owner, metadata, fence, since }: Holder): string {
+export function describeHolder({
+  owner,
+  metadata,
+  fence,
+  since,
+}: Holder | (Waiter & { readonly fence?: never })): string {
   const who = metadata?.label ?? owner
   const where = metadata === undefined ? [] : [`pid ${metadata.pid} on ${metadata.host}`]
   const long = since === undefined ? [] : [`for ${age(since)}`]
@@ -13,7 +18,14 @@ export function describeHolder({ owner, metadata, fence, since }: Holder): strin
 }
 
 /** What the store knows of a lock, as rows for people. */
-export function stateRows({ name, held, holder, remainingMs, waiters }: LockState): [string, string][] {
+export function stateRows({
+  name,
+  held,
+  holder,
+  remainingMs,
+  waiters,
+  waiting = [],
+}: LockState): [string, string][] {
   const rows: [string, string | undefined][] = [
     ['lock', name],
     ['state', held ? 'held' : 'free'],
@@ -24,6 +36,7 @@ export function stateRows({ name, held, holder, remainingMs, waiters }: LockStat
     ['held for', holder?.since === undefined ? undefined : age(holder.since)],
     ['ends in', remainingMs === undefined ? undefined : `${showDuration(remainingMs)} unless renewed`],
     ['waiting', waiters?.toString()],
+    ...waiting.map((waiter, n): [string, string] => [n === 0 ? 'next' : '', describeHolder(waiter)]),
   ]
   return rows.flatMap(([key, value]) => (value === undefined ? [] : [[key, printable(value)]]))
 }

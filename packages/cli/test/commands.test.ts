@@ -7,7 +7,7 @@ import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, ownAdapter, program, store } from './support.ts'
 import type { Call } from './support.ts'
 
-const names = ['run', 'inspect', 'ls', 'break', 'doctor', 'prune', 'bench', 'conformance']
+const names = ['run', 'inspect', 'ls', 'break', 'doctor', 'migrate', 'prune', 'bench', 'conformance']
 
 describe('locks', inTime, () => {
   test('lists its commands and exit codes, and each command explains itself with examples', async () => {

@@ -1,8 +1,11 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { openLocks } from '@locks/core'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { isAdapterSelected } from '../../../conformance/selection.ts'
+import { startService } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { directory, inTime, locks, node, ownAdapter, store, waitForEnd } from './support.ts'
+import { directory, inTime, locks, node, ownAdapter, program, store, waitForEnd } from './support.ts'
 
 describe('locks inspect', inTime, () => {
   test('shows a free lock, and who holds one that is not, for people and for programs', async () => {
@@ -63,6 +66,78 @@ describe('locks ls', inTime, () => {
     expect(one).toHaveLength(1)
   })
 })
+
+describe('locks ls --watch', inTime, () => {
+  test('goes on until it is interrupted, without a terminal too, and tells every change once', async () => {
+    const { url, client } = await store()
+    const watching = locks(['ls', '--watch', '--every', '100ms', '--url', url])
+    await watching.said(/no lock is held/)
+    const lease = await client.lock('job', { label: 'somebody' }).acquire()
+    await watching.said(/^job +somebody/m)
+    await lease.release()
+    await watching.said(/job[^]*no lock is held/)
+    watching.kill('SIGINT')
+    const { code, stdout, stderr } = await watching.ended
+    expect(code).toBe(130)
+    expect(stdout.match(/no lock is held/g)).toHaveLength(2)
+    expect(stderr).toBe('locks: interrupted by SIGINT\n')
+  })
+
+  test('says it in lines of JSON, looks past an outage, and is over when nobody reads', async () => {
+    const config = await ownAdapter(`list: async () => {
+  globalThis.looks = (globalThis.looks ?? 0) + 1
+  if (globalThis.looks % 2 === 0) throw new Error('down')
+  return [{ name: 'job', held: true, holder: { owner: 'me', fence: BigInt(globalThis.looks) } }]
+}`)
+    const watching = locks(['ls', '--watch', '--json', '--every', '100ms', '--config', config])
+    await watching.said(/"fence":"5"/)
+    watching.kill('SIGTERM')
+    const { code, stdout, stderr } = await watching.ended
+    expect(code).toBe(143)
+    const [first] = stdout.split('\n')
+    expect(JSON.parse(first ?? '')).toMatchObject([{ name: 'job', holder: { fence: '1' } }])
+    expect(stderr).toMatch(/down; still watching/)
+    const piped = `'${process.execPath}' '${program}' ls --watch --every 100ms --json --config '${config}' | head -n 1`
+    const { code: piping } = await locks([], { via: ['/bin/sh', '-c', piped] }).ended
+    expect(piping).toBe(0)
+  })
+
+  test('--every without --watch, or out of range, is a mistake', async () => {
+    const { url } = await store()
+    for (const args of [
+      ['--every', '2s'],
+      ['--watch', '--every', '1ms'],
+      ['--watch', '--every', 'often'],
+    ])
+      expect((await locks(['ls', ...args, '--url', url]).ended).code).toBe(2)
+  })
+})
+
+if (isAdapterSelected('redis'))
+  test('locks ls --waiters and inspect show who waits, next in line first', inTime, async () => {
+    const service = await startService('redis')
+    onTestFinished(() => service.close())
+    const [holder, ...others] = await Promise.all([1, 2, 3].map(() => openLocks(service.url)))
+    for (const client of [holder, ...others]) onTestFinished(() => client?.close())
+    await holder?.lock('job', { label: 'holds' }).acquire()
+    for (const [n, other] of others.entries()) {
+      const contended = new Promise((resolve) => other.on('contended', resolve))
+      void other
+        .lock('job', { label: `waits ${n}` })
+        .acquire({ waitMs: '1m' })
+        .catch(() => undefined)
+      await contended
+    }
+    const listed = await locks(['ls', '--waiters', '--url', service.url]).ended
+    expect(listed.stdout).toMatch(
+      /^job +holds .* 2\n +waits: waits 0 \(pid \d+ on .*\)\n +waits: waits 1 \(pid/m,
+    )
+    const { stdout } = await locks(['inspect', 'job', '--url', service.url]).ended
+    expect(stdout).toMatch(/^next +waits 0 \(pid \d+ on .*\)\n +waits 1 \(/m)
+    const plain = await locks(['ls', '--json', '--url', service.url]).ended
+    expect(plain.stdout).toMatch(/"waiters": 2/)
+    expect(plain.stdout).not.toContain('"waiting"')
+  })
 
 describe('locks break', inTime, () => {
   test('ends the hold of a live holder, which notices; the next fence is higher', async () => {

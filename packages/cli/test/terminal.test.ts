@@ -45,6 +45,16 @@ function isRunning(pid: string): boolean {
 const colour = '\u001B['
 
 describe('on a terminal', inTime, () => {
+  test('ls --watch shows the latest list in place of the last one, until Ctrl-C', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const { url, client } = await store()
+    await client.lock('job', { label: 'somebody' }).acquire()
+    const watching = onTerminal(['ls', '--watch', '--every', '100ms', '--url', url])
+    await watching.said(/(\[H.\[J[^]*job +somebody[^]*){2}/)
+    watching.type('\u0003')
+    expect((await watching.ended).code).toBe(130)
+  })
+
   test('break shows the holder and asks; no is no, and yes breaks that hold', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url, client } = await store()

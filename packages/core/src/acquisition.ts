@@ -4,9 +4,14 @@ import { backoffMs } from './backoff.ts'
 import type { Client } from './client.ts'
 import { heldError, isFinal, storeError } from './errors.ts'
 import type { LockError } from './errors.ts'
+import type { AcquireEnd } from './events.ts'
 import { Hold } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { Settings } from './options.ts'
+import { reportEnd } from './report-end.ts'
+import { callingScope } from './scope.ts'
+import type { Scope } from './scope.ts'
+import { selfDeadlock } from './self-deadlock.ts'
 import type { Slot } from './slot.ts'
 import type { AcquireRequest, Busy, Grant, Holder } from './spi.ts'
 import { callStore, graceMs, PAUSE_MS } from './store-call.ts'
@@ -41,6 +46,7 @@ export class Acquisition implements Alarm {
   readonly #resolve: (lease: LeaseHandle | null) => void
   readonly #reject: (error: unknown) => void
   readonly #onBusy: 'null' | 'throw'
+  readonly #scope: Scope | undefined = callingScope()
   #request: AcquireRequest
   #pending = true
   #contended = false
@@ -95,7 +101,7 @@ export class Acquisition implements Alarm {
   start(): void {
     const { signal } = this.#settings
     if (signal !== undefined) {
-      this.#onAbort = () => this.abandon(signal.reason)
+      this.#onAbort = () => this.abandon('aborted', signal.reason)
       abortListeners.add(signal, this.#onAbort)
     }
     // A try may stand in line behind a silent store; the store owes its answer from now on.
@@ -134,11 +140,11 @@ export class Acquisition implements Alarm {
       this.#contended = true
       const { events } = this.#client
       if (events.wanted('contended')) {
-        const { name, owner } = this.#request
-        events.emit('contended', { lock: name, owner, ...(holder === undefined ? {} : { holder }) })
+        const about = this.#client.about(this.#request)
+        events.emit('contended', holder === undefined ? about : { ...about, holder })
       }
     }
-    if (this.once) this.#refuse(holder)
+    if (this.once) this.#refuse('busy', holder)
   }
 
   /** Joins a hold of its owner. If it contends at the store itself, that is over. */
@@ -146,13 +152,14 @@ export class Acquisition implements Alarm {
     if (!this.#settle()) return
     this.#leave()
     hold.keepFor(this.#settings.minHoldMs)
-    this.#resolve(LeaseHandle.join(this.#client, hold, this.calledAt))
+    this.#resolve(LeaseHandle.join(this.#client, hold, this.calledAt, this.#attempts))
   }
 
   /** Ends without a lease, leaving nothing behind. */
-  abandon(error: unknown): void {
+  abandon(outcome: 'unavailable' | 'aborted', error: unknown): void {
     if (!this.#settle()) return
     this.#leave()
+    this.#report({ outcome, error })
     this.#reject(error)
   }
 
@@ -173,13 +180,12 @@ export class Acquisition implements Alarm {
     if (!this.once && now >= this.#waitUntil) {
       // As it was then: a timer that runs late tells of a pause of this process.
       const obstacle = this.#obstacle(this.#waitUntil)
-      return this.abandon(
-        'failure' in obstacle ? this.#outage(obstacle.failure) : this.#held(obstacle.holder),
-      )
+      if ('failure' in obstacle) return this.#fail(obstacle.failure)
+      return this.#refuse('timeout', obstacle.holder)
     }
     if (now >= this.#outageAt) {
       if (this.#spared || now - this.#outageAt < PAUSE_MS)
-        return this.abandon(this.#outage(this.#failure ?? this.#slot.failure))
+        return this.#fail(this.#failure ?? this.#slot.failure)
       this.#spared = true
       this.#silentSince = now - this.#client.storeTimeoutMs + graceMs(this.#client)
     }
@@ -210,7 +216,7 @@ export class Acquisition implements Alarm {
     this.#slot.heardBusy(this, busy.holder, sentAt)
     this.foundBusy(busy.holder)
     if (!this.#pending) return
-    if (this.#spent) return this.#refuse(busy.holder)
+    if (this.#spent) return this.#refuse('busy', busy.holder)
     const { adapter, clock } = this.#client
     const maxMs = Math.max(1, Math.min(this.#waitUntil - clock.now(), busy.retryInMs ?? Infinity))
     if (adapter.wait === undefined)
@@ -242,7 +248,7 @@ export class Acquisition implements Alarm {
     if (this.#client.clock.now() < grantedAt + validMs(grant.ttlMs)) {
       const hold = new Hold(this.#client, this.#slot, this.#request, grant, grantedAt, this.#settings)
       this.#settle()
-      const lease = LeaseHandle.first(this.#client, hold, this.calledAt)
+      const lease = LeaseHandle.first(this.#client, hold, this.calledAt, this.#attempts)
       this.#slot.occupy(hold, this)
       return this.#resolve(lease)
     }
@@ -262,13 +268,14 @@ export class Acquisition implements Alarm {
     this.#silentSince = Math.min(this.#silentSince ?? now, now)
     this.#slot.heardFailure(this)
     const spent = this.#attempts >= this.#settings.attempts
-    if (isFinal(error) || spent || now >= this.#outageAt) return this.abandon(this.#outage(error))
+    if (isFinal(error) || spent || now >= this.#outageAt) return this.#fail(error)
     await this.#pause(backoffMs(this.#failures, this.#settings, this.#client.clock))
   }
 
-  #refuse(holder: Holder | undefined): void {
+  #refuse(outcome: 'busy' | 'timeout', holder: Holder | undefined): void {
     if (!this.#settle()) return
     this.#leave()
+    this.#report(holder === undefined ? { outcome } : { outcome, holder })
     if (this.#onBusy === 'null') this.#resolve(null)
     else this.#reject(this.#held(holder))
   }
@@ -338,10 +345,16 @@ export class Acquisition implements Alarm {
 
   #held(holder: Holder | undefined): LockError {
     const waitedMs = this.once ? undefined : this.#client.clock.now() - this.calledAt
-    return heldError(this.#slot.name, holder, waitedMs)
+    const own = holder && selfDeadlock(this.#client, this.#slot.name, holder, this.#scope)
+    return heldError(this.#slot.name, holder, waitedMs, own)
   }
 
-  #outage(failure: unknown): LockError {
-    return storeError(this.#slot.name, failure)
+  #fail(failure: unknown): void {
+    this.abandon('unavailable', storeError(this.#slot.name, failure))
+  }
+
+  #report(end: AcquireEnd): void {
+    const { calledAt } = this
+    reportEnd(this.#client, { request: this.#request, calledAt, attempts: this.#attempts }, end)
   }
 }

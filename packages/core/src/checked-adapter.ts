@@ -21,7 +21,8 @@ import type { Adapter, AdapterFactory, AdapterHost } from './spi.ts'
  */
 export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adapter {
   const inner = factory(host)
-  const capabilities = checkAdapter(inner)
+  const checked = checkAdapter(inner)
+  const { capabilities } = checked
   const waits = inner.wait !== undefined
   const diagnoses = inner.diagnose !== undefined
   const prunes = inner.prune !== undefined
@@ -39,7 +40,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adap
   }
 
   return {
-    capabilities,
+    ...checked,
 
     // These two are on the way of every acquire, so they do without the closures of `ask`.
     async attempt(request) {

@@ -1,6 +1,7 @@
 import { adapterFault, kindOf } from './adapter-fault.ts'
 import type { Capabilities } from './capabilities.ts'
 import { MAX_FENCE } from './fence.ts'
+import { withJson } from './json.ts'
 import { ranges } from './options.ts'
 import type {
   AcquireRequest,
@@ -13,6 +14,7 @@ import type {
   Pruned,
   PushedGrant,
   RenewOutcome,
+  Waiter,
 } from './spi.ts'
 
 // Every property is read once and copied: an answer may be a proxy, or change after it was checked.
@@ -20,6 +22,7 @@ import type {
 type Asked = Pick<AcquireRequest, 'name' | 'attemptId' | 'ttlMs'>
 
 const MAX_FINDINGS = 10_000
+const MAX_WAITING = 100
 
 export function readAttempt(answer: unknown, asked: Asked, capabilities: Capabilities): Grant | Busy {
   if (!isRecord(answer)) throw adapterFault('attempt', kindOf(answer))
@@ -107,7 +110,7 @@ export function readState(
   capabilities: Capabilities,
 ): LockState {
   if (!isRecord(answer)) throw adapterFault(method, kindOf(answer))
-  const { name, held, holder, remainingMs, waiters } = answer
+  const { name, held, holder, remainingMs, waiters, waiting } = answer
   if (typeof name !== 'string' || (asked !== undefined && name !== asked))
     throw adapterFault(method, `the state of another name: ${kindOf(name)}`)
   if (typeof held !== 'boolean') throw adapterFault(method, `held: ${kindOf(held)}`)
@@ -118,6 +121,7 @@ export function readState(
     ...(holder !== undefined && { holder: readHolder(method, holder, capabilities) }),
     ...(remainingMs !== undefined && { remainingMs: readSpan(method, 'remainingMs', remainingMs) }),
     ...(waiters !== undefined && { waiters }),
+    ...(waiting !== undefined && { waiting: readWaiting(method, waiting) }),
   }
 }
 
@@ -161,12 +165,27 @@ function readHolder(method: string, holder: unknown, capabilities: Capabilities)
   if (typeof owner !== 'string') throw adapterFault(method, `a holder whose owner is ${kindOf(owner)}`)
   if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
     throw adapterFault(method, `a holder since ${kindOf(since)}`)
-  return {
+  return withJson({
     owner,
     ...(fence !== undefined && { fence: readFence(method, fence, capabilities) }),
     ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
     ...(since !== undefined && { since }),
-  }
+  })
+}
+
+function readWaiting(method: string, answer: unknown): readonly Waiter[] {
+  return readList(method, answer, { upTo: MAX_WAITING }).map((waiter) => {
+    if (!isRecord(waiter)) throw adapterFault(method, `a waiter that is ${kindOf(waiter)}`)
+    const { owner, metadata, since } = waiter
+    if (typeof owner !== 'string') throw adapterFault(method, `a waiter whose owner is ${kindOf(owner)}`)
+    if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
+      throw adapterFault(method, `a waiter since ${kindOf(since)}`)
+    return {
+      owner,
+      ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
+      ...(since !== undefined && { since }),
+    }
+  })
 }
 
 function readMetadata(method: string, metadata: unknown): HolderMetadata {

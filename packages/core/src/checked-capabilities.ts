@@ -17,8 +17,8 @@ const methods = ['attempt', 'withdraw', 'renew', 'release', 'inspect', 'close']
 const optionalMethods = ['wait', 'diagnose', 'prune']
 const claimed = { adopt: 'handover', list: 'list', break: 'break' } as const
 
-/** Checks what a factory made, once, and returns its capabilities as values that cannot change any more. */
-export function checkAdapter(adapter: Adapter): Capabilities {
+/** Checks what a factory made, once, and returns name and capabilities as values that cannot change any more. */
+export function checkAdapter(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
   try {
     return check(adapter)
   } catch (error) {
@@ -26,7 +26,7 @@ export function checkAdapter(adapter: Adapter): Capabilities {
   }
 }
 
-function check(adapter: Adapter): Capabilities {
+function check(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
   if (!isObject(adapter) || !isObject(adapter.capabilities))
     throw faulty('its factory must return an object with capabilities and methods')
   const capabilities: Capabilities = Object.freeze({ ...adapter.capabilities })
@@ -48,7 +48,10 @@ function check(adapter: Adapter): Capabilities {
     if (Reflect.get(adapter, method) !== undefined) checkMethod(adapter, method)
   for (const [method, capability] of Object.entries(claimed))
     if (capabilities[capability]) checkMethod(adapter, method)
-  return capabilities
+  const { name } = adapter
+  if (name === undefined) return { capabilities }
+  if (typeof name !== 'string') throw faulty(`name must be a string, got ${kindOf(name)}`)
+  return { name, capabilities }
 }
 
 function checkLimit(key: string, value: unknown): void {

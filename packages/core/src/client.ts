@@ -7,6 +7,7 @@ import { checkedAdapter } from './checked-adapter.ts'
 import type { Clock } from './clock.ts'
 import { LockError } from './errors.ts'
 import { Events } from './events.ts'
+import type { EventSubject } from './events.ts'
 import type { Hold } from './hold.ts'
 import { LoopMeter } from './loop-meter.ts'
 import type { LateRelease } from './late-release.ts'
@@ -40,12 +41,17 @@ export class Client {
   #closing: Promise<void> | undefined
   #adapterClosed = false
 
-  constructor(factory: AdapterFactory, clock: Clock, storeTimeoutMs: number) {
+  /** What every event says of where it comes from. */
+  readonly #origin: { readonly store?: string; readonly adapter?: string }
+
+  constructor(factory: AdapterFactory, clock: Clock, storeTimeoutMs: number, store?: string) {
     this.clock = clock
     this.storeTimeoutMs = storeTimeoutMs
     this.alarms = new Alarms(clock)
     const report: AdapterHost['report'] = (state, attemptId) => this.#report(state, attemptId)
     this.adapter = checkedAdapter(factory, { clientId: this.clientId, clock, report })
+    const { name } = this.adapter
+    this.#origin = { ...(store !== undefined && { store }), ...(name !== undefined && { adapter: name }) }
     if (this.adapter.capabilities.kind === 'connection')
       this.meter = new LoopMeter(clock, () => this.#slots.size > 0)
   }
@@ -63,6 +69,11 @@ export class Client {
       willWait: settings.waitMs > 0,
       metadata: label === undefined ? plainMetadata : { ...plainMetadata, label },
     }
+  }
+
+  /** What an event says about whose it is. */
+  about({ name, owner, metadata: { label } }: AcquireRequest): EventSubject {
+    return { lock: name, owner, ...(label !== undefined && { label }), ...this.#origin }
   }
 
   slot(name: string): Slot {

@@ -13,6 +13,8 @@ import { invalid } from './validate.ts'
  */
 export interface AdapterModule {
   fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory | Promise<AdapterFactory>
+  /** Where the store needs tables or the like: makes them, also over those of an earlier version. Same `options`. */
+  migrate?(options: Readonly<Record<string, unknown>>): Promise<void>
 }
 
 /** Loads the module of an adapter by package name, path or file URL. */

@@ -1,7 +1,5 @@
+import type { Duration } from './duration.ts'
 import type { LockOptions } from './options.ts'
-
-/** A length of time in config: whole milliseconds, or a text such as `'10s'`. */
-export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h'}`
 
 /**
  * What each adapter can be told in config, by the name of its package. The packages need not be imported, nor
@@ -157,14 +155,10 @@ type MysqlConfig = SqlConfig & {
 }
 
 /** Defaults of all locks of a client, as `createLocks` takes them. Options given in code go before these. */
-export type LockDefaults = Omit<Spelled<LockOptions>, 'retry'> & {
-  /** How to try again where the store cannot wake a waiter, and while it fails. */
-  readonly retry?: Spelled<NonNullable<LockOptions['retry']>>
+export type LockDefaults = Readonly<LockOptions> & {
   /** How long the store may fail or stay silent before a call gives up: 5 s unless told. */
   readonly storeTimeoutMs?: Duration
 }
-
-type Spelled<T> = { readonly [K in keyof T]: K extends `${string}Ms` ? Duration : T[K] }
 
 type WithDefaults = {
   /** Options of all locks of the client; those given in code go before them. */

@@ -10,7 +10,7 @@ import type { AdapterFactory } from './spi.ts'
 import { invalid } from './validate.ts'
 
 export type OpenOptions = LocksOptions & {
-  /** Which of several `stores`. Default: the config's `default`, or its only store. */
+  /** Which of several `stores`, also named in events. Default: the config's `default`, or its only store. */
   readonly store?: string
 }
 
@@ -19,11 +19,11 @@ export type OpenOptions = LocksOptions & {
  * any, the URL comes from the environment as `LOCKS_URL`. Adapters are loaded when they are named, not before.
  */
 export async function openLocks(config?: LocksConfig, options: OpenOptions = {}): Promise<Locks> {
-  const { store, ...given } = options
-  const { adapter, options: own, defaults } = settle(config, store)
+  const { store: asked, ...given } = options
+  const { adapter, options: own, defaults, store } = settle(config, asked)
   const factory = await configured(adapter, own)
   // Checked by createLocks like any other options, under the same names.
-  return createLocks(factory, overlay(defaults, given))
+  return createLocks(factory, overlay(defaults, { ...given, store }))
 }
 
 /** `given` over `base`, key by key, those of `retry` too. An explicit undefined means "not given". */
@@ -43,11 +43,29 @@ export async function loadAdapter(config?: UncheckedConfig, store?: string): Pro
   return configured(adapter, options)
 }
 
+/**
+ * Makes the tables of the store that `config` names, by `migrate` of its adapter. Returns the adapter's name and whether
+ * there was anything to make: most stores need nothing.
+ */
+export async function migrateStore(
+  config?: UncheckedConfig,
+  store?: string,
+): Promise<{ readonly adapter: string; readonly migrated: boolean }> {
+  const { adapter, options } = settle(config, store)
+  const module = await importAdapter(adapter)
+  // Refuses what is wrong with the options before anything is touched.
+  await module.fromConfig(options)
+  await module.migrate?.(options)
+  return { adapter, migrated: module.migrate !== undefined }
+}
+
 async function configured(adapter: string, options: Plain): Promise<AdapterFactory> {
   return (await importAdapter(adapter)).fromConfig(options)
 }
 
 interface Settled {
+  /** Its name, of several stores. */
+  readonly store?: string
   readonly adapter: string
   readonly options: Plain
   readonly defaults: Plain
@@ -61,7 +79,10 @@ function settle(config: unknown, store: string | undefined): Settled {
     return settle(url, store)
   }
   const value = plainValue('config', config)
-  if (isPlain(value) && Object.hasOwn(value, 'stores')) return settleStore(pick(value, store))
+  if (isPlain(value) && Object.hasOwn(value, 'stores')) {
+    const [name, ...picked] = pick(value, store)
+    return { ...settleStore(picked), store: name }
+  }
   if (store !== undefined) throw invalid('store is for a config with several stores; this one has none')
   return settleStore(['config', value])
 }
@@ -75,7 +96,8 @@ function settleStore([path, value]: readonly [path: string, value: unknown]): Se
     throw invalid(`${path} must be a URL or an object with the key adapter: a package name or a module path`)
   const { adapter, defaults = {}, ...options } = value
   if (!isPlain(defaults)) throw invalid(`${path}.defaults must be an object of lock options`)
-  if ('clock' in defaults) throw invalid(`unknown key "clock" in ${path}.defaults`)
+  for (const key of ['clock', 'store'])
+    if (key in defaults) throw invalid(`unknown key "${key}" in ${path}.defaults`)
   const { url } = options
   return {
     adapter,
@@ -85,7 +107,10 @@ function settleStore([path, value]: readonly [path: string, value: unknown]): Se
 }
 
 /** One of several stores, by name. */
-function pick(config: Plain, asked: string | undefined): readonly [path: string, value: unknown] {
+function pick(
+  config: Plain,
+  asked: string | undefined,
+): readonly [name: string, path: string, value: unknown] {
   const { stores, default: usual, ...others } = config
   const [unknown] = Object.keys(others)
   if (unknown !== undefined)
@@ -100,5 +125,5 @@ function pick(config: Plain, asked: string | undefined): readonly [path: string,
   if (name === undefined) throw invalid(`config has no default; ask for one of its stores: ${names}`)
   if (!Object.hasOwn(stores, name))
     throw invalid(`config has no store ${JSON.stringify(name)}; its stores: ${names}`)
-  return [`config.stores.${name}`, stores[name]]
+  return [name, `config.stores.${name}`, stores[name]]
 }

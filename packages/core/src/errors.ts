@@ -1,3 +1,4 @@
+import { errorJson, plainJson } from './json.ts'
 import type { Holder } from './spi.ts'
 
 export type LockErrorCode =
@@ -44,6 +45,12 @@ export class LockError extends Error {
     if (details.lock !== undefined) this.lock = details.lock
     if (details.holder !== undefined) this.holder = details.holder
   }
+
+  /** For logs: with its message, and of its cause no more than name, message and code. */
+  toJSON(): object {
+    const { name, code, message, lock, holder } = this
+    return { name, code, message, lock, holder: holder && plainJson(holder), cause: errorJson(this.cause) }
+  }
 }
 
 /** Whether `error` is a `LockError`, of any copy of this package, and of that code if one is given. */
@@ -74,12 +81,31 @@ export function storeError(lock: string, failure?: unknown): LockError {
   })
 }
 
-/** Somebody else has the lock. `waitedMs` unless it was a try without waiting. */
-export function heldError(lock: string, holder: Holder | undefined, waitedMs: number | undefined): LockError {
-  const by = holder === undefined ? '' : ` by ${quote(holder.owner)}`
+/** The lock is held. `waitedMs` unless it was a try without waiting; `own` where this process itself holds it. */
+export function heldError(
+  lock: string,
+  holder: Holder | undefined,
+  waitedMs: number | undefined,
+  own?: { readonly advice: string },
+): LockError {
+  const by = holder === undefined ? '' : ` by ${holderText(holder, own !== undefined)}`
   const after = waitedMs === undefined ? '' : ` after waiting ${Math.round(waitedMs)} ms`
+  const advice = own === undefined ? '' : `: ${own.advice}`
   const details = holder === undefined ? { lock } : { lock, holder }
-  return new LockError('LOCK_TIMEOUT', `lock ${quote(lock)} is held${by}${after}`, details)
+  return new LockError('LOCK_TIMEOUT', `lock ${quote(lock)} is held${by}${after}${advice}`, details)
+}
+
+/** Which process to look for, as far as the store knows. */
+function holderText({ owner, metadata }: Holder, own: boolean): string {
+  const label = metadata?.label === undefined ? [] : [`label ${quote(metadata.label)}`]
+  if (own) return `this process (${[`pid ${process.pid}`, ...label, `owner ${quote(owner)}`].join(', ')})`
+  if (metadata === undefined) return quote(owner)
+  return `${quote(owner)} (${[`pid ${metadata.pid} on ${shown(metadata.host)}`, ...label].join(', ')})`
+}
+
+/** A host name is shown bare if it looks like one: the store may say anything. */
+function shown(host: string): string {
+  return /^[\w.-]{1,80}$/.test(host) ? host : quote(host)
 }
 
 /** A lock name as it may stand in a message: on one line and not too long. */

@@ -1,21 +1,44 @@
 import { channel } from 'node:diagnostics_channel'
+import { withJson } from './json.ts'
 import { outsideScopes } from './scope.ts'
 import type { Holder } from './spi.ts'
 import { invalid } from './validate.ts'
 
-interface About {
+/** What an event is about. */
+export interface EventSubject {
   readonly lock: string
   readonly owner: string
+  /** The `label` of the acquire, if it has one. */
+  readonly label?: string
+  /** The name of the store in the config, or the option `store` of the client. */
+  readonly store?: string
+  /** The adapter's package, such as `@locks/redis`, where it says. */
+  readonly adapter?: string
 }
 
-interface AboutHold extends About {
+interface AboutHold extends EventSubject {
   readonly fence: bigint
 }
 
+/** How an acquire ended. */
+export type AcquireEnd =
+  /** With a lease. `reentered` when it joined a hold of the same owner. */
+  | { readonly outcome: 'acquired'; readonly fence: bigint; readonly reentered: boolean }
+  /** Without, since another holds the lock: at once (`busy`, also `null` of `tryAcquire`), or after the wait (`timeout`). */
+  | { readonly outcome: 'busy' | 'timeout'; readonly holder?: Holder }
+  /**
+   * `unavailable`: the store failed or did not answer. `aborted`: the signal was aborted or the client closed. `lost`:
+   * the hold it should have joined or resumed is over.
+   */
+  | { readonly outcome: 'unavailable' | 'aborted' | 'lost'; readonly error: unknown }
+
 /** What a client tells about itself. The same objects go to the `node:diagnostics_channel` named `locks:` + key. */
 export interface LockEvents {
-  /** A lease was returned. `waitMs` counts from the call; `reentered` when it joined a hold of the same owner. */
-  acquire: AboutHold & { readonly waitMs: number; readonly reentered: boolean }
+  /**
+   * An acquire, a try or a `resume` ended, once for each that was not refused for its arguments. `waitMs` counts from the
+   * call, `attempts` are those made at the store: none where it only queued behind others of this client.
+   */
+  acquire: EventSubject & { readonly waitMs: number; readonly attempts: number } & AcquireEnd
   /** A hold ended in its last release. `error` when the store did not confirm it. */
   release: AboutHold & { readonly holdMs: number; readonly error?: unknown }
   /** A hold ended otherwise; every lease of it is void. */
@@ -23,7 +46,7 @@ export interface LockEvents {
   /** A renewal is overdue, the lease still valid for `remainingMs`. */
   jeopardy: AboutHold & { readonly remainingMs: number; readonly cause?: unknown }
   /** An acquire found the lock taken, and waits or gives up. Once per acquire. */
-  contended: About & { readonly holder?: Holder }
+  contended: EventSubject & { readonly holder?: Holder }
 }
 
 export type LockEventName = keyof LockEvents
@@ -63,6 +86,7 @@ export class Events {
   }
 
   emit<K extends LockEventName>(event: K, payload: LockEvents[K]): void {
+    withJson(payload)
     outsideScopes(() => {
       if (channels[event].hasSubscribers) channels[event].publish(payload)
       for (const listener of this.#listeners[event]) callListener(() => listener(payload))

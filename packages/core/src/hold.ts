@@ -1,6 +1,8 @@
 import type { Alarm } from './alarms.ts'
 import type { Client } from './client.ts'
 import { LockError, quote } from './errors.ts'
+import type { EventSubject } from './events.ts'
+import { withJson } from './json.ts'
 import { STALL_MS } from './loop-meter.ts'
 import { LateRelease } from './late-release.ts'
 import { MinHold } from './min-hold.ts'
@@ -12,6 +14,9 @@ import { callStore } from './store-call.ts'
 import { validMs } from './valid-ms.ts'
 
 export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
+
+/** Those of every client of this process that are neither released nor lost. */
+export const liveHolds: Set<Hold> = new Set()
 
 /**
  * One hold of a name at the store, shared by the leases that re-entered it. Its deadline is on the
@@ -46,6 +51,7 @@ export class Hold implements Alarm {
   #controller: AbortController | undefined
   /** Absent as long as no lease asks for `minHoldMs`. */
   #minHold: MinHold | undefined
+  #holder: Holder | undefined
 
   constructor(
     client: Client,
@@ -70,7 +76,12 @@ export class Hold implements Alarm {
     this.#deadline = grantedAt + validMs(grant.ttlMs)
     client.holds.set(grant.attemptId, this)
     this.keepFor(settings.minHoldMs)
+    liveHolds.add(this)
     this.#arm()
+  }
+
+  isOf(client: Client): boolean {
+    return this.#client === client
   }
 
   /** Whether it may still be renewed and released; says nothing about the clock. */
@@ -115,7 +126,8 @@ export class Hold implements Alarm {
   }
 
   holder(): Holder {
-    return { owner: this.owner, fence: this.grant.fence, metadata: this.#request.metadata }
+    const { metadata } = this.#request
+    return (this.#holder ??= withJson({ owner: this.owner, fence: this.grant.fence, metadata }))
   }
 
   fire(now: number): void {
@@ -319,6 +331,7 @@ export class Hold implements Alarm {
     this.#state = state
     this.#client.alarms.cancel(this)
     this.#client.holds.delete(this.grant.attemptId)
+    liveHolds.delete(this)
   }
 
   #emitRelease(failure: unknown): void {
@@ -333,8 +346,8 @@ export class Hold implements Alarm {
     return new LockError('LOCK_LOST', `lock ${quote(name)} (fence ${fence}) was lost: ${why}`, { lock: name })
   }
 
-  #about(): { lock: string; owner: string; fence: bigint } {
-    return { lock: this.grant.name, owner: this.owner, fence: this.grant.fence }
+  #about(): EventSubject & { fence: bigint } {
+    return { ...this.#client.about(this.#request), fence: this.grant.fence }
   }
 
   #holdMs(): number {

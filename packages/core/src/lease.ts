@@ -1,8 +1,12 @@
+import { inspect } from 'node:util'
+import type { InspectOptions } from 'node:util'
 import type { Capabilities } from './capabilities.ts'
 import type { Client } from './client.ts'
+import type { Duration } from './duration.ts'
 import { isLockError, LockError, quote, storeError } from './errors.ts'
 import { writeHandover } from './handover.ts'
 import type { Hold, LeaseState } from './hold.ts'
+import { reportEnd } from './report-end.ts'
 import { writeSequencer } from './sequencer.ts'
 import type { RenewOutcome } from './spi.ts'
 import { callStore } from './store-call.ts'
@@ -41,7 +45,7 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
    * Renews now, for `ttlMs` from now if given, which later renewals then keep to. Never brings the end
    * forward. Rejects if it was not confirmed.
    */
-  extend(ttlMs?: number): Promise<void>
+  extend(ttlMs?: Duration): Promise<void>
   /**
    * Gives the lease back. The store is freed by the last release of a re-entered hold. Rejects with
    * `LOCK_LOST` if it was lost, with `LOCK_NOT_OWNED` if it was released already, and with
@@ -53,6 +57,18 @@ export interface Lease<C extends Capabilities = Capabilities> extends AsyncDispo
    * process before the ttl ends. The text is a credential. Only where `capabilities.handover`.
    */
   serialize(this: C['handover'] extends false ? never : Lease<C>): string
+  /** What `JSON.stringify` writes of it: nothing that could resume or release it. */
+  toJSON(): LeaseJson
+}
+
+/** A lease in a log. */
+export interface LeaseJson {
+  readonly name: string
+  readonly owner: string
+  readonly state: LeaseState
+  /** In decimal digits: a JSON number would lose some of them. */
+  readonly fence: string
+  readonly remainingMs: number
 }
 
 export class LeaseHandle implements Lease {
@@ -66,6 +82,14 @@ export class LeaseHandle implements Lease {
   #unconfirmed = false
   #releasing: Promise<void> | undefined
 
+  static {
+    Object.defineProperty(this.prototype, inspect.custom, {
+      value(this: LeaseHandle, depth: number, options: InspectOptions): string {
+        return this.#inspected(depth, options)
+      },
+    })
+  }
+
   private constructor(client: Client, hold: Hold) {
     this.#client = client
     this.#hold = hold
@@ -73,22 +97,26 @@ export class LeaseHandle implements Lease {
   }
 
   /** The lease of a new hold. */
-  static first(client: Client, hold: Hold, calledAt: number): LeaseHandle {
-    return LeaseHandle.#make(client, hold, calledAt, false)
+  static first(client: Client, hold: Hold, calledAt: number, attempts: number): LeaseHandle {
+    return LeaseHandle.#make(client, hold, calledAt, attempts, false)
   }
 
   /** One more lease of a hold of the same owner. */
-  static join(client: Client, hold: Hold, calledAt: number): LeaseHandle {
-    return LeaseHandle.#make(client, hold, calledAt, true)
+  static join(client: Client, hold: Hold, calledAt: number, attempts: number): LeaseHandle {
+    return LeaseHandle.#make(client, hold, calledAt, attempts, true)
   }
 
-  static #make(client: Client, hold: Hold, calledAt: number, reentered: boolean): LeaseHandle {
+  static #make(
+    client: Client,
+    hold: Hold,
+    calledAt: number,
+    attempts: number,
+    reentered: boolean,
+  ): LeaseHandle {
     const lease = new LeaseHandle(client, hold)
-    if (client.events.wanted('acquire')) {
-      const { name, fence } = hold.grant
-      const waitMs = client.clock.now() - calledAt
-      client.events.emit('acquire', { lock: name, owner: hold.owner, fence, waitMs, reentered })
-    }
+    const { request, grant } = hold
+    const { fence } = grant
+    reportEnd(client, { request, calledAt, attempts }, { outcome: 'acquired', fence, reentered })
     return lease
   }
 
@@ -132,12 +160,12 @@ export class LeaseHandle implements Lease {
     if (unreadMs > 0) throw this.#inDoubt(unreadMs)
   }
 
-  async extend(ttlMs?: number): Promise<void> {
-    if (ttlMs !== undefined) checkTtl(ttlMs, this.#client.adapter.capabilities)
+  async extend(ttlMs?: Duration): Promise<void> {
+    const given = ttlMs === undefined ? undefined : checkTtl(ttlMs, this.#client.adapter.capabilities)
     this.#assertLive()
     const hold = this.#hold
     const { adapter, clock } = this.#client
-    const asked = ttlMs === undefined ? hold.ttlMs : hold.ttlOf(ttlMs)
+    const asked = given === undefined ? hold.ttlMs : hold.ttlOf(given)
     const sentAt = clock.now()
     const renewal = hold.renewal(sentAt, asked)
     let outcome: RenewOutcome = 'unknown'
@@ -192,6 +220,16 @@ export class LeaseHandle implements Lease {
     hold.handOver()
     const lease = { ...hold.request, fence: this.fence, ttlMs: hold.ttlMs }
     return writeHandover(minHoldMs === 0 ? lease : { ...lease, minHoldMs })
+  }
+
+  toJSON(): LeaseJson {
+    const { name, owner, state, fence } = this
+    return { name, owner, state, fence: String(fence), remainingMs: Math.floor(this.remainingMs) }
+  }
+
+  #inspected(depth: number, options: InspectOptions): string {
+    if (depth < 0) return '[Lease]'
+    return `Lease ${inspect({ ...this.toJSON(), fence: this.fence }, options)}`
   }
 
   /** The store is asked before this comes to its end, so `#releasing` is set by then. */

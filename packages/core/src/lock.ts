@@ -6,6 +6,7 @@ import type { Hold } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOptions, OnceOptions, Settings } from './options.ts'
+import { reportEnd } from './report-end.ts'
 import { enclosingHold, runInScope } from './scope.ts'
 import { breakHold } from './operate.ts'
 import type { Holder, LockState } from './spi.ts'
@@ -128,20 +129,29 @@ export class NamedLock implements Lock {
 
   #acquire(settings: Settings, onBusy: 'null' | 'throw'): Promise<LeaseHandle | null> {
     const client = this.#client
-    settings.signal?.throwIfAborted()
-    client.assertOpen()
+    const { signal } = settings
+    if (signal?.aborted === true) throw this.#ended(settings, 'aborted', signal.reason)
+    if (client.closed) throw this.#ended(settings, 'aborted', client.closedError())
     const held = this.#reenterable(settings.owner)
     if (held !== undefined) {
       held.check()
-      if (held.ended !== undefined) throw held.ended
+      if (held.ended !== undefined) throw this.#ended(settings, 'lost', held.ended)
       held.keepFor(settings.minHoldMs)
-      return Promise.resolve(LeaseHandle.join(client, held, client.clock.now()))
+      return Promise.resolve(LeaseHandle.join(client, held, client.clock.now(), 0))
     }
     // One that is over by the clock ends here, and its slot may go with it.
     client.existingSlot(this.name)?.hold?.check()
     return new Promise((resolve, reject) => {
       new Acquisition(client, client.slot(this.name), settings, onBusy, resolve, reject).start()
     })
+  }
+
+  /** Reports an acquire that ended before it began; returns what to throw. */
+  #ended(settings: Settings, outcome: 'aborted' | 'lost', error: unknown): unknown {
+    const client = this.#client
+    const request = client.request(this.name, settings)
+    reportEnd(client, { request, calledAt: client.clock.now(), attempts: 0 }, { outcome, error })
+    return error
   }
 
   #reenterable(owner: string | undefined): Hold | undefined {

@@ -5,14 +5,14 @@ import type { LockEventName, LockEvents } from './events.ts'
 import type { Lease } from './lease.ts'
 import { NamedLock } from './lock.ts'
 import type { Body, Lock, Once } from './lock.ts'
-import { defaultSettings } from './options.ts'
+import { defaultSettings, MAX_LABEL_BYTES } from './options.ts'
 import type { AcquireOptions, LockOptions, LocksOptions, OnceOptions, Settings } from './options.ts'
 import { resumeLease } from './resume.ts'
 import type { ResumeOptions } from './resume.ts'
 import { readSequencer } from './sequencer.ts'
 import { diagnose, listHeld, prune } from './operate.ts'
 import type { AdapterFactory, Finding, LockState } from './spi.ts'
-import { checkInteger, checkName, invalid, settle, unsupported } from './validate.ts'
+import { checkInteger, checkName, checkText, invalid, settle, unsupported } from './validate.ts'
 
 /** The client a program makes once, over one adapter. */
 export interface Locks<C extends Capabilities = Capabilities> extends AsyncDisposable {
@@ -75,9 +75,9 @@ export function createLocks(adapter: AdapterFactory, options: LocksOptions = {})
   if (typeof adapter !== 'function') throw invalid('createLocks needs an adapter, such as memory()')
   if (typeof options !== 'object' || options === null || Array.isArray(options))
     throw invalid('options must be an object')
-  const { storeTimeoutMs = 5_000, clock = systemClock, ...defaults } = options
-  checkInteger('storeTimeoutMs', storeTimeoutMs)
-  const client = new Client(adapter, clock, storeTimeoutMs)
+  const { storeTimeoutMs = 5_000, clock = systemClock, store, ...defaults } = options
+  if (store !== undefined) checkText('store', store, MAX_LABEL_BYTES)
+  const client = new Client(adapter, clock, checkInteger('storeTimeoutMs', storeTimeoutMs), store)
   try {
     return new LocksClient(client, settle('lock', defaults, defaultSettings, client.adapter.capabilities))
   } catch (error) {

@@ -1,17 +1,18 @@
 import type { Capabilities, Mode } from './capabilities.ts'
 import { MAX_TIMER_MS } from './clock.ts'
 import type { Clock } from './clock.ts'
+import type { Duration } from './duration.ts'
 
-/** How long one acquire holds, waits and tries. Durations are whole milliseconds. */
+/** How long one acquire holds, waits and tries. Durations are whole milliseconds or texts such as `'10s'`. */
 export type LockOptions<C extends Capabilities = Capabilities> = {
   /** Length of the lease, 30 s unless told; renewed every third of it. A session-backed store grants its session's. */
-  ttlMs?: number
+  ttlMs?: Duration
   /** How long `acquire` waits for another holder: 10 s unless told, 0 = try once. */
-  waitMs?: number
+  waitMs?: Duration
   /** `false` makes a fixed lease: it ends after `ttlMs` unless extended by hand. */
   renew?: boolean
   /** Renewal stops after this long, so that a stuck holder cannot keep the lock for ever: the lease then runs out. */
-  maxHoldMs?: number
+  maxHoldMs?: Duration
   /** How to try again where the store cannot wake a waiter, and while it fails. */
   retry?: RetryOptions
   /** Free text that `inspect` and time-out errors show of this holder. */
@@ -22,7 +23,7 @@ export type LockOptions<C extends Capabilities = Capabilities> = {
   ? { lockDelayMs?: never }
   : {
       /** After an abnormal end (crash, loss) the name stays blocked this long. A release frees it at once. */
-      lockDelayMs?: number
+      lockDelayMs?: Duration
     }) &
   (C['minHold'] extends false
     ? { minHoldMs?: never }
@@ -31,7 +32,7 @@ export type LockOptions<C extends Capabilities = Capabilities> = {
          * After a release the name stays taken until this long after the grant, by the store's clock. Default: 0. At
          * most `maxHoldMs`. A hold that ends by a crash ends after its ttl, even if that is earlier.
          */
-        minHoldMs?: number
+        minHoldMs?: Duration
       })
 
 /** Those of one acquire: what a lock has, and who asks. */
@@ -45,7 +46,7 @@ export type AcquireOptions<C extends Capabilities = Capabilities> = LockOptions<
 /** Those of `locks.once`: as of an acquire, but without `waitMs` it tries once. */
 export type OnceOptions<C extends Capabilities = Capabilities> = AcquireOptions<C> & {
   /** The name stays taken until this long after the grant: a little less than the job's period. */
-  minHoldMs: number
+  minHoldMs: Duration
 }
 
 /** How often and how fast to try again. */
@@ -53,9 +54,9 @@ export interface RetryOptions {
   /** Tries at the store in all, 1 or more; those that fail count. Default: no limit within `waitMs`. */
   attempts?: number
   /** First delay of the exponential back-off with full jitter, 50 ms unless told. */
-  delayMs?: number
+  delayMs?: Duration
   /** Cap of the back-off, 1 s unless told. */
-  maxDelayMs?: number
+  maxDelayMs?: Duration
 }
 
 /** What a client is made with: defaults of its locks, and settings of its own. */
@@ -65,7 +66,9 @@ export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C>
    * `tryAcquire` and `acquire` try again, also while the server refuses connections. A process that itself stood still
    * past that time waits up to 1 s more after going on, for an answer that came meanwhile.
    */
-  storeTimeoutMs?: number
+  storeTimeoutMs?: Duration
+  /** A name for the store in events, so that those of several clients can be told apart. `openLocks` gives the config's. */
+  store?: string
   /** Replaces the system's clock, timers and randomness: for simulations. */
   clock?: Clock
 }

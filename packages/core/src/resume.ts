@@ -1,9 +1,10 @@
 import type { Client } from './client.ts'
-import { LockError, quote } from './errors.ts'
+import { isLockError, LockError, quote } from './errors.ts'
 import { readHandover } from './handover.ts'
 import { Hold } from './hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { LockOptions, Settings } from './options.ts'
+import { reportEnd } from './report-end.ts'
 import type { Grant } from './spi.ts'
 import { callStore } from './store-call.ts'
 import { validMs } from './valid-ms.ts'
@@ -32,9 +33,11 @@ export async function resumeLease(
   const request = client.request(name, settings)
   const calledAt = clock.now()
   let sentAt = calledAt
+  let attempts = 0
   let givenUp = false
   const call = (): Promise<Grant | 'lost'> => {
     sentAt = clock.now()
+    attempts += 1
     const adopted = adopt(from, request)
     // Whatever comes of it after that, nobody wants it.
     const dropLate = (): void => void (givenUp && client.undo(request))
@@ -51,12 +54,18 @@ export async function resumeLease(
       throw new LockError('LOCK_LOST', `the serialised lease of ${quote(name)} is over`, { lock: name })
     const slot = client.slot(name)
     const hold = new Hold(client, slot, request, grant, sentAt, settings)
-    const lease = LeaseHandle.first(client, hold, calledAt)
+    const lease = LeaseHandle.first(client, hold, calledAt, attempts)
     slot.occupy(hold)
     return lease
   } catch (error) {
     givenUp = true
     void client.undo(request)
+    reportEnd(client, { request, calledAt, attempts }, { outcome: outcomeOf(error), error })
     throw error
   }
+}
+
+function outcomeOf(error: unknown): 'lost' | 'aborted' | 'unavailable' {
+  if (isLockError(error, 'LOCK_LOST')) return 'lost'
+  return isLockError(error, 'LOCK_CLOSED') ? 'aborted' : 'unavailable'
 }

@@ -6,7 +6,7 @@ import type { Hold } from './hold.ts'
  * The async context of a `with` callback. A nested acquire re-enters a hold of an enclosing callback,
  * never one of a sibling: two branches that run side by side inside one callback exclude each other.
  */
-interface Scope {
+export interface Scope {
   readonly client: Client
   readonly hold: Hold
   outer: Scope | undefined
@@ -48,6 +48,18 @@ function currentScope(): Scope | undefined {
  */
 export function outsideScopes(fn: () => void): void {
   scopes.run(undefined, fn)
+}
+
+/** Where an acquire was called from, for what has to be said of it later. */
+export function callingScope(): Scope | undefined {
+  return scopes.getStore()
+}
+
+/** Whether `scope` lies inside a callback that still runs under `hold`. */
+export function isWithin(scope: Scope | undefined, hold: Hold): boolean {
+  for (let outer = scope; outer !== undefined; outer = outer.outer)
+    if (outer.active && outer.hold === hold) return true
+  return false
 }
 
 /** The hold of `name` by an enclosing callback that has not released it, if there is one. */

@@ -101,8 +101,8 @@ export class Slot {
   }
 
   close(error: LockError): void {
-    for (const one of [...this.#waiting, ...this.#passing]) one.abandon(error)
-    this.#head?.abandon(error)
+    for (const one of [...this.#waiting, ...this.#passing]) one.abandon('aborted', error)
+    this.#head?.abandon('aborted', error)
   }
 
   #idle(): boolean {

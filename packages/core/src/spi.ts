@@ -23,6 +23,9 @@ import type { Clock } from './clock.ts'
  *   each contender decides by what it saw stand still for the whole length, on its own monotonic clock.
  */
 export interface Adapter<C extends Capabilities = Capabilities> {
+  /** Of the package, such as `@locks/redis`: events carry it. */
+  readonly name?: string
+
   readonly capabilities: C
 
   /**
@@ -230,6 +233,16 @@ export interface LockState {
   readonly remainingMs?: number
   /** How many clients wait at the store, where it knows. */
   readonly waiters?: number
+  /** Who they are, next in line first, the first 100 of them: from `inspect`, where the store knows. */
+  readonly waiting?: readonly Waiter[]
+}
+
+/** One that waits at the store, for people to read. Tasks of one client wait as one. */
+export interface Waiter {
+  readonly owner: string
+  readonly metadata?: HolderMetadata
+  /** Since when, in ms since the epoch by the store's clock, where it knows. */
+  readonly since?: number
 }
 
 /** What one step of `prune` did. */

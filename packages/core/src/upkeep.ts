@@ -1,4 +1,5 @@
 import type { Clock } from './clock.ts'
+import { toMs } from './duration.ts'
 import type { Pruned } from './spi.ts'
 
 /** How long a name is idle before a store may drop what it keeps of it. Default of `fenceIdleMs` everywhere. */
@@ -13,7 +14,7 @@ export const MAX_FENCE_IDLE_MS = 31_536_000_000
 
 /** A `fenceIdleMs` as a program or a config gave it. */
 export function fenceIdleOf(value: unknown, invalid: (message: string) => Error): number {
-  const number = typeof value === 'string' && /^\d{1,11}$/.test(value) ? Number(value) : value
+  const number = typeof value === 'string' && /^\d{1,11}$/.test(value) ? Number(value) : toMs(value)
   if (number === undefined) return FENCE_IDLE_MS
   if (number === 0) return number
   if (

@@ -1,4 +1,5 @@
 import type { Capabilities } from './capabilities.ts'
+import { toMs } from './duration.ts'
 import { LockError } from './errors.ts'
 import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES, ranges } from './options.ts'
 import type { RangeKey, Settings } from './options.ts'
@@ -14,7 +15,7 @@ export function checkName(name: unknown, capabilities: Capabilities): asserts na
   checkText('lock name', name, Math.min(MAX_NAME_BYTES, capabilities.maxNameBytes))
 }
 
-function checkText(what: string, value: unknown, maxBytes: number): asserts value is string {
+export function checkText(what: string, value: unknown, maxBytes: number): asserts value is string {
   if (typeof value !== 'string') throw invalid(`${what} must be a string, got ${kindOf(value)}`)
   if (value.length === 0) throw invalid(`${what} must not be empty`)
   // No character takes more than three bytes per UTF-16 unit, so short names skip the count.
@@ -23,18 +24,30 @@ function checkText(what: string, value: unknown, maxBytes: number): asserts valu
   if (loneSurrogate.test(value)) throw invalid(`${what} must be well-formed Unicode (lone surrogate)`)
 }
 
-export function checkInteger(key: RangeKey, value: unknown): asserts value is number {
+/** The number that `value` is, of milliseconds where the key ends in `Ms`. */
+export function checkInteger(key: RangeKey, value: unknown): number {
   const [min, max] = ranges[key]
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
-    throw invalid(`${key} must be a whole number from ${min} to ${max}, got ${kindOf(value)}`)
+  const isDuration = key.endsWith('Ms')
+  const number = isDuration ? toMs(value) : value
+  if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) return number
+  const unit = isDuration ? " (milliseconds, or a text such as '500ms', '10s' or '2m')" : ''
+  throw invalid(`${key} must be a whole number from ${min} to ${max}${unit}, got ${kindOf(value)}`)
 }
 
-type Check = (value: unknown, capabilities: Capabilities) => void
+/** Throws, or returns the value to use. */
+type Check = (value: unknown, capabilities: Capabilities) => unknown
 
 const integer =
   (key: RangeKey): Check =>
   (value) =>
     checkInteger(key, value)
+
+function text(what: string, maxBytes: number): Check {
+  return (value) => {
+    checkText(what, value, maxBytes)
+    return value
+  }
+}
 
 const retryKeys = new Map<string, Check>([
   ['attempts', integer('attempts')],
@@ -48,7 +61,7 @@ const lockKeys = new Map<string, Check>([
   ['maxHoldMs', integer('maxHoldMs')],
   ['lockDelayMs', checkLockDelay],
   ['minHoldMs', checkMinHold],
-  ['label', (value) => checkText('label', value, MAX_LABEL_BYTES)],
+  ['label', text('label', MAX_LABEL_BYTES)],
   ['renew', checkRenew],
   ['mode', checkMode],
   ['retry', (value, capabilities) => checkKeys('retry', value, retryKeys, capabilities)],
@@ -56,7 +69,7 @@ const lockKeys = new Map<string, Check>([
 
 const acquireKeys = new Map<string, Check>([
   ...lockKeys,
-  ['owner', (value) => checkText('owner', value, MAX_OWNER_BYTES)],
+  ['owner', text('owner', MAX_OWNER_BYTES)],
   ['signal', checkSignal],
 ])
 
@@ -80,13 +93,8 @@ export function settle(
   capabilities: Capabilities,
 ): Settings {
   if (options === undefined) return base
-  checkKeys('options', options, keysOf[purpose], capabilities)
-  const { retry, ...rest } = options
-  // An explicit undefined means "not given", also for callers whose compiler does not say so.
-  const given: [string, unknown][] = []
-  for (const part of [rest, retry ?? {}])
-    for (const entry of Object.entries(part)) if (entry[1] !== undefined) given.push(entry)
-  const settled: Settings = { ...base, ...Object.fromEntries(given) }
+  const { retry, ...rest } = checkKeys('options', options, keysOf[purpose], capabilities)
+  const settled: Settings = Object.assign({ ...base }, rest, retry)
   // A resumed lease has the `minHoldMs` of its text, not that of the client.
   if (purpose !== 'resume' && settled.minHoldMs > settled.maxHoldMs)
     throw invalid(
@@ -101,46 +109,53 @@ function checkKeys(
   value: unknown,
   keys: ReadonlyMap<string, Check>,
   capabilities: Capabilities,
-): asserts value is Record<string, unknown> {
+): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid(`${what} must be an object, got ${kindOf(value)}`)
+  const checked: [string, unknown][] = []
   for (const [key, given] of Object.entries(value)) {
     const check = keys.get(key)
     if (check === undefined)
       throw invalid(`unknown key ${JSON.stringify(key)} in ${what}; known: ${[...keys.keys()].join(', ')}`)
-    if (given !== undefined) check(given, capabilities)
+    // An explicit undefined means "not given", also for callers whose compiler does not say so.
+    if (given !== undefined) checked.push([key, check(given, capabilities)])
   }
+  return Object.fromEntries(checked)
 }
 
-export function checkTtl(value: unknown, capabilities: Capabilities): asserts value is number {
-  checkInteger('ttlMs', value)
-  if (value < capabilities.minTtlMs)
-    throw invalid(`ttlMs must be at least ${capabilities.minTtlMs} with this adapter, got ${value}`)
+export function checkTtl(value: unknown, capabilities: Capabilities): number {
+  const ttlMs = checkInteger('ttlMs', value)
+  if (ttlMs >= capabilities.minTtlMs) return ttlMs
+  throw invalid(`ttlMs must be at least ${capabilities.minTtlMs} with this adapter, got ${ttlMs}`)
 }
 
-function checkLockDelay(value: unknown, capabilities: Capabilities): void {
-  checkInteger('lockDelayMs', value)
-  if (value > 0 && !capabilities.lockDelay) throw unsupported('lockDelayMs')
+function checkLockDelay(value: unknown, capabilities: Capabilities): number {
+  const lockDelayMs = checkInteger('lockDelayMs', value)
+  if (lockDelayMs > 0 && !capabilities.lockDelay) throw unsupported('lockDelayMs')
+  return lockDelayMs
 }
 
-function checkMinHold(value: unknown, capabilities: Capabilities): void {
-  checkInteger('minHoldMs', value)
-  if (value > 0 && !capabilities.minHold) throw unsupported('minHoldMs')
+function checkMinHold(value: unknown, capabilities: Capabilities): number {
+  const minHoldMs = checkInteger('minHoldMs', value)
+  if (minHoldMs > 0 && !capabilities.minHold) throw unsupported('minHoldMs')
+  return minHoldMs
 }
 
-function checkRenew(value: unknown, capabilities: Capabilities): void {
+function checkRenew(value: unknown, capabilities: Capabilities): boolean {
   if (typeof value !== 'boolean') throw invalid(`renew must be true or false, got ${kindOf(value)}`)
   if (!value && capabilities.kind !== 'lease') throw unsupported('renew: false (a fixed lease)')
+  return value
 }
 
-function checkMode(value: unknown, capabilities: Capabilities): void {
-  if (capabilities.modes.some((mode) => mode === value)) return
+function checkMode(value: unknown, capabilities: Capabilities): unknown {
+  if (capabilities.modes.some((mode) => mode === value)) return value
   if (value === 'shared') throw unsupported('mode: shared')
   throw invalid(`mode must be one of ${capabilities.modes.join(', ')}, got ${kindOf(value)}`)
 }
 
-function checkSignal(value: unknown): void {
-  if (!(value instanceof AbortSignal)) throw invalid(`signal must be an AbortSignal, got ${kindOf(value)}`)
+function checkSignal(value: unknown): AbortSignal {
+  if (value instanceof AbortSignal) return value
+  throw invalid(`signal must be an AbortSignal, got ${kindOf(value)}`)
 }
 
 export function unsupported(what: string): LockError {

@@ -1,6 +1,6 @@
 import { describe, expectTypeOf, test } from 'vitest'
 import { openLocks } from '../src/index.ts'
-import type { Locks, LocksConfig } from '../src/index.ts'
+import type { Duration, Locks, LocksConfig } from '../src/index.ts'
 
 declare module '../src/config-types.ts' {
   interface AdapterConfigs {

@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { Events } from '../src/events.ts'
 import type { LockEventName, Locks } from '../src/index.ts'
 import { callUntyped, codeOf, harness, reasonOf, watch } from './support/harness.ts'
 import { fail, hang } from './support/steps.ts'
@@ -38,10 +39,84 @@ describe('events', () => {
     await outer.release()
     const about = { lock: 'a', owner: 'me', fence: 1n }
     expect(seen).toEqual([
-      ['acquire', { ...about, waitMs: 0, reentered: false }],
-      ['acquire', { ...about, waitMs: 0, reentered: true }],
+      ['acquire', { ...about, outcome: 'acquired', waitMs: 0, attempts: 1, reentered: false }],
+      ['acquire', { ...about, outcome: 'acquired', waitMs: 0, attempts: 0, reentered: true }],
       ['release', { ...about, holdMs: 100 }],
     ])
+  })
+
+  test('tell how an acquire ended that got no lease, how long it waited and how often it asked', async () => {
+    const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 400, store: 'main', label: 'me' } })
+    const ends: unknown[] = []
+    locks.on('acquire', (end) => ends.push(end))
+    const lock = locks.lock('a')
+    const about = { lock: 'a', owner: 'o', label: 'me', store: 'main' }
+    store.seize('a')
+    const holder = { owner: 'stranger', fence: 1n }
+    expect(await lock.tryAcquire({ owner: 'o' })).toBeNull()
+    expect(ends.splice(0)).toEqual([{ ...about, outcome: 'busy', waitMs: 0, attempts: 1, holder }])
+
+    clock.fixRandom(1)
+    const retry = { delayMs: 100, maxDelayMs: 100 }
+    const [waiting, behind] = [lock, lock].map((one) =>
+      watch(one.acquire({ owner: 'o', waitMs: 250, retry })),
+    )
+    await clock.advance(250)
+    expect([waiting, behind].map((one) => codeOf(one?.error))).toEqual(['LOCK_TIMEOUT', 'LOCK_TIMEOUT'])
+    const timeout = { ...about, outcome: 'timeout', waitMs: 250, holder }
+    const asked = store.calls.attempt - 1
+    expect(asked).toBeGreaterThan(1)
+    expect(ends.splice(0)).toEqual([
+      { ...timeout, attempts: 0 },
+      { ...timeout, attempts: asked },
+    ])
+
+    const controller = new AbortController()
+    const aborted = watch(lock.acquire({ owner: 'o', signal: controller.signal }))
+    await clock.advance(30)
+    controller.abort('enough')
+    await settled()
+    expect(aborted.error).toBe('enough')
+    expect(ends.splice(0)).toMatchObject([{ ...about, outcome: 'aborted', waitMs: 30, error: 'enough' }])
+
+    store.free('a')
+    store.always('attempt', hang)
+    const failed = watch(lock.tryAcquire({ owner: 'o' }))
+    await clock.advance(400)
+    const { error } = failed
+    expect(codeOf(error)).toBe('LOCK_UNAVAILABLE')
+    expect(ends.splice(0)).toEqual([{ ...about, outcome: 'unavailable', waitMs: 400, attempts: 1, error }])
+
+    const closing = locks.close()
+    await clock.advance(400)
+    await closing
+    expect(codeOf(await reasonOf(lock.acquire({ owner: 'o' })))).toBe('LOCK_CLOSED')
+    expect(ends.splice(0)).toMatchObject([{ ...about, outcome: 'aborted', attempts: 0 }])
+  })
+
+  test('tell of a resume that found its lease over, and of a callback that acquires after a loss', async () => {
+    const { clock, locks } = harness()
+    const ends: unknown[] = []
+    locks.on('acquire', (end) => ends.push(end.outcome))
+    const text = (await locks.lock('a').acquire({ ttlMs: 500 })).serialize()
+    await clock.advance(1_000)
+    expect(codeOf(await reasonOf(locks.resume(text)))).toBe('LOCK_LOST')
+    const work = locks.with('b', { ttlMs: 500 }, async () => {
+      clock.block(1_000)
+      await locks.lock('b').acquire()
+    })
+    expect(codeOf(await reasonOf(work))).toBe('LOCK_LOST')
+    expect(ends).toEqual(['acquired', 'lost', 'acquired', 'lost'])
+  })
+
+  test('are neither built nor emitted when nobody listens', async () => {
+    const { locks, store } = harness()
+    const emit = vi.spyOn(Events.prototype, 'emit')
+    onTestFinished(() => emit.mockRestore())
+    store.seize('a')
+    expect(await locks.lock('a').tryAcquire()).toBeNull()
+    await locks.with('b', () => undefined)
+    expect(emit).not.toHaveBeenCalled()
   })
 
   test('of an unknown name, or for what is no function, are refused', async () => {

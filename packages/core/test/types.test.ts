@@ -67,6 +67,26 @@ export async function withRich(locks: Locks<Rich>, factory: AdapterFactory<Rich>
   expectTypeOf(await locks.lock('a').break()).toEqualTypeOf<Holder | null>()
 }
 
+export async function spelled(locks: Locks, factory: AdapterFactory): Promise<void> {
+  createLocks(factory, { storeTimeoutMs: '2s', ttlMs: '1.5m', retry: { delayMs: '50ms', maxDelayMs: '1s' } })
+  const lock = locks.lock('a', { ttlMs: '10s', maxHoldMs: '1h' })
+  await (await lock.acquire({ waitMs: '500ms', lockDelayMs: '1s' })).extend('2m')
+  // @ts-expect-error no such unit
+  await lock.acquire({ ttlMs: '10sec' })
+  // @ts-expect-error no unit
+  await lock.acquire({ waitMs: '10' })
+  // @ts-expect-error a unit without a number
+  await locks.with('a', { maxHoldMs: 's' }, () => 1)
+  // @ts-expect-error nor does the client know any
+  createLocks(factory, { storeTimeoutMs: '2sec' })
+  // @ts-expect-error no such unit here either
+  await lock.acquire({ retry: { delayMs: '1d' } })
+  // @ts-expect-error nor here
+  await (await lock.acquire()).extend('1minute')
+  // @ts-expect-error a count is no duration
+  await lock.acquire({ retry: { attempts: '3s' } })
+}
+
 export async function misused(locks: Locks): Promise<void> {
   // @ts-expect-error a try does not wait
   await locks.lock('a').tryAcquire({ waitMs: 1 })

@@ -1,8 +1,9 @@
 import { fc } from './support/fast-check.ts'
 import { describe, expect, test } from 'vitest'
 import { createLocks } from '../src/index.ts'
-import { callUntyped, codeOf, harness, reasonOf } from './support/harness.ts'
+import { callUntyped, codeOf, harness, reasonOf, watch } from './support/harness.ts'
 import { ScriptedStore } from './support/scripted-adapter.ts'
+import { hang } from './support/steps.ts'
 
 const wellFormedName = fc
   .string({ unit: 'binary', minLength: 1, maxLength: 1024 })
@@ -22,7 +23,13 @@ const noDuration = fc.oneof(
     2 ** 31,
     2 ** 53,
     '10',
-    '10s',
+    '10sec',
+    '10 s',
+    '-10s',
+    '1e3ms',
+    '0.5ms',
+    '99999h',
+    's',
     '',
     10n,
     null,
@@ -131,6 +138,42 @@ describe('durations and counts', () => {
     )
   })
 
+  test('may be texts, for every key of code that ends in Ms', async () => {
+    const { clock, locks, store } = harness({ locks: { storeTimeoutMs: '2s', waitMs: '1m' } })
+    const lock = locks.lock('a', { ttlMs: '1.5m', lockDelayMs: '1s' })
+    const lease = await lock.acquire()
+    expect(store.attempts[0]).toMatchObject({ ttlMs: 90_000, lockDelayMs: 1_000 })
+    await lease.extend('2m')
+    expect(store.renewals[0]?.[0]?.ttlMs).toBe(120_000)
+    const waiting = watch(lock.acquire({ waitMs: '500ms', ttlMs: '10s', maxHoldMs: '1h' }))
+    await clock.advance(499)
+    expect(waiting.state).toBe('pending')
+    await clock.advance(1)
+    expect(codeOf(waiting.error)).toBe('LOCK_TIMEOUT')
+    store.always('inspect', hang)
+    const looking = watch(locks.inspect('a'))
+    await clock.advance(2_000)
+    expect(codeOf(looking.error)).toBe('LOCK_UNAVAILABLE')
+  })
+
+  test('may be texts in retry', async () => {
+    const { clock, locks, store } = harness()
+    clock.fixRandom(1)
+    store.seize('a')
+    watch(locks.lock('a').acquire({ waitMs: '1m', retry: { delayMs: '10s', maxDelayMs: '10s' } }))
+    await clock.advance(9_000)
+    expect(store.calls.attempt).toBe(1)
+    await clock.advance(1_100)
+    expect(store.calls.attempt).toBe(2)
+  })
+
+  test('a text of the wrong unit says what to write', async () => {
+    const { locks, store } = harness()
+    const reason = await reasonOf(callUntyped(locks.lock('a'), 'acquire', { ttlMs: '10sec' }))
+    expect(String(reason)).toContain("(milliseconds, or a text such as '500ms', '10s' or '2m'), got string")
+    expect(store.totalCalls).toBe(0)
+  })
+
   test.each([0, -1, 86_400_001])('ttlMs %d is refused', async (ttlMs) => {
     const { locks } = harness()
     expect(codeOf(await reasonOf(locks.lock('a').acquire({ ttlMs })))).toBe('LOCK_INVALID_ARGUMENT')
@@ -164,7 +207,7 @@ describe('durations and counts', () => {
   test('an extension is checked like a ttl', async () => {
     const { locks, store } = harness()
     const lease = await locks.lock('a').acquire()
-    for (const ttlMs of [0, 9, -1, 1.5, NaN, Infinity, '10', 10n, null])
+    for (const ttlMs of [0, 9, -1, 1.5, NaN, Infinity, '10', '9ms', '2 m', 10n, null])
       expect(codeOf(await reasonOf(callUntyped(lease, 'extend', ttlMs)))).toBe('LOCK_INVALID_ARGUMENT')
     expect(store.calls.renew).toBe(0)
   })

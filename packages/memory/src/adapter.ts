@@ -54,6 +54,7 @@ interface Entry {
 
 interface Waiter {
   readonly request: AcquireRequest
+  readonly since: number
   /** Present while its client listens; it looks for itself at `looksAt`. */
   wake?: () => void
   looksAt: number
@@ -145,13 +146,16 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
   function stateOf(name: string): LockState {
     const entry = entries.get(name)
     const held = blockerOf(entry)
-    const waiters = entry?.queue.size ?? 0
-    if (held === undefined) return { name, held: false, waiters }
+    const queue = [...(entry?.queue.values() ?? [])]
+    const waiting = queue.map(({ request: { owner, metadata }, since }) => ({ owner, metadata, since }))
+    const line = { waiters: queue.length, waiting }
+    if (held === undefined) return { name, held: false, ...line }
     const remainingMs = held.blockedUntil - clock.now()
-    return { name, held: true, holder: describe(held), remainingMs, waiters }
+    return { name, held: true, holder: describe(held), remainingMs, ...line }
   }
 
   return {
+    name: '@locks/memory',
     capabilities,
 
     async attempt(request) {
@@ -166,7 +170,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
         return grantOf(request, held)
       }
       if (request.willWait && !entry.queue.has(attemptId))
-        entry.queue.set(attemptId, { request, looksAt: Infinity })
+        entry.queue.set(attemptId, { request, since: Date.now(), looksAt: Infinity })
       return { busy: true, holder: describe(held), retryInMs: Math.max(1, held.blockedUntil - clock.now()) }
     },
 

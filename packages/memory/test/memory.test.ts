@@ -154,3 +154,17 @@ test('minHoldMs can be a default of config, spelled as a duration', async () => 
   await (await locks.lock('b').acquire({ minHoldMs: 0 })).release()
   expect((await locks.inspect('b')).held).toBe(false)
 })
+
+test('events name the adapter, and the store of a config', async () => {
+  const config = { stores: { main: 'memory:', audit: 'memory:audit' }, default: 'main' }
+  for (const store of ['main', 'audit']) {
+    await using locks = await openLocks(config, store === 'main' ? {} : { store })
+    const seen: unknown[] = []
+    locks.on('acquire', (end) => seen.push(end))
+    await locks.with('a', () => undefined)
+    expect(seen).toMatchObject([{ outcome: 'acquired', store, adapter: '@locks/memory' }])
+  }
+  await using plain = await openLocks('memory:')
+  plain.on('acquire', (end) => expect(Object.keys(end)).not.toContain('store'))
+  await plain.with('a', () => undefined)
+})

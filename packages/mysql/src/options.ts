@@ -1,5 +1,7 @@
 import { fenceIdleOf, plainUrl, whatIs } from '@locks/core'
-import { fromUrl, identifier, wholeNumber } from '@locks/sql'
+import type { Duration } from '@locks/core'
+import { fromUrl, identifier, shownUrl, wholeNumber } from '@locks/sql'
+import type { Faults } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
 import { faults } from './errors.ts'
@@ -40,14 +42,14 @@ export type MysqlOptions<S extends Strategy = Strategy> = ConnectionOptions &
     /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
     readonly poolSize?: number
     /** After so long without a grant the rows of a name are deleted, behind releases. Default: a day; 0 for never. */
-    readonly fenceIdleMs?: number
+    readonly fenceIdleMs?: Duration
   } & (S extends 'unique-key' ? unknown : SessionOptions)
 
 export interface SessionOptions {
   /** Holders and waiters each have a connection: at most this many, 50 unless told. */
   readonly maxConnections?: number
   /** How long a holder may be silent before the server ends it, 30 s unless told. Shorter leases stay shorter. */
-  readonly sessionTtlMs?: number
+  readonly sessionTtlMs?: Duration
 }
 
 export interface Place {
@@ -65,9 +67,12 @@ export interface Settings {
   readonly maxConnections: number
   readonly sessionTtlMs: number
   readonly fenceIdleMs: number
+  /** Errors that say where the database is. */
+  readonly faults: Faults
 }
 
 const own = ['strategy', 'schema', 'table', 'poolSize', 'maxConnections', 'sessionTtlMs', 'fenceIdleMs']
+const DEFAULT_TABLE = 'locks'
 const sessionOnly = ['maxConnections', 'sessionTtlMs']
 
 export function settle(options: Readonly<Record<string, unknown>>): Settings {
@@ -130,11 +135,15 @@ function complete(
   if (strategy === 'unique-key')
     for (const key of sessionOnly)
       if (options[key] !== undefined) throw invalid(`${key} does not go with strategy unique-key`)
+  const place = placeOf(options)
+  const { schema, table } = place
+  const shown = shownUrl('mysql', config, { schema, table: table === DEFAULT_TABLE ? undefined : table })
   const whole = (key: string, otherwise: number, ...range: readonly [number, number]): number =>
     wholeNumber(faults, key, options[key] ?? otherwise, range)
   return {
     strategy,
-    place: placeOf(options),
+    place,
+    faults: faults.at(shown),
     pool,
     config,
     poolSize: whole('poolSize', 4, 1, 1_000),
@@ -145,7 +154,7 @@ function complete(
 }
 
 export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
-  const { schema, table = 'locks' } = options
+  const { schema, table = DEFAULT_TABLE } = options
   return {
     schema: schema === undefined ? undefined : identifier(faults, 'schema', schema),
     table: identifier(faults, 'table', table),

@@ -1,3 +1,4 @@
+import type { PoolUse } from '@locks/sql'
 import type { ConnectionOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
 import { faults } from './errors.ts'
@@ -29,6 +30,15 @@ export function freeIn(pool: Pool | PromisePool): number {
   const inner = field(pool, '_freeConnections') === undefined ? field(pool, 'pool') : pool
   const free = field(field(inner, '_freeConnections'), 'length')
   return typeof free === 'number' ? free : 0
+}
+
+/** As far as the pool says: one that does not is never called full. */
+export function useOf(pool: Pool | PromisePool): PoolUse {
+  const inner = field(pool, 'config') === undefined ? field(pool, 'pool') : pool
+  const max = Number(field(field(inner, 'config'), 'connectionLimit'))
+  const taken = field(field(inner, '_allConnections'), 'length')
+  // A limit of 0 is none.
+  return { max, full: max > 0 && typeof taken === 'number' && taken >= max && freeIn(pool) === 0 }
 }
 
 const copied = [

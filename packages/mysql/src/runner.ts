@@ -1,5 +1,6 @@
 import type { AcquireRequest, Clock, LockError } from '@locks/core'
-import { Lines, onAnyLine, retried, unlessSilent, writeHolder } from '@locks/sql'
+import { fromPool, Lines, onAnyLine, retried, unlessSilent, writeHolder } from '@locks/sql'
+import type { Faults } from '@locks/sql'
 import type { Pool } from 'mysql2/promise'
 import { newEcho, read } from './echo.ts'
 import type { Answers } from './echo.ts'
@@ -7,7 +8,7 @@ import { faults, isTransient } from './errors.ts'
 import { asText, Line, resultOf } from './line.ts'
 import type { Cell, Result, Values } from './line.ts'
 import type { Settings } from './options.ts'
-import { freeIn, promised } from './pool.ts'
+import { freeIn, promised, useOf } from './pool.ts'
 
 /** Statements here are short: whoever waits for longer than this waits for a stranger's transaction. */
 export const LOCK_WAIT_S: number = 1
@@ -50,12 +51,13 @@ export function setUp(lockWaitS: number): readonly string[] {
   ]
 }
 
-export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): Runner {
+export function runnerFor({ pool, config, poolSize, faults: its }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
     const shared = promised(pool)
     return runnerOf({
       askOnce: (...call) => runInPool(shared, clock, ...call),
       clock,
+      faults: its,
       hasRoom: () => freeIn(pool) > 0,
       close: () => Promise.resolve(),
     })
@@ -67,15 +69,16 @@ export function runnerFor({ pool, config, poolSize }: Settings, clock: Clock): R
       const ask = (proof: string): Promise<Result> => line.query(proof)
       return checked(line.query(text, values), isAnswer, ask, () => line.destroy())
     })
-  return runnerOf({ askOnce, clock, hasRoom: () => !lines.full, close: () => lines.close() })
+  return runnerOf({ askOnce, clock, faults: its, hasRoom: () => !lines.full, close: () => lines.close() })
 }
 
 interface Means extends Pick<Runner, 'askOnce' | 'hasRoom' | 'close'> {
   readonly clock: Clock
+  readonly faults: Faults
 }
 
-function runnerOf({ askOnce, clock, hasRoom, close }: Means): Runner {
-  const ask = retried(askOnce, isTransient, faults, clock)
+function runnerOf({ askOnce, clock, faults: its, hasRoom, close }: Means): Runner {
+  const ask = retried(askOnce, isTransient, its, clock)
   return {
     run: (text, values = []) => ask(text, values, anyAnswer),
     async look(text, values = []) {
@@ -124,7 +127,13 @@ async function runInPool(
   values: Values,
   isAnswer: Answers,
 ): Promise<Result> {
-  const connection = await pool.getConnection()
+  const connection = await fromPool(
+    () => pool.getConnection(),
+    (late) => late.release(),
+    () => useOf(pool),
+    clock,
+    faults,
+  )
   let ended = false
   const giveUp = (): void => {
     ended = true

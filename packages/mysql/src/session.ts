@@ -2,7 +2,6 @@ import { Upkeep } from '@locks/core'
 import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core'
 import { claimed, Lines, onAnyLine, sessionHolds } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
-import { faults } from './errors.ts'
 import { Line } from './line.ts'
 import type { Settings } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
@@ -49,7 +48,7 @@ export function sessionAdapter(
   strategy: 'row' | 'named',
   host: AdapterHost,
 ): Adapter<SessionCapabilities> {
-  const { config, place, maxConnections, sessionTtlMs } = settings
+  const { config, place, maxConnections, sessionTtlMs, faults } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
   const lockName = (name: string): string => lockNameOf(place, config.database ?? '', strategy, name)
@@ -78,6 +77,7 @@ export function sessionAdapter(
   const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
 
   const adapter: Adapter<SessionCapabilities> = {
+    name: '@locks/mysql',
     capabilities,
     ...sessionHolds({ driver, lines, faults, sessionTtlMs, released: () => upkeep.released() }, host),
 

@@ -68,6 +68,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 
   const adapter: Adapter<UniqueKeyCapabilities> = {
+    name: '@locks/mysql',
     capabilities,
     inspect,
 

@@ -32,3 +32,19 @@ test.each([
   },
   scaled(15_000),
 )
+
+test.each(['promise', 'callback'])(
+  'a pool whose connections are all in use is named as the cause, and nothing of it is kept (%s)',
+  async (api) => {
+    const config = { uri: server.url, connectionLimit: 2 }
+    const given = api === 'promise' ? createPool(config) : createCallbackPool(config)
+    const pool = 'promise' in given ? given.promise() : given
+    onTestFinished(() => pool.end())
+    const locks = createLocks(fromConfig({ pool: given }))
+    onTestFinished(() => locks.close())
+    const taken = [await pool.getConnection(), await pool.getConnection()]
+    await expect(locks.lock('full').tryAcquire()).rejects.toThrow('all 2 connections of your pool are in use')
+    for (const connection of taken) connection.release()
+    await locks.with('full', () => undefined)
+  },
+)

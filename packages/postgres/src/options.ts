@@ -1,5 +1,7 @@
 import { fenceIdleOf, plainUrl, whatIs } from '@locks/core'
-import { boolean, fromUrl, identifier, wholeNumber } from '@locks/sql'
+import type { Duration } from '@locks/core'
+import { boolean, fromUrl, identifier, shownUrl, wholeNumber } from '@locks/sql'
+import type { Address, Faults } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
 import { faults } from './errors.ts'
 
@@ -38,7 +40,7 @@ export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
     /** Connections for short statements, 4 unless told. Not for a `pool` of yours. */
     readonly poolSize?: number
     /** After so long without a grant the rows of a name are deleted, behind releases. Default: a day; 0 for never. */
-    readonly fenceIdleMs?: number
+    readonly fenceIdleMs?: Duration
   } & (S extends 'row' ? RowOptions : UniqueKeyOptions)
 
 export interface UniqueKeyOptions {
@@ -48,14 +50,14 @@ export interface UniqueKeyOptions {
    */
   readonly listen?: boolean
   /** How long a lock that was handed over waits for its new holder to show a sign of life: 3 s unless told. */
-  readonly claimTtlMs?: number
+  readonly claimTtlMs?: Duration
 }
 
 export interface RowOptions {
   /** Holders and waiters each have a connection: at most this many, 50 unless told. */
   readonly maxConnections?: number
   /** How long a holder may be silent before the server ends it, 30 s unless told. Shorter leases stay shorter. */
-  readonly sessionTtlMs?: number
+  readonly sessionTtlMs?: Duration
 }
 
 export interface Place {
@@ -75,6 +77,8 @@ export interface Settings {
   readonly maxConnections: number
   readonly sessionTtlMs: number
   readonly fenceIdleMs: number
+  /** Errors that say where the database is. */
+  readonly faults: Faults
 }
 
 const own = [
@@ -88,6 +92,8 @@ const own = [
   'sessionTtlMs',
   'fenceIdleMs',
 ]
+const DEFAULT_SCHEMA = 'public'
+const DEFAULT_TABLE = 'locks'
 const rowOnly = ['maxConnections', 'sessionTtlMs']
 const uniqueKeyOnly = ['listen', 'claimTtlMs']
 
@@ -158,11 +164,13 @@ function complete(
   if (strategy !== 'unique-key' && strategy !== 'row') throw invalid('strategy must be unique-key or row')
   for (const key of strategy === 'row' ? uniqueKeyOnly : rowOnly)
     if (options[key] !== undefined) throw invalid(`${key} does not go with strategy ${strategy}`)
+  const place = placeOf(options)
   const whole = (key: string, otherwise: number, ...range: readonly [number, number]): number =>
     wholeNumber(faults, key, options[key] ?? otherwise, range)
   return {
     strategy,
-    place: placeOf(options),
+    place,
+    faults: faults.at(shownUrl('postgres', addressOf(config), shownPlace(place))),
     pool,
     config,
     listen: boolean(faults, 'listen', options['listen'] ?? true),
@@ -174,8 +182,32 @@ function complete(
   }
 }
 
+/** A pool of the program's may have any text there that `pg` understands, and some that it does not. */
+function addressOf({ connectionString, ...config }: ClientConfig): Address {
+  if (connectionString === undefined) return config
+  try {
+    const { username, hostname, port, pathname } = new URL(connectionString)
+    return {
+      user: decodeURIComponent(username),
+      host: hostname.replace(/^\[(.*)\]$/, '$1'),
+      port: port === '' ? undefined : port,
+      database: decodeURIComponent(pathname.slice(1)),
+    }
+  } catch {
+    return {}
+  }
+}
+
+/** What of the place is not the default. */
+function shownPlace({ schema, table }: Place): Record<string, string | undefined> {
+  return {
+    schema: schema === DEFAULT_SCHEMA ? undefined : schema,
+    table: table === DEFAULT_TABLE ? undefined : table,
+  }
+}
+
 export function placeOf(options: { readonly schema?: unknown; readonly table?: unknown }): Place {
-  const { schema = 'public', table = 'locks' } = options
+  const { schema = DEFAULT_SCHEMA, table = DEFAULT_TABLE } = options
   return { schema: identifier(faults, 'schema', schema), table: identifier(faults, 'table', table) }
 }
 

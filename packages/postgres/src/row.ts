@@ -1,7 +1,6 @@
 import { Upkeep } from '@locks/core'
 import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core'
 import { claimed, Lines, PRUNE_BATCH, sessionHolds } from '@locks/sql'
-import { faults } from './errors.ts'
 import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
 import { rowOperations } from './operations.ts'
@@ -38,7 +37,7 @@ const capabilities: RowCapabilities = {
 }
 
 export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCapabilities> {
-  const { config, maxConnections, sessionTtlMs, place } = settings
+  const { config, maxConnections, sessionTtlMs, place, faults } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
   const sql = rowStatements(place)
@@ -61,6 +60,7 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
   }
 
   const adapter: Adapter<RowCapabilities> = {
+    name: '@locks/postgres',
     capabilities,
     ...sessionHolds({ driver, lines, faults, sessionTtlMs, released: () => upkeep.released() }, host),
     ...rowOperations(sql, runner, clock),

@@ -1,5 +1,6 @@
 import type { Clock, LockError } from '@locks/core'
-import { Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
+import { fromPool, Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
+import type { PoolUse } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import type { Pool } from 'pg'
 import {
@@ -39,10 +40,10 @@ const ourDefaults: Statement = {
   text: 'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE',
 }
 
-export function runnerFor({ pool, config, listen, poolSize }: Settings, clock: Clock): Runner {
+export function runnerFor({ pool, config, listen, poolSize, faults: its }: Settings, clock: Clock): Runner {
   const nonces = nonceMaker()
   const repeated = (run: Run): Pick<Runner, 'run' | 'ask' | 'find'> => {
-    const safely = retried(unnamedIfNeeded(run), isTransient, faults, clock)
+    const safely = retried(unnamedIfNeeded(run), isTransient, its, clock)
     return {
       run: (statement, values) => safely(statement, values, () => true),
       async ask(statement, values) {
@@ -129,6 +130,11 @@ async function runOn(
   throw mixedUp()
 }
 
+function useOf({ options, totalCount, idleCount }: Pool): PoolUse {
+  const { max } = options
+  return { max, full: idleCount === 0 && totalCount >= max }
+}
+
 /** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
 async function runInPool(
   pool: Pool,
@@ -138,7 +144,13 @@ async function runInPool(
   values: unknown[],
   answers: Answers,
 ): Promise<readonly Row[]> {
-  const client = await pool.connect()
+  const client = await fromPool(
+    () => pool.connect(),
+    (late) => late.release(),
+    () => useOf(pool),
+    clock,
+    faults,
+  )
   const { connection }: Partial<typeof client> = client
   if (connection === undefined) {
     client.release()

@@ -184,7 +184,12 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
     renew: statement(`SELECT $5::text, * FROM ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
     renewLocked: statement(`SELECT $6::text, ${to.renewLocked}($1, $2, $3, $4, $5)`),
     adopt: statement(`SELECT $8::text, ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),
-    inspect: statement(`SELECT $2::text, * FROM ${to.inspect}($1) WHERE ${onPrimary}`),
+    inspect: statement(`SELECT $2::text, seen.*, (
+  SELECT json_agg(holder ORDER BY position)::text FROM (
+    SELECT holder, position FROM ${to.waiters}
+    WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared(listener) ORDER BY position LIMIT 100
+  ) AS waiting
+) FROM ${to.inspect}($1) AS seen WHERE ${onPrimary}`),
     list: statement(`WITH held AS MATERIALIZED (
   SELECT * FROM ${to.locks} WHERE attempt IS NOT NULL AND blocked_until > clock_timestamp() AND ${onPrimary} LIMIT $1
 ) SELECT $2::text, encode(held.name, 'hex'), fence, holder, ${epochMs('since')},

@@ -14,6 +14,7 @@ import {
   claimed,
   PRUNE_BATCH,
   readHolder,
+  readWaiters,
   renewLocked,
   SPARE_CONNECTIONS,
   UnderWay,
@@ -241,6 +242,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 
   const adapter: Adapter<UniqueKeyCapabilities> = {
+    name: '@locks/postgres',
     capabilities: settings.listen ? handingOver : polling,
     attempt: (request) => underWay.run(request.attemptId, () => attempt(request)),
     withdraw,
@@ -292,9 +294,10 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     },
 
     async inspect(name) {
-      const [[fence, holder, since, remaining, waiters]] = await runner.ask(sql.inspect, [Buffer.from(name)])
+      const [row] = await runner.ask(sql.inspect, [Buffer.from(name)])
+      const [fence, holder, since, remaining, waiters, waiting] = row
       const by = readHolder(holder, fence, since)
-      const queue = { waiters: Number(waiters ?? 0) }
+      const queue = { waiters: Number(waiters ?? 0), waiting: readWaiters(waiting) }
       if (by === undefined) return { name, held: false, ...queue }
       return { name, held: true, holder: by, remainingMs: Math.max(0, Number(remaining)), ...queue }
     },

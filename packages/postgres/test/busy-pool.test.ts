@@ -43,3 +43,25 @@ test('unique-key: a lease outlives attempts that wait for a row which a stranger
   await tries
   await lease.release()
 })
+
+test('a pool whose connections are all in use is named as the cause, and nothing of it is kept', async () => {
+  const pool = new Pool({ connectionString: server.url, max: 2 })
+  onTestFinished(() => pool.end())
+  const locks = createLocks(fromConfig({ pool }))
+  onTestFinished(() => locks.close())
+  const taken = [await pool.connect(), await pool.connect()]
+  await expect(locks.lock('full').tryAcquire()).rejects.toThrow('all 2 connections of your pool are in use')
+  for (const client of taken) client.release()
+  await locks.with('full', () => undefined)
+  await expect.poll(() => [pool.idleCount, pool.waitingCount]).toEqual([2, 0])
+})
+
+test('a pool that gives up waiting for a connection is named too', async () => {
+  const pool = new Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 100 })
+  onTestFinished(() => pool.end())
+  const locks = createLocks(fromConfig({ pool }))
+  onTestFinished(() => locks.close())
+  const taken = await pool.connect()
+  await expect(locks.lock('full').tryAcquire()).rejects.toThrow('all 1 connections of your pool are in use')
+  taken.release()
+})

@@ -22,7 +22,7 @@ test('tables of an earlier version are refused with what to do, and brought up t
   const url = server.url.replace('postgres@', 'app@')
   const lease = await open({ url }).lock('kept').acquire({ ttlMs: 60_000 })
   await control.query(firstVersion)
-  const message: unknown = expect.stringContaining('migrate()')
+  const message: unknown = expect.stringContaining('locks migrate')
   const old = open({ url })
   await expect(old.lock('new').tryAcquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT', message })
   const found = (await old.diagnose()).find(({ check }) => check === 'tables')

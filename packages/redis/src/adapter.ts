@@ -110,9 +110,11 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   }
 
   async function inspect(name: string): Promise<LockState> {
-    const { holder, leftMs, waiters } = await store.look(name)
-    if (holder === undefined) return { name, held: false, waiters }
-    return { name, held: true, holder, remainingMs: leftMs, waiters }
+    const { holder, leftMs: remainingMs, waiters, waiting: queue } = await store.look(name)
+    const line = { waiters, waiting: queue }
+    return holder === undefined
+      ? { name, held: false, ...line }
+      : { name, held: true, holder, remainingMs, ...line }
   }
 
   /** What is found to be no lock any more does not keep the others from being listed. */
@@ -127,6 +129,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   }
 
   return {
+    name: '@locks/redis',
     capabilities,
 
     attempt(request) {

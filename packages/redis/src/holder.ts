@@ -1,5 +1,5 @@
 import { defaultOwner } from '@locks/core'
-import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
+import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core'
 import { isRecord } from './options.ts'
 import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
 
@@ -36,6 +36,19 @@ export function holderOf(fields: readonly unknown[]): {
   const sinceMs = Math.floor(Number(since === '' ? fence : since) / 1_000)
   const holder = { owner: owner ?? defaultOwner(attempt), fence: BigInt(fence), since: sinceMs }
   return { attempt, holder: metadata === undefined ? holder : { ...holder, metadata }, foreign: false }
+}
+
+/** The waiters of a queue, by its members and their scores. Neither attempt nor secret of a member goes on. */
+export function waitersOf(members: readonly unknown[]): Waiter[] {
+  const waiters: Waiter[] = []
+  for (let n = 0; n < members.length; n += 2) {
+    const [, attempt, about = ''] = /^(\S+) \d+ \d+ \S+ (.*)$/s.exec(String(members[n])) ?? []
+    if (attempt === undefined) continue
+    const { owner = defaultOwner(attempt), metadata } = readAbout(about)
+    const since = Math.floor(Number(members[n + 1]) / 1_000)
+    waiters.push({ owner, since, ...(metadata !== undefined && { metadata }) })
+  }
+  return waiters
 }
 
 function readAbout(json: string): { owner?: string; metadata?: HolderMetadata } {

@@ -1,5 +1,6 @@
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
-import { fenceIdleOf, whatIs } from '@locks/core'
+import { fenceIdleOf, toMs, whatIs } from '@locks/core'
+import type { Duration } from '@locks/core'
 import { isClient } from './client.ts'
 import { invalid } from './errors.ts'
 import { parseUrl } from './url.ts'
@@ -20,16 +21,16 @@ export interface RedisOptions {
    */
   readonly prefix?: string
   /** How long a lock that was handed over waits for its new holder to renew it: 2 s unless told. */
-  readonly claimTtlMs?: number
+  readonly claimTtlMs?: Duration
   /** A grant that not so many replicas have within `waitForReplicasMs` is undone. 0 unless told. */
   readonly waitForReplicas?: number
   /** 1 s unless told. */
-  readonly waitForReplicasMs?: number
+  readonly waitForReplicasMs?: Duration
   /**
    * After so long without a grant Redis drops the fence of a name; its next one is the server's time, which is higher.
    * Default: a day, or 0 (never) with `prefix: ''`, since Redisson's fences are counted from that key alone.
    */
-  readonly fenceIdleMs?: number
+  readonly fenceIdleMs?: Duration
   /** What to do about server settings that can lose locks: `warn` unless told. */
   readonly serverSettings?: 'warn' | 'refuse' | 'ignore'
   /** Gets the warnings instead of `process.emitWarning`. */
@@ -132,7 +133,7 @@ function isCluster(value: unknown): value is NonNullable<RedisOptions['cluster']
 }
 
 function integerOf(options: Readonly<Record<string, unknown>>, key: string): number | undefined {
-  const value = options[key]
+  const value = key.endsWith('Ms') ? toMs(options[key]) : options[key]
   if (value === undefined) return undefined
   const [min, max] = ranges.get(key) ?? [0, 0]
   const number = typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value

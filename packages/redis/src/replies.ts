@@ -1,4 +1,4 @@
-import type { Holder, RenewOutcome } from '@locks/core'
+import type { Holder, RenewOutcome, Waiter } from '@locks/core'
 import { holderOf } from './holder.ts'
 
 /** What Redis says to an attempt that does not get the lock. */
@@ -23,6 +23,8 @@ export interface Look {
   readonly holder: Holder | undefined
   readonly leftMs: number
   readonly waiters: number
+  /** The first of them. */
+  readonly waiting: readonly Waiter[]
 }
 
 export function answerOf(reply: unknown): bigint | Refusal {

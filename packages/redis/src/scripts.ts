@@ -44,7 +44,7 @@ if leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
 return 1
 `)
 
-/** KEYS lock, queue. Returns [remaining ms, waiters, fields of the lock …]. Changes nothing. */
+/** KEYS lock, queue. Returns [remaining ms, waiters, the first of them with scores, fields of the lock …]. Changes nothing. */
 export const inspect: Script = script(`
 local lock, queue = KEYS[1], KEYS[2]
 ${refused}
@@ -53,7 +53,8 @@ ${headOf}
 local fields = readLock(lock)
 if not fields then return refused('foreign', lock) end
 if headOf(queue) == nil then return refused('foreign', queue) end
-return { redis.call('PTTL', lock), redis.call('ZCARD', queue), unpack(fields) }
+local first = redis.call('ZRANGE', queue, 0, 99, 'WITHSCORES')
+return { redis.call('PTTL', lock), redis.call('ZCARD', queue), first, unpack(fields) }
 `)
 
 /**

@@ -3,7 +3,7 @@ import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } f
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
 import { repliedWith } from './errors.ts'
-import { aboutOf, holderOf } from './holder.ts'
+import { aboutOf, holderOf, waitersOf } from './holder.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import type { RedisSettings } from './options.ts'
@@ -145,9 +145,10 @@ export class Store {
   async look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
     const reply = await this.#run(scripts.inspect, keysOf([lock, queue]), [], listOf)
-    const [leftMs, waiters, ...fields] = reply
+    const [leftMs, waiters, first, ...fields] = reply
     const { attempt, holder } = holderOf(fields)
-    return { attempt, holder, leftMs: leftOf(leftMs), waiters: Number(waiters ?? 0) }
+    const waiting = waitersOf(listOf(first))
+    return { attempt, holder, leftMs: leftOf(leftMs), waiters: Number(waiters ?? 0), waiting }
   }
 
   /** Ends the hold that `look` described. */

@@ -165,6 +165,7 @@ export function redlockAdapter(
   }
 
   return {
+    name: '@locks/redlock',
     capabilities,
 
     attempt(request) {

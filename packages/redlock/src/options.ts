@@ -1,4 +1,5 @@
-import { fenceIdleOf, LockError, plainUrl } from '@locks/core'
+import { fenceIdleOf, LockError, plainUrl, toMs } from '@locks/core'
+import type { Duration } from '@locks/core'
 import type { RedisOptions } from '@locks/redis'
 
 /** Independent servers, none a replica of another, and how many of them must agree. */
@@ -12,11 +13,11 @@ export interface RedlockOptions {
   /** How many nodes must agree: a majority unless told, and never less. */
   readonly quorum?: number
   /** How long a node may be silent before it counts as failed: 1 s unless told. */
-  readonly nodeTimeoutMs?: number
+  readonly nodeTimeoutMs?: Duration
   /** `false` saves the round trip that makes fences rise across majorities. */
   readonly fencing?: boolean
   /** After so long without a grant a node drops the fence of a name, as in `@locks/redis`. Default: the nodes' own. */
-  readonly fenceIdleMs?: number
+  readonly fenceIdleMs?: Duration
 }
 
 export interface RedlockSettings {
@@ -49,7 +50,7 @@ export function settle(options: unknown): RedlockSettings {
     nodes: nodes.map((node: unknown) => nodeOf(node, prefix, fenceIdleMs)),
     // Two groups smaller than a majority could each believe to hold the lock.
     quorum: integer('quorum', all['quorum'] ?? majority, majority, nodes.length),
-    nodeTimeoutMs: integer('nodeTimeoutMs', all['nodeTimeoutMs'] ?? 1_000, 10, 60_000),
+    nodeTimeoutMs: integer('nodeTimeoutMs', toMs(all['nodeTimeoutMs'] ?? 1_000), 10, 60_000),
     fencing,
   }
 }

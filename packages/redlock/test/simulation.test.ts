@@ -132,7 +132,7 @@ class SimulatedNode implements RedlockNode {
   look(name: string): Promise<Look> {
     return this.#over(() => {
       const held = this.#lookUp(name)
-      return { attempt: held?.attempt, holder: held?.holder, leftMs: 0, waiters: 0 }
+      return { attempt: held?.attempt, holder: held?.holder, leftMs: 0, waiters: 0, waiting: [] }
     })
   }
 

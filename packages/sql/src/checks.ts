@@ -1,3 +1,4 @@
+import { toMs } from '@locks/core'
 import type { Faults } from './faults.ts'
 
 /** A schema or table: quoted wherever it is used, and short enough that names made from it are taken whole. */
@@ -13,8 +14,9 @@ export function wholeNumber(
   value: unknown,
   [least, most]: readonly [number, number],
 ): number {
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most)
-    return value
+  const number = key.endsWith('Ms') ? toMs(value) : value
+  if (typeof number === 'number' && Number.isSafeInteger(number) && number >= least && number <= most)
+    return number
   throw invalid(`${key} must be a whole number from ${least} to ${most}`)
 }
 

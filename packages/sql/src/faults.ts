@@ -8,7 +8,7 @@ export interface Dialect {
   readonly server: string
   /** What an error may be told by: codes and numbers, never message text. The first is shown. */
   readonly codesOf: (error: unknown) => Readonly<Record<string, string | number>>
-  /** For what no retry mends, such as missing tables: what to do about it. */
+  /** For what no retry mends, such as missing tables: what to do about it. `URL` in it stands for the database. */
   readonly adviceOn: (error: unknown) => string | undefined
   /** For what may pass, such as a server that takes no writes for now: what to do if it does not. */
   readonly hintOn?: (error: unknown) => string | undefined
@@ -19,9 +19,12 @@ export interface Faults {
   readonly toLockError: (error: unknown) => LockError
   readonly unavailable: (message: string) => LockError
   readonly invalid: (message: string) => LockError
+  /** The same for one database, whose URL may be shown: it has no password in it. */
+  readonly at: (url: string) => Faults
 }
 
-export function faultsOf({ adapter, server, codesOf, adviceOn, hintOn }: Dialect): Faults {
+export function faultsOf(dialect: Dialect, url = 'URL'): Faults {
+  const { adapter, server, codesOf, adviceOn, hintOn } = dialect
   return {
     toLockError(error) {
       if (isLockError(error)) return error
@@ -30,7 +33,7 @@ export function faultsOf({ adapter, server, codesOf, adviceOn, hintOn }: Dialect
       const cause = Object.assign(new Error(message), codes)
       const [code] = Object.values(codes)
       const told = code === undefined ? message : `${message} (${code})`
-      const advice = adviceOn(error)
+      const advice = adviceOn(error)?.replaceAll('URL', () => url)
       if (advice !== undefined)
         return new LockError('LOCK_INVALID_ARGUMENT', `${adapter}: ${advice}: ${told}`, { cause })
       const hint = hintOn?.(error)
@@ -39,5 +42,6 @@ export function faultsOf({ adapter, server, codesOf, adviceOn, hintOn }: Dialect
     },
     unavailable: (message) => new LockError('LOCK_UNAVAILABLE', `${adapter}: ${message}`),
     invalid: (message) => new LockError('LOCK_INVALID_ARGUMENT', `${adapter}: ${message}`),
+    at: (place) => faultsOf(dialect, place),
   }
 }

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
+import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core'
 
 /** A column as text; drivers differ in what they call nothing. */
 type Cell = string | null | undefined
@@ -21,6 +21,12 @@ export function readHolder(text: Cell, fence: Cell, since: Cell): Holder | undef
     ...(fence !== null && fence !== undefined && { fence: BigInt(fence) }),
     ...(since !== null && since !== undefined && { since: Number(since) }),
   }
+}
+
+/** Waiters by what they wrote, as a JSON list of such texts. */
+export function readWaiters(list: Cell): Waiter[] {
+  const texts: unknown = JSON.parse(list ?? '[]')
+  return Array.isArray(texts) ? texts.map((text) => read(String(text))) : []
 }
 
 /** What somebody else wrote there is a holder all the same. */

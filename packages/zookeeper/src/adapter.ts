@@ -124,6 +124,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
   }
 
   return {
+    name: '@locks/zookeeper',
     capabilities,
 
     attempt: (request) =>

@@ -1,4 +1,4 @@
-import type { Holder, LockState } from '@locks/core'
+import type { Holder, LockState, Waiter } from '@locks/core'
 import { removeIfThere } from './chores.ts'
 import { code, isRequestError, unavailable } from './errors.ts'
 import { readHolder } from './holder.ts'
@@ -10,13 +10,36 @@ import type { Wire } from './wire.ts'
 /** Give up after the holder was gone this many times before it could be described: the lock changes hands very fast. */
 const MAX_TRIES = 30
 
+/** So many waiters are described. */
+const MAX_WAITING = 100
+
 /** So many directories are looked at at a time. */
 const BATCH = 50
 
 export async function inspect(wire: Wire, layout: Layout, name: string): Promise<LockState> {
   const directory = directoryOf(name, layout)
   await catchUp(wire)
-  return look(wire, directory, name)
+  const state = await look(wire, directory, name)
+  const [, ...behind] = state.held ? inOrder(await childrenOf(wire, directory)) : []
+  const nodes = behind.slice(0, MAX_WAITING).map((node) => readIfAllowed(wire, `${directory}/${node}`))
+  // Those that have left meanwhile wait no more. A fence is a holder's.
+  const waiting = (await Promise.all(nodes)).flatMap((waiter) =>
+    waiter === undefined ? [] : [waiterOf(waiter)],
+  )
+  return { ...state, waiting }
+}
+
+async function readIfAllowed(wire: Wire, path: string): Promise<Holder | undefined> {
+  try {
+    return await readHolder(wire, path)
+  } catch (error) {
+    if (isRequestError(error, code.noAuth)) return undefined
+    throw error
+  }
+}
+
+function waiterOf({ owner, metadata, since }: Holder): Waiter {
+  return { owner, ...(metadata !== undefined && { metadata }), ...(since !== undefined && { since }) }
 }
 
 /** With `rawPath`, where a lock can be anywhere, those right below the base path. */

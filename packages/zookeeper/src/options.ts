@@ -1,3 +1,5 @@
+import type { Duration } from '@locks/core'
+
 export interface ZookeeperAuth {
   /** `digest`, or what else the servers know. */
   readonly scheme: string
@@ -31,7 +33,7 @@ export interface ZookeeperOptions {
   /** Of the nodes made here: `creator` if there is `auth`, `open` otherwise. */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAclEntry[]
   /** Asked of the server, 30 s unless told. A crashed holder blocks its locks for this long. */
-  readonly sessionTimeoutMs?: number
+  readonly sessionTimeoutMs?: Duration
   /** Where the locks are, `/locks` unless told. */
   readonly basePath?: string
   /** Lock names are paths: to share locks with Curator programs that use these paths. */

@@ -1,4 +1,4 @@
-import { whatIs } from '@locks/core'
+import { toMs, whatIs } from '@locks/core'
 import type { Client } from 'node-zookeeper-client'
 import { invalid } from './errors.ts'
 import type { ZookeeperAclEntry, ZookeeperAuth } from './options.ts'
@@ -24,7 +24,8 @@ export function settle(given: Readonly<Record<string, unknown>>): Settings {
     if (!known.includes(key)) throw invalid(`unknown key ${JSON.stringify(key)}; known: ${known.join(', ')}`)
   const { url, ...rest } = given
   const options = url === undefined ? rest : { ...parseUrl(url), ...withoutServers(rest) }
-  const { servers, client, auth, sessionTimeoutMs = 30_000, basePath = '/locks', rawPath = false } = options
+  const { servers, client, auth, basePath = '/locks', rawPath = false } = options
+  const sessionTimeoutMs = toMs(options['sessionTimeoutMs'] ?? 30_000)
   if ((servers === undefined) === (client === undefined)) throw invalid('give one of url, servers and client')
   if (client !== undefined && !isClient(client))
     throw invalid(`client must be a client of node-zookeeper-client, not ${whatIs(client)}`)

@@ -1,40 +1,118 @@
-import type { LockState } from '@locks/core'
+import { setTimeout as pass } from 'node:timers/promises'
+import type { Locks, LockState } from '@locks/core'
+import { isLockError } from '@locks/core'
 import { backendOf, backendOptions, openBackend } from '../backend.ts'
 import type { Command } from '../command.ts'
 import { showDuration } from '../duration.ts'
+import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
-import { age } from '../holder.ts'
-import { printable, table } from '../output.ts'
+import { age, describeHolder } from '../holder.ts'
+import { printable, table, toJson } from '../output.ts'
+import type { Session } from '../session.ts'
 
 const limits = [1, 1_000_000] as const
+const pauses = ['100ms', '1h'] as const
+
+/** Cursor to the top left, and nothing below it. */
+const CLEAR = '\x1b[H\x1b[J'
 
 export const ls: Command = {
   usage: '[options]',
-  about: 'Lists the locks that are held now, by whomever, where the store can name them. Changes nothing.',
+  about: `Lists the locks that are held now, where the store can name them. Changes nothing. With --watch it goes on until Ctrl-C:
+a terminal shows the latest list, anything else gets a new list whenever a holder or a waiter changes, with --json as
+one line each.`,
   options: {
     limit: { takes: 'N', help: 'at most so many; default 1000' },
+    waiters: { help: 'also who waits for each, where the store knows' },
+    watch: { help: 'look again and again, until Ctrl-C' },
+    every: { takes: 'TIME', help: 'with --watch: how often; default 2s' },
     ...backendOptions,
   },
-  examples: ['locks ls --url redis://localhost', "locks ls --json | jq -r '.[].name'"],
+  examples: [
+    'locks ls --url redis://localhost',
+    'locks ls --waiters --watch',
+    "locks ls --json | jq -r '.[].name'",
+  ],
 
   async run(args, session) {
     args.named()
     const limit = args.integer('limit', limits)
+    const everyMs = args.durationMs('every', pauses)
+    if (everyMs !== undefined && !args.flag('watch')) throw new UsageError('--every goes with --watch')
     const locks = await openBackend(session, await backendOf(args))
-    const states = (await locks.list(limit === undefined ? {} : { limit })).toSorted((a, b) =>
-      a.name < b.name ? -1 : 1,
-    )
-    if (args.flag('json')) session.printJson(states)
+    const [json, waiters] = [args.flag('json'), args.flag('waiters')]
+    const look = (): Promise<readonly LockState[]> => held(locks, limit, waiters)
+    if (args.flag('watch')) return watch(look, session, json, everyMs ?? 2_000)
+    const states = await look()
+    if (json) session.printJson(states)
     else if (states.length === 0) session.note('no lock is held')
-    else {
-      const rows = [
-        ['NAME', 'HOLDER', 'PROCESS', 'HELD FOR', 'ENDS IN', 'FENCE', 'WAITING'],
-        ...states.map(row),
-      ]
-      session.print(table(rows, (cell, _column, line) => (line === 0 ? session.paint('dim', cell) : cell)))
-    }
+    else session.print(tableOf(states, session))
     return exitCodes.ok
   },
+}
+
+async function held(
+  locks: Locks,
+  limit: number | undefined,
+  waiters: boolean,
+): Promise<readonly LockState[]> {
+  const states = await locks.list(limit === undefined ? {} : { limit })
+  const sorted = states.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  if (!waiters) return sorted.map((state) => without(state, 'waiting'))
+  // Only `inspect` says who waits, on some stores. A lock that was released meanwhile is listed no more.
+  const looked: LockState[] = []
+  for (const state of sorted) looked.push(state.waiters === 0 ? state : await locks.inspect(state.name))
+  return looked.filter((state) => state.held)
+}
+
+/** Ends by a signal, as every call does. An outage after the first look is told once, and looked past. */
+async function watch(
+  look: () => Promise<readonly LockState[]>,
+  session: Session,
+  json: boolean,
+  everyMs: number,
+): Promise<never> {
+  const redraws = process.stdout.isTTY && !json
+  let [before, out]: [string | undefined, boolean] = [undefined, false]
+  for (;;) {
+    try {
+      const states = await look()
+      out = false
+      // What does not change by itself.
+      const now = toJson(states.map((state) => without(state, 'remainingMs')))
+      if (redraws) session.print(CLEAR + textOf(states, session))
+      else if (now !== before) session.print(json ? toJson(states) : `${textOf(states, session)}\n`)
+      before = now
+    } catch (error) {
+      if (before === undefined || !isLockError(error, 'LOCK_UNAVAILABLE')) throw error
+      if (!out) session.note(`locks: ${printable(error.message)}; still watching`)
+      out = true
+    }
+    await pass(everyMs, undefined, { signal: session.signal })
+  }
+}
+
+function without(state: LockState, key: keyof LockState): LockState {
+  const copy = { ...state }
+  delete copy[key]
+  return copy
+}
+
+function textOf(states: readonly LockState[], session: Session): string {
+  return states.length === 0 ? 'no lock is held' : tableOf(states, session)
+}
+
+function tableOf(states: readonly LockState[], session: Session): string {
+  const rows = [
+    ['NAME', 'HOLDER', 'PROCESS', 'HELD FOR', 'ENDS IN', 'FENCE', 'WAITING'],
+    ...states.flatMap((state) => [row(state), ...(state.waiting ?? []).map(waiterRow)]),
+  ]
+  return table(rows, (cell, _column, line) => (line === 0 ? session.paint('dim', cell) : cell))
+}
+
+/** Below the lock it waits for. */
+function waiterRow(waiter: NonNullable<LockState['waiting']>[number]): string[] {
+  return ['', `  waits: ${describeHolder(waiter)}`, '', '', '', '', '']
 }
 
 function row({ name, holder, remainingMs, waiters }: LockState): string[] {

@@ -107,6 +107,7 @@ export function faulty(factory: AdapterFactory): {
     const diagnose = inner.diagnose?.bind(inner)
     const prune = inner.prune?.bind(inner)
     return {
+      ...(inner.name !== undefined && { name: inner.name }),
       capabilities: inner.capabilities,
       attempt: (request) => suffer('attempt', () => inner.attempt(request)),
       withdraw: (request) => suffer('withdraw', () => inner.withdraw(request)),

@@ -227,11 +227,11 @@ export class Harness {
     }
   }
 
-  #factoryFor({ ttlMs }: { readonly ttlMs?: number }): AdapterFactory {
+  #factoryFor({ ttlMs }: Pick<LocksOptions, 'ttlMs'>): AdapterFactory {
     return ttlMs === undefined ? this.#lastingFactory : this.#factory
   }
 
-  #configFor({ ttlMs }: { readonly ttlMs?: number }, config: UncheckedConfig): UncheckedConfig {
+  #configFor({ ttlMs }: Pick<LocksOptions, 'ttlMs'>, config: UncheckedConfig): UncheckedConfig {
     return ttlMs === undefined ? lastingConfig(this.subject, config) : config
   }
 

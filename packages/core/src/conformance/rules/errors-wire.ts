@@ -75,7 +75,8 @@ export const wireErrors: readonly Rule[] = [
       seen.push(...(await Promise.allSettled(failing)))
       await inTime('the loss', h.ttlMs * 3 + h.ms(3_000), lossOf(lease))
       for (const thing of seen) {
-        const text = `${inspect(thing, { depth: 10, showHidden: true, maxArrayLength: null })} ${String(thing)}`
+        const inspected = inspect(thing, { depth: 10, showHidden: true, maxArrayLength: null })
+        const text = `${inspected} ${String(thing)} ${JSON.stringify(thing)}`
         for (const form of [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64')])
           assert.ok(!text.includes(form), `the secret shows in ${inspect(thing, { depth: 0 }).slice(0, 60)}`)
       }

@@ -3,6 +3,7 @@ import { isLockError, LockError } from '../../errors.ts'
 import type { Rule } from '../rule.ts'
 import { boundErrors } from './errors-bound.ts'
 import { wireErrors } from './errors-wire.ts'
+import { acquireEnds } from './acquire-ends.ts'
 import { assertHolder, breakHold, eventOf, inTime, lockError, lossOf, soonFree } from './observe.ts'
 
 export const errors: readonly Rule[] = [
@@ -121,6 +122,8 @@ export const errors: readonly Rule[] = [
           assert.equal(error.holder?.metadata?.label, known?.metadata?.label)
           if (h.capabilities.fencing !== 'none') assert.equal(error.holder?.fence, lease.fence)
           assert.ok(error.message.includes('the owner'))
+          if (error.holder?.metadata !== undefined)
+            assert.ok(error.message.includes(`pid ${process.pid}`) && error.message.includes('the label'))
         }
       assert.equal(known?.metadata?.label, 'the label')
     },
@@ -228,5 +231,6 @@ export const errors: readonly Rule[] = [
     },
   },
   ...boundErrors,
+  ...acquireEnds,
   ...wireErrors,
 ]

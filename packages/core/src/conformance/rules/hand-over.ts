@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { inspect } from 'node:util'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pass } from 'node:timers/promises'
 import { newAttemptId } from '../../attempt-id.ts'
@@ -126,7 +127,8 @@ export const handOver: readonly Rule[] = [
   },
   {
     id: 'HAND-7',
-    title: 'what inspect, errors and events show of a holder does not make a text that resumes its lease',
+    title:
+      'what inspect, errors, events and a logged lease show of a holder does not make a text that resumes its lease',
     kind: 'optional',
     needs: ['handover'],
     async run(h) {
@@ -140,7 +142,11 @@ export const handOver: readonly Rule[] = [
       shown.push(await busy.catch((error: unknown) => error), await other.locks.inspect(lock))
       if (h.capabilities.list) shown.push(await other.locks.list())
       const { owner, fence, sequencer } = lease
-      const texts = new Set(textsIn([shown, lock, owner, sequencer, lease.signal]))
+      const written = [...shown, lease].flatMap((one) => [
+        JSON.stringify(one),
+        inspect(one, { showHidden: true }),
+      ])
+      const texts = new Set(textsIn([shown, lock, owner, sequencer, lease.signal, written]))
       assert.ok(texts.has(owner), 'the owner is shown nowhere')
       for (const attemptId of texts) {
         const text = writeHandover({ name: lock, owner, fence, attemptId, ttlMs: h.ttlMs, lockDelayMs: 0 })

@@ -82,7 +82,8 @@ export const wireLosses: readonly Rule[] = [
       const names = [h.name(), h.name(), h.name()]
       const directory = await h.directory()
       let [grants, resets] = [0, 0]
-      shaky.locks.on('acquire', () => {
+      shaky.locks.on('acquire', ({ outcome }) => {
+        if (outcome !== 'acquired') return
         grants += 1
         if (grants % 5 !== 0 || resets >= 8) return
         resets += 1

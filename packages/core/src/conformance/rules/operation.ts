@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import { inTime, lossOf } from './observe.ts'
+import { eventOf, inTime, lossOf } from './observe.ts'
 import { assertRising, assertSoleHolder, startWaiting, takeOverMs } from './steps.ts'
 
 export const operation: readonly Rule[] = [
@@ -119,6 +119,46 @@ export const operation: readonly Rule[] = [
         if (secret !== undefined)
           assert.ok(!`${message} ${advice}`.includes(secret), `${check} shows a secret`)
       }
+    },
+  },
+  {
+    id: 'OPER-8',
+    title:
+      'whom inspect names as waiting does wait, next in line first, and nothing in it is a secret of theirs',
+    kind: 'required',
+    async run(h) {
+      const [holder, ...others] = [await h.client(), await h.client(), await h.client()]
+      const lock = h.name()
+      const lease = await holder.locks.lock(lock).acquire()
+      const stop = new AbortController()
+      const waits: Promise<unknown>[] = []
+      for (const [n, other] of others.entries()) {
+        const contended = eventOf(other, 'contended', lock)
+        const options = {
+          label: `waiter ${n}`,
+          owner: `owner ${n}`,
+          waitMs: h.ms(60_000),
+          signal: stop.signal,
+        }
+        waits.push(assert.rejects(other.locks.lock(lock).acquire(options)))
+        await contended
+      }
+      const { adapter } = h.adapter()
+      const labels = async (): Promise<string[] | undefined> =>
+        (await adapter.inspect(lock)).waiting?.map(({ owner, metadata }) => `${metadata?.label} of ${owner}`)
+      const expected = others.map((_, n) => `waiter ${n} of owner ${n}`)
+      // A store that does not know its waiters says nothing of them.
+      if ((await labels()) !== undefined) {
+        await h.eventually('both are in line', h.ms(5_000), async () => (await labels())?.length === 2)
+        const shown = (await labels()) ?? []
+        assert.deepEqual(h.capabilities.fairness === 'fifo' ? shown : shown.toSorted(), expected)
+        const text = JSON.stringify(await holder.locks.inspect(lock))
+        assert.ok(!/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}:\d/.test(text), 'an attempt id is shown')
+      }
+      stop.abort()
+      await Promise.all(waits)
+      await h.eventually('nobody is in line', h.ms(5_000), async () => ((await labels()) ?? []).length === 0)
+      await lease.release()
     },
   },
 ]

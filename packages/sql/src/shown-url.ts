@@ -1,0 +1,27 @@
+/** Where a database is, as far as a program or its pool says. */
+export interface Address {
+  readonly user?: unknown
+  readonly host?: unknown
+  readonly port?: unknown
+  readonly database?: unknown
+}
+
+/**
+ * The URL of a database for a command line: without its password, and in quotes where a shell would read more into it.
+ * `URL` itself where too little is known.
+ */
+export function shownUrl(
+  scheme: string,
+  { user, host, port, database }: Address,
+  options: Readonly<Record<string, string | undefined>>,
+): string {
+  if (typeof host !== 'string' || host === '' || typeof database !== 'string' || database === '') return 'URL'
+  const login = typeof user === 'string' && user !== '' ? `${encodeURIComponent(user)}@` : ''
+  const at = typeof port === 'number' || typeof port === 'string' ? `:${port}` : ''
+  const server = host.includes(':') ? `[${host}]` : host
+  const given = Object.entries(options).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  const query = given.length === 0 ? '' : `?${new URLSearchParams(given).toString()}`
+  const url = `${scheme}://${login}${server}${at}/${encodeURIComponent(database)}${query}`
+  if (/^[\w.:/@%[\]-]+$/.test(url)) return url
+  return url.includes("'") ? 'URL' : `'${url}'`
+}
