@@ -42,7 +42,7 @@ test('the default owner names the client and the attempt, and shows neither whol
   expect(defaultOwner(`${uuid}:17`)).toBe('0123abcd-4d2d4b08f404')
 })
 
-test('the id that keeps a released name is not the attempt's, and still names the owner', () => {
+test('the id that keeps a released name is not that of its attempt, and still names the owner', () => {
   const attemptId = newAttemptId(uuid)
   const kept = keptAttemptId(attemptId)
   expect(isAttemptId(kept)).toBe(true)
