@@ -66,7 +66,7 @@ export function sqlTableTests({
         .acquire()
         .catch((reason: unknown) => reason)
       expect(isLockError(error, 'LOCK_INVALID_ARGUMENT')).toBe(true)
-      expect(String(error)).toContain('migrate()')
+      expect(String(error)).toContain('npx -p @locks/cli locks migrate ')
     }
   })
 
@@ -95,7 +95,7 @@ export function sqlTableTests({
     async (strategy) => {
       const place = { schema: 'hammered', table: strategy.slice(0, 3) }
       await migrate({ url, ...place })
-      const hammering = { tries: 200, atLeast: 20 }
+      const hammering = { tries: 100, atLeast: 10 }
       await hammerPrune(() => open({ url, strategy, ...place }), 'again', hammering)
     },
   )

@@ -39,6 +39,24 @@ if (isSelected('cas-redis'))
       await client.adapter.release(await client.take(client.request({ name: 'flushed' })))
     })
 
+    test('a record expires while its name is free, never while it is held, and comes back higher', async () => {
+      const locks = createLocks(cas(open, { fenceIdleMs: 60_000 }))
+      onTestFinished(() => locks.close())
+      const leftMs = async (): Promise<number> => Number(await redisCommand(server, 'PTTL', 'locks:cas:idle'))
+      const first = await locks.lock('idle').acquire()
+      expect(await leftMs()).toBe(-1)
+      await first.release()
+      expect(await leftMs()).toBeGreaterThan(0)
+      const second = await locks.lock('idle').acquire()
+      expect(await leftMs()).toBe(-1)
+      await second.extend()
+      expect(await leftMs()).toBe(-1)
+      await second.release()
+      // As when it expired.
+      await redisCommand(server, 'DEL', 'locks:cas:idle')
+      await locks.with('idle', ({ fence }) => expect(fence).toBeGreaterThan(second.fence))
+    })
+
     test("costs two commands in an uncontended cycle, by the server's own count", async () => {
       const locks = createLocks(cas(open))
       onTestFinished(() => locks.close())

@@ -127,7 +127,8 @@ describe('once', () => {
     const { store, locks } = harness()
     const job = { minHoldMs: 1_000 }
     store.next('attempt', fail())
-    expect(codeOf(await reasonOf(locks.once('a', job, () => 1)))).toBe('LOCK_UNAVAILABLE')
+    const once = { ...job, retry: { attempts: 1 } }
+    expect(codeOf(await reasonOf(locks.once('a', once, () => 1)))).toBe('LOCK_UNAVAILABLE')
     const signal = AbortSignal.abort(new Error('enough'))
     await expect(locks.once('a', { ...job, signal }, () => 1)).rejects.toThrow('enough')
     await expect(locks.once('a', job, () => Promise.reject(new Error('failed')))).rejects.toThrow('failed')

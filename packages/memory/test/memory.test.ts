@@ -147,8 +147,8 @@ describe('a config', () => {
 test('minHoldMs can be a default of config, spelled as a duration', async () => {
   const locks = await openLocks({ adapter: '@locks/memory', defaults: { minHoldMs: '1h' } })
   onTestFinished(() => locks.close())
-  await locks.with('a', () => undefined)
-  const { held, remainingMs } = await locks.inspect('a')
+  await locks.with('kept for an hour', () => undefined)
+  const { held, remainingMs } = await locks.inspect('kept for an hour')
   expect(held).toBe(true)
   expect(remainingMs).toBeGreaterThan(3_000_000)
   await (await locks.lock('b').acquire({ minHoldMs: 0 })).release()

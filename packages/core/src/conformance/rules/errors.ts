@@ -20,6 +20,8 @@ export const errors: readonly Rule[] = [
       other.locks.on('contended', () => (contended += 1))
       for (const name of [free, taken]) {
         const lock = other.locks.lock(name)
+        const once = { retry: { attempts: 1 } }
+        await h.rejects(lock.tryAcquire(once), 'LOCK_UNAVAILABLE')
         const tries = [lock.tryAcquire(), lock.acquire({ waitMs: 0 }), lock.acquire({ waitMs: h.ms(400) })]
         for (const { cause } of await Promise.all(tries.map((one) => lockError(one, 'LOCK_UNAVAILABLE'))))
           assert.match(String(cause), /injected: attempt failed/)
