@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vitepress'
 import { siteLinks } from './links.ts'
+import { matrixColours } from './matrix.ts'
 import { inlinePictures } from './pictures.ts'
 
 const docs = join(import.meta.dirname, '..')
@@ -25,7 +26,7 @@ export default defineConfig({
   head: [['link', { rel: 'icon', href: '/logo.svg', type: 'image/svg+xml' }]],
   markdown: {
     config(md) {
-      md.use(siteLinks).use(inlinePictures)
+      md.use(siteLinks).use(inlinePictures).use(matrixColours)
     },
   },
   themeConfig: {
