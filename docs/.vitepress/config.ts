@@ -4,8 +4,10 @@ import { defineConfig } from 'vitepress'
 import { siteLinks } from './links.ts'
 import { matrixColours } from './matrix.ts'
 import { inlinePictures } from './pictures.ts'
+import { repositoryUrl } from './repository.ts'
 
 const docs = join(import.meta.dirname, '..')
+const repository = repositoryUrl(join(docs, '..'))
 
 /** Generated and numbered pages speak for themselves: their first heading is their name. */
 function pagesIn(folder: string): { text: string; link: string }[] {
@@ -46,6 +48,7 @@ export default defineConfig({
       { text: 'Adapters', link: '/choosing' },
       { text: 'Conformance', link: '/matrix' },
       { text: 'API', link: '/api/' },
+      ...(repository === undefined ? [] : [{ text: 'Source', link: repository }]),
     ],
     sidebar: [
       {
