@@ -44,6 +44,7 @@ export default defineConfig({
     },
     outline: [2, 3],
     nav: [
+      { text: 'Get started', link: '/getting-started' },
       { text: 'Guide', link: '/guide' },
       { text: 'Adapters', link: '/choosing' },
       { text: 'Conformance', link: '/matrix' },
@@ -54,7 +55,11 @@ export default defineConfig({
       {
         text: 'Using locks',
         items: [
+          { text: 'Getting started', link: '/getting-started' },
           { text: 'Guide', link: '/guide' },
+          { text: 'Recipes', link: '/recipes' },
+          { text: 'Frameworks', link: '/frameworks' },
+          { text: 'Jest and CommonJS', link: '/jest' },
           { text: 'Choosing a backend', link: '/choosing' },
           { text: 'Configuration', link: '/configuration' },
           { text: 'What is guaranteed', link: '/guarantees' },
