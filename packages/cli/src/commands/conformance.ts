@@ -26,7 +26,10 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
   options: {
     only: { takes: 'LIST', help: 'areas, rules or the beginning of their ids: ownership,UNIQ-1,FENCE' },
     options: { takes: 'FILE', help: "a JSON file with the adapter's options, for a module" },
-    ttl: { takes: 'TIME', help: 'lease to work with; default 1s' },
+    ttl: {
+      takes: 'TIME',
+      help: 'lease to work with, as long as the session where the store has one; default 1s',
+    },
     jobs: {
       takes: 'N',
       help: 'rules at a time, each in a process of its own; default 4',
@@ -36,6 +39,7 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
   examples: [
     'locks conformance ./my-adapter --options my-options.json',
     'locks conformance redis://localhost --html report.html',
+    "locks conformance 'zookeeper://localhost?sessionTimeoutMs=4s' --ttl 4s",
     'locks conformance ./my-adapter --only ownership --json',
   ],
 
