@@ -41,7 +41,12 @@ const heavy = [
   'torture/**/*.test.ts',
 ]
 /** For `npm test -- --all`: these keep both cores busy for long, or need a browser, or try what most tests rely on. */
-const long = ['torture/mutants.test.ts', 'site/**/*.test.ts', 'services/{mariadb,postgres,zookeeper}.test.ts']
+const long = [
+  'newcomer/jest.test.ts',
+  'torture/mutants.test.ts',
+  'site/**/*.test.ts',
+  'services/{mariadb,postgres,zookeeper}.test.ts',
+]
 const leftOut = scope() === 'all' ? [] : long
 
 /** What takes longest should not be what a run waits for in the end. */

@@ -55,7 +55,7 @@ async function host(
       const untested = one.untested ?? leftOut(area)
       test(title, { timeout: timeoutMs, retry: 0, concurrent: !alone }, async ({ task, skip, signal }) => {
         const rule = { backend: subject.name, area, rule: id }
-        task.meta.locks = untested === undefined ? rule : { ...rule, untested }
+        task.meta.locks = untested === undefined ? rule : { ...rule, untested, applicable: one.applicable }
         if (untested !== undefined) skip(untested)
         const onVoid = ({ message }: Error): void =>
           void (task.meta.voids = [...(task.meta.voids ?? []), message])

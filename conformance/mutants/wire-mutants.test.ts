@@ -1,7 +1,7 @@
+import { lineFrames } from '@locks/core/conformance'
 import type * as kit from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
 import type * as store from '../reference/src/index.ts'
-import { lineFrames } from '../test-kit/frames.ts'
 import { link } from './edits.ts'
 import { copyOf, suiteOf } from './mutant.ts'
 import type { Edit, Mutant } from './mutant.ts'

@@ -5,6 +5,8 @@ export interface RuleMeta {
   readonly rule: string
   /** Why the rule was not tested on this backend. Absent when it was. */
   readonly untested?: string
+  /** Of an untested rule: false when the backend does not claim what the rule is about. */
+  readonly applicable?: boolean
 }
 
 declare module 'vitest' {
@@ -53,6 +55,7 @@ export interface RuleOutcome {
   readonly rule: string
   readonly state: Outcome['state']
   readonly reason?: string
+  readonly applicable?: boolean
 }
 
 export function rulesOf(outcomes: readonly Outcome[]): RuleOutcome[] {
@@ -66,6 +69,7 @@ export function rulesOf(outcomes: readonly Outcome[]): RuleOutcome[] {
             rule: rule.rule,
             state,
             ...(reason !== undefined && { reason }),
+            ...(rule.applicable !== undefined && { applicable: rule.applicable }),
           },
         ],
   )

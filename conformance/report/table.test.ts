@@ -111,6 +111,13 @@ test('the counts tell passed, failed and untested apart', () => {
   ).toEqual({ passed: 2, failed: 1, untested: 1 })
 })
 
+test('what became of a rule says whether it applies', () => {
+  const rule = { backend: 'redis', area: 'OWN', rule: 'OWN-1', untested: 'why', applicable: false }
+  expect(rulesOf([{ state: 'untested', name: 'OWN-1', reason: 'why', rule }])).toEqual([
+    { backend: 'redis', area: 'OWN', rule: 'OWN-1', state: 'untested', reason: 'why', applicable: false },
+  ])
+})
+
 test('what became of each rule leaves out tests that belong to none', () => {
   expect(
     rulesOf([

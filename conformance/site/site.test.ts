@@ -8,6 +8,10 @@ import { buildSite } from './build.ts'
 import { obtainChromium } from './chromium.ts'
 import { serve } from './serve.ts'
 
+/** How many tables are wider than the room they have. */
+const tablesCutOff = `[...document.querySelectorAll('.vp-doc table')]
+  .filter((table) => table.scrollWidth > table.clientWidth + 1).length`
+
 /** The built documentation in a real browser. */
 const found = await obtainChromium()
 
@@ -80,6 +84,9 @@ describe('the site in a browser', () => {
 
     shows('the matrix has backends and areas, and leads to the rules', '/matrix.html', async (page) => {
       expect(await page.locator('table tbody tr').count()).toBeGreaterThan(3)
+      for (const state of ['passed', 'not-tried', 'not-applicable'])
+        expect(await page.locator(`table .${state}`).count()).toBeGreaterThan(1)
+      if (look.viewport.width > 1_000) expect(await page.evaluate(tablesCutOff)).toBe(0)
       await page.getByRole('link', { name: 'CRASH', exact: true }).click(patience)
       await page.waitForURL('**/spec.html#crash', patience)
       await page.getByText('CRASH-1', { exact: true }).waitFor(patience)

@@ -2,9 +2,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vitepress'
 import { siteLinks } from './links.ts'
+import { matrixColours } from './matrix.ts'
 import { inlinePictures } from './pictures.ts'
+import { repositoryUrl } from './repository.ts'
 
 const docs = join(import.meta.dirname, '..')
+const repository = repositoryUrl(join(docs, '..'))
 
 /** Generated and numbered pages speak for themselves: their first heading is their name. */
 function pagesIn(folder: string): { text: string; link: string }[] {
@@ -25,7 +28,7 @@ export default defineConfig({
   head: [['link', { rel: 'icon', href: '/logo.svg', type: 'image/svg+xml' }]],
   markdown: {
     config(md) {
-      md.use(siteLinks).use(inlinePictures)
+      md.use(siteLinks).use(inlinePictures).use(matrixColours)
     },
   },
   themeConfig: {
@@ -41,16 +44,22 @@ export default defineConfig({
     },
     outline: [2, 3],
     nav: [
+      { text: 'Get started', link: '/getting-started' },
       { text: 'Guide', link: '/guide' },
       { text: 'Adapters', link: '/choosing' },
       { text: 'Conformance', link: '/matrix' },
       { text: 'API', link: '/api/' },
+      ...(repository === undefined ? [] : [{ text: 'Source', link: repository }]),
     ],
     sidebar: [
       {
         text: 'Using locks',
         items: [
+          { text: 'Getting started', link: '/getting-started' },
           { text: 'Guide', link: '/guide' },
+          { text: 'Recipes', link: '/recipes' },
+          { text: 'Frameworks', link: '/frameworks' },
+          { text: 'Jest and CommonJS', link: '/jest' },
           { text: 'Choosing a backend', link: '/choosing' },
           { text: 'Configuration', link: '/configuration' },
           { text: 'What is guaranteed', link: '/guarantees' },

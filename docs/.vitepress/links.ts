@@ -1,14 +1,17 @@
 import { existsSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import type { MarkdownOptions } from 'vitepress'
+import { repositoryUrl } from './repository.ts'
 
 type MarkdownIt = Parameters<NonNullable<MarkdownOptions['config']>>[0]
 
 const root = join(import.meta.dirname, '../..')
+const repository = repositoryUrl(root)
 
 /**
  * Pages are written for readers of the repository: their links are paths in it. Here a link to something that
- * has a page leads to that page, and one to something that has none becomes plain text.
+ * has a page leads to that page, and one to something that has none to the repository, or becomes plain text where
+ * none is known.
  */
 export function siteLinks(md: MarkdownIt): void {
   md.core.ruler.push('site-links', (state) => {
@@ -59,5 +62,6 @@ function pageOf(target: string): string | undefined {
   if (target === 'README.md') return '/index.md'
   if (target === 'packages/core/src/spi.ts') return '/api/core.md#adapter'
   if (target === 'docs/decisions') return '/decisions/index.md'
-  return target.startsWith('docs/') ? target.slice('docs'.length) : undefined
+  if (target.startsWith('docs/')) return target.slice('docs'.length)
+  return repository === undefined ? undefined : `${repository}/tree/HEAD/${target}`
 }

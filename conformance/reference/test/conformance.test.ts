@@ -1,7 +1,7 @@
+import { lineFrames } from '@locks/core/conformance'
 import { startReferenceServer } from '@locks/reference'
 import { afterAll } from 'vitest'
 import { hostConformance } from '../../host.ts'
-import { lineFrames } from '../../test-kit/frames.ts'
 
 const server = await startReferenceServer()
 afterAll(() => server.stop())

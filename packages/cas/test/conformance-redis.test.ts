@@ -1,8 +1,8 @@
+import { redisFrames } from '@locks/core/conformance'
 import { afterAll } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { redisFrames } from '../../../conformance/test-kit/frames.ts'
 
 const secret = 'correct-horse'
 

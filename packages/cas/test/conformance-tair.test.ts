@@ -1,8 +1,8 @@
 import { tairStore } from '@locks/cas'
 import { versionedStoreContract } from '@locks/cas/contract'
+import { redisFrames } from '@locks/core/conformance'
 import { test } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'
-import { redisFrames } from '../../../conformance/test-kit/frames.ts'
 
 const url = process.env['LOCKS_TEST_TAIR_URL']
 

@@ -1,6 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { startService } from '../../../conformance/services/index.ts'
+import { againCommand } from '../src/conformance/again.ts'
 import { directory, inTime, locks } from './support.ts'
 
 /** An adapter module in a directory of its own: a package, if it has a manifest. */
@@ -12,16 +14,30 @@ async function adapter(files: Readonly<Record<string, string>>): Promise<string>
 
 const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
 
+test('what runs a rule alone can be pasted, and shows no password', () => {
+  expect(againCommand({ target: 'redis://localhost', ttl: '2s' }, 'CRASH-3')).toBe(
+    'locks conformance redis://localhost --only CRASH-3 --ttl 2s',
+  )
+  expect(againCommand({ target: 'redis://:secret@localhost' }, 'CRASH-3')).toBe(
+    'locks conformance URL --only CRASH-3',
+  )
+  expect(againCommand({ target: "./my adapter's" }, 'OWN-1')).toBe(
+    String.raw`locks conformance './my adapter'\''s' --only OWN-1`,
+  )
+})
+
 describe('locks conformance', inTime, () => {
-  test('runs the rules that are asked for against a URL, with a table and what was untested', async () => {
+  test('runs the rules that are asked for against a URL, with a table and what does not apply', async () => {
     const { code, stdout, stderr } = await locks(['conformance', 'memory:', '--only', 'atomicity,own-1'])
       .ended
     expect(code).toBe(0)
     expect(stderr).toMatch(/^✓ ATOM-1 of many concurrent tries .* \d+ ms$/m)
-    expect(stdout).toMatch(/^atomicity +4 +· +1$/m)
-    expect(stdout).toMatch(/^ownership +1 +· +·$/m)
+    expect(stdout).toMatch(/^atomicity +4 +· +1 +·$/m)
+    expect(stdout).toMatch(/^ownership +1 +· +· +·$/m)
     expect(stdout).toMatch(/^  scope is process: ATOM-3$/m)
-    expect(stdout).toMatch(/^5 passed, 0 failed, 1 untested$/m)
+    expect(stdout).toMatch(
+      /^5 passed, 0 failed, 1 not applicable, 0 not tried\nNode v\d+.*, ttl 1\.0 s .*, 4 rules at a time$/m,
+    )
   })
 
   test('takes a directory as a package is taken: exports, main, or index.js', async () => {
@@ -71,10 +87,36 @@ export const fromConfig = ({ broken }) => {
       /^✗ OWN-1 a release under a foreign attempt id frees nothing and says so\n    .*\n/m,
     )
     expect(stdout).toContain("- 'not-held'")
+    const again = `locks conformance ${target} --only OWN-1 --options ${join(folder, 'options.json')}`
+    expect(stdout).toContain(`    Run it alone: ${again}\n`)
     const page = await readFile(html, 'utf8')
     expect(page).toMatch(/<li class="failed"[^>]*>✗ OWN-1</)
     expect(page).toContain('&#39;not-held&#39;')
+    expect(page).toContain(`Run it alone: <code>${again}</code>`)
+    expect(page).toContain(`Node ${process.version}`)
     expect(page).not.toMatch(/<(script|link|img)|https?:/)
+  })
+
+  test('a URL with one server is also tried through a proxy', async () => {
+    const redis = await startService('redis')
+    onTestFinished(() => redis.close())
+    const { code, stdout } = await locks(['conformance', redis.url, '--only', 'LOST-9,CONN-3', '--json'])
+      .ended
+    expect(JSON.parse(stdout)).toMatchObject({ passed: 2, failed: 0, notTried: 0, jobs: 4, ttlMs: 1_000 })
+    expect(code).toBe(0)
+  })
+
+  test('a rule that needs what a run lacks was not tried, and is told from one that does not apply', async () => {
+    const folder = await directory()
+    const { stdout } = await locks(['conformance', `file:${folder}`, '--only', 'CONN-3,RENEW-18', '--json'])
+      .ended
+    expect(JSON.parse(stdout)).toMatchObject({
+      passed: 0,
+      outcomes: [
+        { id: 'RENEW-18', state: 'not applicable', reason: 'kind is lease' },
+        { id: 'CONN-3', state: 'not tried', reason: 'no way through a proxy was given' },
+      ],
+    })
   })
 
   test('a rule that ends its process fails alone, and what the adapter prints is no part of the result', async () => {

@@ -3,7 +3,7 @@ import type { Locks } from '@locks/core'
 import type { HistoryEvent } from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
 import { isWatched } from '../src/torture/lease-length.ts'
-import { routeOf } from '../src/torture/route.ts'
+import { routeOf } from '../src/route.ts'
 import { judge } from '../src/torture/verdict.ts'
 import { store } from './support.ts'
 
@@ -44,13 +44,16 @@ describe('the way to the servers', () => {
     expect(routeOf(config).remote).toEqual([])
   })
 
-  test.each(['redis+cluster://a', 'redis+sentinel://a/main', 'rediss://a', 'file:/x'])(
-    'of %s has no proxy, for a reason',
-    (url) => {
-      expect(routeOf(url).targets).toEqual([])
-      expect(routeOf(url).noWire).toMatch(/./)
-    },
-  )
+  test.each([
+    'redis+cluster://a',
+    'redis+sentinel://a/main',
+    'rediss://a',
+    'file:/x',
+    'postgres://a/b?host=/run',
+  ])('of %s has no proxy, for a reason', (url) => {
+    expect(routeOf(url).targets).toEqual([])
+    expect(routeOf(url).noWire).toMatch(/./)
+  })
 
   test('leads to other machines, or not', () => {
     expect(routeOf('redis://localhost').remote).toEqual([])

@@ -1,10 +1,10 @@
+import { postgresFrames } from '@locks/core/conformance'
 import type { Subject } from '@locks/core/conformance'
 import type { LocksConfig } from '@locks/core'
 import { migrate } from '@locks/postgres'
 import type { Strategy } from '@locks/postgres'
 import { Client } from 'pg'
 import { startService } from '../../../conformance/services/index.ts'
-import { postgresFrames } from '../../../conformance/test-kit/frames.ts'
 
 const secret = 'not-to-be-shown-p4ss'
 

@@ -1,9 +1,9 @@
 import type { LocksConfig } from '@locks/core'
+import { zookeeperFrames } from '@locks/core/conformance'
 import type { ServerControl, Subject, Target } from '@locks/core/conformance'
 import { afterAll } from 'vitest'
 import { startService, zookeeperMode } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
-import { zookeeperFrames } from '../../../conformance/test-kit/frames.ts'
 import { directoryOf } from '../src/paths.ts'
 import { rawClient, until } from './support.ts'
 

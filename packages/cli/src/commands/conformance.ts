@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import type { Arguments } from '../arguments.ts'
 import { openBackend } from '../backend.ts'
 import type { Command } from '../command.ts'
+import { againCommand } from '../conformance/again.ts'
 import { count } from '../conformance/outcome.ts'
 import { progress } from '../conformance/progress.ts'
 import { runSuite } from '../conformance/run-suite.ts'
@@ -18,14 +19,17 @@ export const conformance: Command = {
   about: `Runs the conformance suite against any adapter, without test code: a backend's URL; a package, directory or
 file that exports fromConfig, as every adapter does; or one that exports subject, a Subject of
 @locks/core/conformance or a function that makes one, which can also offer its server and its wire, so that more
-rules can be tried. The suite kills and pauses processes of its own and takes locks whose names contain
+rules can be tried. A URL that names one server is also tried through a proxy that cuts and delays connections. The suite kills and pauses processes of its own and takes locks whose names contain
 "conformance:" and, for the rule NAME-2, __proto__, constructor, toString, ., .., /, 0 and null. It touches no
 other lock. A rule whose bound of time was missed because the machine stood still is void and runs again, three times
 in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three times as long.`,
   options: {
     only: { takes: 'LIST', help: 'areas, rules or the beginning of their ids: ownership,UNIQ-1,FENCE' },
     options: { takes: 'FILE', help: "a JSON file with the adapter's options, for a module" },
-    ttl: { takes: 'TIME', help: 'lease to work with; default 1s' },
+    ttl: {
+      takes: 'TIME',
+      help: 'lease to work with, as long as the session where the store has one; default 1s',
+    },
     jobs: {
       takes: 'N',
       help: 'rules at a time, each in a process of its own; default 4',
@@ -35,6 +39,7 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
   examples: [
     'locks conformance ./my-adapter --options my-options.json',
     'locks conformance redis://localhost --html report.html',
+    "locks conformance 'zookeeper://localhost?sessionTimeoutMs=4s' --ttl 4s",
     'locks conformance ./my-adapter --only ownership --json',
   ],
 
@@ -47,7 +52,7 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
     const html = args.text('html')
     if (isUrl(target)) await askServer(target, session)
     if (html !== undefined) await beginReport(html)
-    const { subject, outcomes } = await runSuite(
+    const { info, outcomes } = await runSuite(
       order,
       jobs,
       (cases) => select(cases, only),
@@ -55,20 +60,27 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
       session,
     )
     const { failed, passed } = count(outcomes)
+    const again = againBy(args, target)
     if (html !== undefined) {
       const { htmlReport } = await import('../conformance/html-report.ts')
-      await writeFile(html, htmlReport(subject, outcomes))
+      await writeFile(html, htmlReport(info, outcomes, again))
     }
     if (args.flag('json')) {
       // Thousands of events, for pictures only.
       const shown = outcomes.map((one) => ({ ...one, history: undefined }))
-      session.printJson({ subject, ...count(outcomes), outcomes: shown })
+      session.printJson({ ...info, ...count(outcomes), outcomes: shown })
     } else {
-      session.print(textReport(outcomes, session.paint))
+      session.print(textReport(info, outcomes, again, session.paint))
       if (html !== undefined) session.print(`\nThe report is in ${html}`)
     }
     return failed > 0 || passed === 0 ? exitCodes.failure : exitCodes.ok
   },
+}
+
+function againBy(args: Arguments, target: string): (id: string) => string {
+  const [options, ttl] = [args.text('options'), args.text('ttl')]
+  const given = { target, ...(options !== undefined && { options }), ...(ttl !== undefined && { ttl }) }
+  return (id) => againCommand(given, id)
 }
 
 /** Before the minutes that a run may take. */

@@ -12,7 +12,7 @@ import type { FaultKind } from '../torture/faults.ts'
 import { liveProgress } from '../torture/live.ts'
 import { commandFault } from '../torture/on-fault.ts'
 import type { Plan } from '../torture/options.ts'
-import { routeOf } from '../torture/route.ts'
+import { routeOf } from '../route.ts'
 import { textReport } from '../torture/text-report.ts'
 import { torture as run } from '../torture/torture.ts'
 

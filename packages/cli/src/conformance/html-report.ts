@@ -1,15 +1,26 @@
 import { escapeHtml } from './escape-html.ts'
 import { byArea, count } from './outcome.ts'
-import type { Outcome } from './outcome.ts'
+import type { Outcome, RunInfo } from './outcome.ts'
 import { style } from './report-style.ts'
+import { circumstances } from './text-report.ts'
 import { timeline } from './timeline.ts'
 
-const marks = { passed: '✓', failed: '✗', untested: '–' } as const
+const marks = { passed: '✓', failed: '✗', 'not applicable': 'n/a', 'not tried': '?' } as const
 
-/** One page that needs nothing else: the matrix, what failed, what was not tried, and the contended holds as pictures. */
-export function htmlReport(subject: string, outcomes: readonly Outcome[], when: Date = new Date()): string {
-  const { passed, failed, untested } = count(outcomes)
-  const title = `Conformance of ${subject}`
+const meanings = {
+  'not applicable': 'The adapter does not claim what these rules are about.',
+  'not tried': 'These rules apply, but this run lacks what they need.',
+} as const
+
+/** One page that needs nothing else: the matrix, what failed, what was left out, and the contended holds as pictures. */
+export function htmlReport(
+  info: RunInfo,
+  outcomes: readonly Outcome[],
+  again: (id: string) => string,
+  when: Date = new Date(),
+): string {
+  const { passed, failed, notApplicable, notTried } = count(outcomes)
+  const title = `Conformance of ${info.subject}`
   const verdict = failed > 0 ? `<strong class="failed">${failed} failed</strong>` : 'none failed'
   return `<!doctype html>
 <html lang="en">
@@ -22,14 +33,16 @@ export function htmlReport(subject: string, outcomes: readonly Outcome[], when: 
 <body>
 <header>
 <h1>${escapeHtml(title)}</h1>
-<p>${passed} passed, ${verdict}, ${untested} untested · <time datetime="${when.toISOString()}">${when.toISOString().slice(0, 16).replace('T', ' ')} UTC</time></p>
+<p>${passed} passed, ${verdict}, ${notApplicable} not applicable, ${notTried} not tried</p>
+<p>${escapeHtml(circumstances(info))} · <time datetime="${when.toISOString()}">${when.toISOString().slice(0, 16).replace('T', ' ')} UTC</time></p>
 </header>
 <main>
-${failures(outcomes)}
+${failures(outcomes, again)}
 ${matrix(outcomes)}
 ${pictures(outcomes)}
 ${voidRuns(outcomes)}
-${leftOut(outcomes)}
+${leftOut(outcomes, 'not tried')}
+${leftOut(outcomes, 'not applicable')}
 </main>
 </body>
 </html>
@@ -39,20 +52,31 @@ ${leftOut(outcomes)}
 function matrix(outcomes: readonly Outcome[]): string {
   const rows = [...byArea(outcomes)].map(([area, own]) => {
     const cells = own.map(({ id, state, promise, reason, durationMs }) => {
-      const why = state === 'untested' ? `untested: ${reason ?? ''}` : `${state} in ${durationMs} ms`
-      return `<li class="${state}" title="${escapeHtml(`${promise} (${why})`)}">${marks[state]} ${id}</li>`
+      const wasRun = state === 'passed' || state === 'failed'
+      const why = wasRun ? `${state} in ${durationMs} ms` : `${state}: ${reason ?? ''}`
+      return `<li class="${classOf(state)}" title="${escapeHtml(`${promise} (${why})`)}">${marks[state]} ${id}</li>`
     })
     return `<tr><th scope="row">${area}</th><td><ul>${cells.join('')}</ul></td></tr>`
   })
-  return `<section><h2>Rules</h2><table><tbody>${rows.join('')}</tbody></table></section>`
+  return `<section><h2>Rules</h2>${legend(outcomes)}<table><tbody>${rows.join('')}</tbody></table></section>`
 }
 
-function failures(outcomes: readonly Outcome[]): string {
+function legend(outcomes: readonly Outcome[]): string {
+  const used = Object.entries(marks).filter(([state]) => outcomes.some((one) => one.state === state))
+  const items = used.map(([state, mark]) => `<li class="${classOf(state)}">${mark} ${state}</li>`)
+  return `<ul class="legend">${items.join('')}</ul>`
+}
+
+function classOf(state: string): string {
+  return state.replace(' ', '-')
+}
+
+function failures(outcomes: readonly Outcome[], again: (id: string) => string): string {
   const failed = outcomes.filter(({ state }) => state === 'failed')
   if (failed.length === 0) return ''
   const items = failed.map(
     ({ id, promise, reason = '' }) =>
-      `<article><h3><span class="failed">✗ ${id}</span> ${escapeHtml(promise)}</h3><pre>${escapeHtml(reason)}</pre></article>`,
+      `<article><h3><span class="failed">✗ ${id}</span> ${escapeHtml(promise)}</h3><pre>${escapeHtml(reason)}</pre><p class="again">Run it alone: <code>${escapeHtml(again(id))}</code></p></article>`,
   )
   return `<section><h2>Failed</h2>${items.join('')}</section>`
 }
@@ -84,12 +108,13 @@ function voidRuns(outcomes: readonly Outcome[]): string {
 <table><tbody>${rows.join('')}</tbody></table></section>`
 }
 
-function leftOut(outcomes: readonly Outcome[]): string {
-  const left = outcomes.filter(({ state }) => state === 'untested')
+function leftOut(outcomes: readonly Outcome[], state: keyof typeof meanings): string {
+  const left = outcomes.filter((one) => one.state === state)
   if (left.length === 0) return ''
   const rows = left.map(
     ({ id, promise, reason = '' }) =>
       `<tr><th scope="row">${id}</th><td>${escapeHtml(promise)}<br><small>${escapeHtml(reason)}</small></td></tr>`,
   )
-  return `<section><h2>Untested</h2><table><tbody>${rows.join('')}</tbody></table></section>`
+  const title = state === 'not tried' ? 'Not tried' : 'Not applicable'
+  return `<section><h2>${title}</h2><p>${meanings[state]}</p><table><tbody>${rows.join('')}</tbody></table></section>`
 }

@@ -1,11 +1,14 @@
 import type { Area, HistoryEvent } from '@locks/core/conformance'
 import type { CaseInfo } from './worker-protocol.ts'
 
+/** `not applicable`: the adapter does not claim it. `not tried`: this run lacks what the rule needs. */
+export type State = 'passed' | 'failed' | 'not applicable' | 'not tried'
+
 /** How one rule came out. */
 export interface Outcome extends Pick<CaseInfo, 'id' | 'area' | 'kind' | 'promise'> {
-  readonly state: 'passed' | 'failed' | 'untested'
+  readonly state: State
   readonly durationMs: number
-  /** Why it failed, or why it could not be tried. */
+  /** Why it failed, does not apply or was not tried. */
   readonly reason?: string
   /** Runs that were void because the machine stood still, and why. */
   readonly voids?: readonly string[]
@@ -13,15 +16,29 @@ export interface Outcome extends Pick<CaseInfo, 'id' | 'area' | 'kind' | 'promis
   readonly history?: readonly HistoryEvent[]
 }
 
+/** What was tested, and how. */
+export interface RunInfo {
+  readonly subject: string
+  readonly node: string
+  readonly ttlMs: number
+  readonly jobs: number
+}
+
 export interface Counts {
   readonly passed: number
   readonly failed: number
-  readonly untested: number
+  readonly notApplicable: number
+  readonly notTried: number
 }
 
 export function count(outcomes: readonly Outcome[]): Counts {
-  const of = (state: Outcome['state']): number => outcomes.filter((one) => one.state === state).length
-  return { passed: of('passed'), failed: of('failed'), untested: of('untested') }
+  const of = (state: State): number => outcomes.filter((one) => one.state === state).length
+  return {
+    passed: of('passed'),
+    failed: of('failed'),
+    notApplicable: of('not applicable'),
+    notTried: of('not tried'),
+  }
 }
 
 export function byArea(outcomes: readonly Outcome[]): ReadonlyMap<Area, readonly Outcome[]> {
@@ -35,4 +52,11 @@ export function outcomeOf(
   came: Pick<Outcome, 'state' | 'durationMs' | 'reason' | 'voids' | 'history'>,
 ): Outcome {
   return { id, area, kind, promise, ...came }
+}
+
+/** The outcome of a rule that cannot be tried here, or undefined when it can. */
+export function leftOut(info: CaseInfo): Outcome | undefined {
+  if (info.untested === undefined) return undefined
+  const state = info.applicable ? 'not tried' : 'not applicable'
+  return outcomeOf(info, { state, durationMs: 0, reason: info.untested })
 }

@@ -1,7 +1,12 @@
 import type { Session } from '../session.ts'
 import type { Outcome } from './outcome.ts'
 
-const marks = { passed: ['green', '✓'], failed: ['red', '✗'], untested: ['dim', '–'] } as const
+const marks = {
+  passed: ['green', '✓'],
+  failed: ['red', '✗'],
+  'not applicable': ['dim', '·'],
+  'not tried': ['yellow', '–'],
+} as const
 
 export interface Progress {
   begins(id: string, promise: string): void
@@ -26,7 +31,8 @@ export function progress(total: number, { paintError }: Session): Progress {
     ended({ id, promise, state, durationMs, reason }) {
       done += 1
       const [colour, mark] = marks[state]
-      const why = state === 'untested' ? ` (${reason})` : ` ${durationMs} ms`
+      const wasRun = state === 'passed' || state === 'failed'
+      const why = wasRun ? ` ${durationMs} ms` : ` (${state}: ${reason})`
       if (live && state !== 'failed') return
       clear()
       stderr.write(`${paintError(colour, mark)} ${id} ${promise}${paintError('dim', why)}\n`)

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url'
 import type { Subject } from '@locks/core/conformance'
 import { UsageError } from '../errors.ts'
 import { isUrl, showUrl } from '../url.ts'
+import { wireOf } from './wire-of.ts'
 
 /** A subject and what ends the servers that it started, if any. */
 export type OpenSubject = Subject & Partial<AsyncDisposable>
@@ -20,7 +21,7 @@ export async function resolveSubject(
   if (isUrl(target)) {
     if (Object.keys(options).length > 0)
       throw new UsageError('--options goes with a module; a URL has its own')
-    return { name: showUrl(target), config: target }
+    return { name: showUrl(target), config: target, ...wireOf(target) }
   }
   const file = await locate(target)
   const module = await load(target, file)

@@ -1,13 +1,13 @@
 import type { Session } from '../session.ts'
-import { outcomeOf } from './outcome.ts'
-import type { Outcome } from './outcome.ts'
+import { leftOut } from './outcome.ts'
+import type { Outcome, RunInfo } from './outcome.ts'
 import type { Progress } from './progress.ts'
 import { startWorker } from './start-worker.ts'
 import type { Worker } from './start-worker.ts'
 import type { CaseInfo, WorkerOrder } from './worker-protocol.ts'
 
 export interface SuiteRun {
-  readonly subject: string
+  readonly info: RunInfo
   readonly outcomes: readonly Outcome[]
 }
 
@@ -36,9 +36,10 @@ export async function runSuite(
     outcomes.set(outcome.id, outcome)
     progress.ended(outcome)
   }
-  for (const one of cases)
-    if (one.untested !== undefined)
-      note(outcomeOf(one, { state: 'untested', durationMs: 0, reason: one.untested }))
+  for (const one of cases) {
+    const left = leftOut(one)
+    if (left !== undefined) note(left)
+  }
 
   const todo = cases.filter(({ id }) => !outcomes.has(id))
   // The longest are also the heaviest: one worker begins with them, so that they come one at a time and not last.
@@ -63,5 +64,9 @@ export async function runSuite(
   const more = Math.min(jobs, todo.length) - 1
   await Promise.all([work(first), ...Array.from({ length: Math.max(0, more) }, () => work())])
   progress.over()
-  return { subject: first.subject, outcomes: cases.flatMap(({ id }) => outcomes.get(id) ?? []) }
+  const { subject, ttlMs } = first
+  return {
+    info: { subject, node: process.version, ttlMs, jobs },
+    outcomes: cases.flatMap(({ id }) => outcomes.get(id) ?? []),
+  }
 }

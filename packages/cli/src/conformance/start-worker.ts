@@ -9,6 +9,7 @@ import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-
 /** A process that runs cases one at a time. */
 export interface Worker {
   readonly subject: string
+  readonly ttlMs: number
   readonly cases: readonly CaseInfo[]
   /** Never rejects: a process that dies of a case, or hangs, fails that case. */
   run(info: CaseInfo): Promise<Outcome>
@@ -81,6 +82,7 @@ export async function startWorker(
 
   return {
     subject: first.subject,
+    ttlMs: first.ttlMs,
     cases: first.cases,
     close,
     get alive() {

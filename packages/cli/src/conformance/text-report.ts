@@ -1,34 +1,47 @@
+import { showDuration } from '../duration.ts'
 import { table } from '../output.ts'
 import type { Paint } from '../output.ts'
 import { byArea, count } from './outcome.ts'
-import type { Outcome } from './outcome.ts'
+import type { Outcome, RunInfo, State } from './outcome.ts'
 
 const WIDTH = 100
 
-/** The account of a run: areas, then what failed, then what could not be tried. */
-export function textReport(outcomes: readonly Outcome[], paint: Paint): string {
+/** The account of a run: areas, then what failed, then what was left out and why. */
+export function textReport(
+  info: RunInfo,
+  outcomes: readonly Outcome[],
+  again: (id: string) => string,
+  paint: Paint,
+): string {
   return [
     areas(outcomes, paint),
-    ...failures(outcomes, paint),
+    ...failures(outcomes, again, paint),
     ...voids(outcomes, paint),
-    ...untested(outcomes, paint),
-    total(outcomes, paint),
+    ...left(outcomes, 'not applicable', 'Not applicable: the adapter does not claim it', paint),
+    ...left(outcomes, 'not tried', 'Not tried: this run lacks what is needed', paint),
+    `${total(outcomes, paint)}\n${paint('dim', circumstances(info))}`,
   ].join('\n\n')
+}
+
+/** For people, in every report. */
+export function circumstances({ node, ttlMs, jobs }: RunInfo): string {
+  const ttl = `ttl ${showDuration(ttlMs)} or the store's minimum`
+  return `Node ${node}, ${ttl}, ${jobs} ${jobs === 1 ? 'rule' : 'rules'} at a time`
 }
 
 function areas(outcomes: readonly Outcome[], paint: Paint): string {
   const rows = [...byArea(outcomes)].map(([area, own]) => {
-    const { passed, failed, untested: left } = count(own)
-    return [area, ...[passed, failed, left].map((n) => (n === 0 ? '·' : String(n)))]
+    const { passed, failed, notApplicable, notTried } = count(own)
+    return [area, ...[passed, failed, notApplicable, notTried].map((n) => (n === 0 ? '·' : String(n)))]
   })
-  return table([['', 'passed', 'failed', 'untested'], ...rows], (cell, column, row) => {
-    if (row === 0) return paint('dim', cell)
-    if (cell === '·') return paint('dim', cell)
+  const head = ['', 'passed', 'failed', 'not applicable', 'not tried']
+  return table([head, ...rows], (cell, column, row) => {
+    if (row === 0 || cell === '·') return paint('dim', cell)
     return column === 2 ? paint('red', cell) : column === 1 ? paint('green', cell) : cell
   })
 }
 
-function failures(outcomes: readonly Outcome[], paint: Paint): string[] {
+function failures(outcomes: readonly Outcome[], again: (id: string) => string, paint: Paint): string[] {
   return outcomes
     .filter(({ state }) => state === 'failed')
     .map(({ id, promise, reason = '' }) => {
@@ -37,6 +50,7 @@ function failures(outcomes: readonly Outcome[], paint: Paint): string[] {
       return [
         `${paint('red', '✗')} ${paint('bold', id)} ${promise}`,
         ...shown.map((line) => `    ${line}`),
+        `    Run it alone: ${paint('cyan', again(id))}`,
       ].join('\n')
     })
 }
@@ -47,19 +61,19 @@ function voids(outcomes: readonly Outcome[], paint: Paint): string[] {
   return lines.length > 0 ? [[paint('bold', 'Void runs, tried again'), ...lines].join('\n')] : []
 }
 
-function untested(outcomes: readonly Outcome[], paint: Paint): string[] {
+function left(outcomes: readonly Outcome[], state: State, title: string, paint: Paint): string[] {
   const reasons = new Map<string, string[]>()
-  for (const { state, id, reason = '' } of outcomes)
-    if (state === 'untested') reasons.set(reason, [...(reasons.get(reason) ?? []), id])
+  for (const { state: own, id, reason = '' } of outcomes)
+    if (own === state) reasons.set(reason, [...(reasons.get(reason) ?? []), id])
   if (reasons.size === 0) return []
   const lines = [...reasons].map(([reason, ids]) => wrap(`  ${reason}: ${ids.join(' ')}`))
-  return [[paint('bold', 'Untested'), ...lines].join('\n')]
+  return [[paint('bold', title), ...lines].join('\n')]
 }
 
 function total(outcomes: readonly Outcome[], paint: Paint): string {
-  const { passed, failed, untested: left } = count(outcomes)
-  const failing = `${failed} failed`
-  return `${passed} passed, ${failed > 0 ? paint('red', failing) : failing}, ${left} untested`
+  const { passed, failed, notApplicable, notTried } = count(outcomes)
+  const failing = failed > 0 ? paint('red', `${failed} failed`) : `${failed} failed`
+  return `${passed} passed, ${failing}, ${notApplicable} not applicable, ${notTried} not tried`
 }
 
 function wrap(text: string): string {

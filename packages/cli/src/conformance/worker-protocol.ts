@@ -17,6 +17,7 @@ export interface CaseInfo {
   readonly promise: string
   readonly timeoutMs: number
   readonly untested?: string
+  readonly applicable: boolean
 }
 
 export type WorkerCall =
@@ -24,7 +25,12 @@ export type WorkerCall =
   | { readonly type: 'run'; readonly id: string }
 
 export type WorkerMessage =
-  | { readonly type: 'ready'; readonly subject: string; readonly cases: readonly CaseInfo[] }
+  | {
+      readonly type: 'ready'
+      readonly subject: string
+      readonly ttlMs: number
+      readonly cases: readonly CaseInfo[]
+    }
   | { readonly type: 'outcome'; readonly outcome: Outcome }
   /** Something was thrown where nobody could catch it; the process ends. */
   | { readonly type: 'crashed'; readonly message: string }

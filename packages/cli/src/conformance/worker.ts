@@ -4,13 +4,16 @@ import { conformance } from '@locks/core/conformance'
 import type { ConformanceCase, HistoryEvent } from '@locks/core/conformance'
 import { UsageError } from '../errors.ts'
 import { signals } from '../session.ts'
-import { outcomeOf } from './outcome.ts'
+import { leftOut, outcomeOf } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import { resolveSubject } from './resolve-subject.ts'
 import type { OpenSubject } from './resolve-subject.ts'
 import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
 // A process that runs cases one at a time, with a subject of its own.
+
+/** As the suite has it. */
+const USUAL_TTL_MS = 1_000
 
 const stop = new AbortController()
 let running: Promise<void> | undefined
@@ -38,15 +41,15 @@ async function end(): Promise<void> {
   process.exit(0)
 }
 
-function infoOf({ id, area, kind, title, timeoutMs, untested }: ConformanceCase): CaseInfo {
+function infoOf({ id, area, kind, title, timeoutMs, untested, applicable }: ConformanceCase): CaseInfo {
   const promise = title.slice(id.length + 1, title.lastIndexOf(' ['))
-  return { id, area, kind, promise, timeoutMs, ...(untested !== undefined && { untested }) }
+  return { id, area, kind, promise, timeoutMs, applicable, ...(untested !== undefined && { untested }) }
 }
 
 async function tryCase(one: ConformanceCase): Promise<Outcome> {
   const info = infoOf(one)
-  if (info.untested !== undefined)
-    return outcomeOf(info, { state: 'untested', durationMs: 0, reason: info.untested })
+  const left = leftOut(info)
+  if (left !== undefined) return left
   let history: readonly HistoryEvent[] | undefined
   let reason: string | undefined
   const voids: string[] = []
@@ -79,8 +82,9 @@ async function tryCase(one: ConformanceCase): Promise<Outcome> {
 async function begin({ target, options, ttlMs }: WorkerOrder): Promise<void> {
   try {
     subject = await resolveSubject(target, options)
-    cases = await conformance({ ...subject, ...(ttlMs !== undefined && { ttlMs }) })
-    tell({ type: 'ready', subject: subject.name, cases: cases.map(infoOf) })
+    const asked = ttlMs ?? subject.ttlMs ?? USUAL_TTL_MS
+    cases = await conformance({ ...subject, ttlMs: asked })
+    tell({ type: 'ready', subject: subject.name, ttlMs: asked, cases: cases.map(infoOf) })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     const misused = error instanceof UsageError || isLockError(error, 'LOCK_INVALID_ARGUMENT')

@@ -1,7 +1,7 @@
 import type { HistoryEvent } from '@locks/core/conformance'
 import type { Backend } from '../backend.ts'
 import type { FaultKind, ServerFault } from './faults.ts'
-import type { Route } from './route.ts'
+import type { Route } from '../route.ts'
 import type { Verdict } from './verdict.ts'
 
 export interface TortureOptions extends Backend {

@@ -20,6 +20,8 @@ export interface ConformanceCase {
   readonly kind: RuleKind
   /** Why this rule cannot be tried here. Show it; do not count it as passed. */
   readonly untested?: string
+  /** False when the adapter does not claim what the rule is about. Untested and applicable: it was not tried. */
+  readonly applicable: boolean
   /** Cases without this may run beside each other in one process. */
   readonly alone: boolean
   /** Longer than all its runs can take: for a host that ends a process which is stuck. The case knows its bounds. */
@@ -42,7 +44,7 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
   for (const [area, areaRules] of rules)
     for (const rule of areaRules) {
       const { id, kind } = rule
-      const reason = whyUntested(rule, subject, capabilities)
+      const gap = whyUntested(rule, subject, capabilities)
       const ruleMs = (rule.timeoutMs ?? USUAL_MS) * slowFactor()
       const runOnce = (host?: CaseHost): Promise<void> =>
         new Harness(subject, factory, capabilities, lasting).run((harness) => rule.run(harness), host, {
@@ -53,10 +55,11 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
         id,
         area,
         kind,
-        title: `${id} ${rule.title} [${reason === undefined ? kind : 'untested'}]`,
+        title: `${id} ${rule.title} [${gap === undefined ? kind : 'untested'}]`,
         alone: rule.alone ?? (rule.needs?.some(disturbs) === true || (rule.timeoutMs ?? 0) > USUAL_MS),
         timeoutMs: ruleMs * 12,
-        ...(reason !== undefined && { untested: reason }),
+        applicable: gap?.applicable ?? true,
+        ...(gap !== undefined && { untested: gap.reason }),
         run: (host) => untilValid(() => runOnce(host), host?.onVoid),
       })
     }

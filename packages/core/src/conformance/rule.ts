@@ -66,17 +66,35 @@ export type Need =
   | 'break'
   | 'no break'
 
-type Judge = (subject: Subject, capabilities: Capabilities) => string | undefined
+/** Why a rule is not run on a subject. */
+export interface Gap {
+  readonly reason: string
+  /** False: the adapter does not claim what the rule is about. True: the subject lacks what is needed to try it. */
+  readonly applicable: boolean
+}
 
-const unless = (met: boolean, reason: string): string | undefined => (met ? undefined : reason)
+type Judge = (subject: Subject, capabilities: Capabilities) => Gap | undefined
 
-/** Each need answers why it is not met. */
+const unless = (met: boolean, reason: string): Gap | undefined =>
+  met ? undefined : { reason, applicable: false }
+
+const given = (isThere: boolean, reason: string): Gap | undefined =>
+  isThere ? undefined : { reason, applicable: true }
+
+/** A store inside the process has no connection to cut and no server to stop. */
+const outside: Judge = (_, { scope }) => unless(scope !== 'process', 'scope is process')
+
+/** Each need returns why it is not met. */
 const needs: Record<Need, Judge> = {
-  processes: (_, { scope }) => unless(scope !== 'process', 'scope is process'),
-  wire: ({ wire }) => unless(wire !== undefined, 'no way through a proxy was given'),
-  server: ({ server }) => unless(server !== undefined, 'the server is not ours to stop'),
-  restart: ({ server }) => unless(server?.restart !== undefined, 'the server is not ours to restart'),
-  secret: ({ secret }) => unless(secret !== undefined, 'the config has no secret'),
+  processes: outside,
+  wire: (subject, capabilities) =>
+    outside(subject, capabilities) ?? given(subject.wire !== undefined, 'no way through a proxy was given'),
+  server: (subject, capabilities) =>
+    outside(subject, capabilities) ?? given(subject.server !== undefined, 'the server is not ours to stop'),
+  restart: (subject, capabilities) =>
+    outside(subject, capabilities) ??
+    given(subject.server?.restart !== undefined, 'the server is not ours to restart'),
+  secret: ({ secret }) => given(secret !== undefined, 'the config has no secret'),
   lease: (_, { kind }) => unless(kind === 'lease', `kind is ${kind}`),
   session: (_, { kind }) => unless(kind !== 'lease', 'kind is lease'),
   connection: (_, { kind }) => unless(kind === 'connection', `kind is ${kind}`),
@@ -96,11 +114,13 @@ const needs: Record<Need, Judge> = {
   'no break': (_, capabilities) => unless(!capabilities.break, 'break is claimed'),
 }
 
-/** Why `rule` cannot be tried on `subject`, or undefined when it can. */
-export function whyUntested(rule: Rule, subject: Subject, capabilities: Capabilities): string | undefined {
+/** Why `rule` cannot be tried on `subject`, or undefined when it can. What does not apply is never called untried. */
+export function whyUntested(rule: Rule, subject: Subject, capabilities: Capabilities): Gap | undefined {
+  let first: Gap | undefined
   for (const need of rule.needs ?? []) {
-    const reason = needs[need](subject, capabilities)
-    if (reason !== undefined) return reason
+    const gap = needs[need](subject, capabilities)
+    if (gap?.applicable === false) return gap
+    first ??= gap
   }
-  return undefined
+  return first
 }

@@ -1,5 +1,5 @@
+import { redisFrames } from '@locks/core/conformance'
 import type { Subject } from '@locks/core/conformance'
-import { redisFrames } from '../../../../conformance/test-kit/frames.ts'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
 import { layoutOf } from '../../src/layout.ts'

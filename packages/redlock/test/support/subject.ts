@@ -1,7 +1,7 @@
+import { redisFrames } from '@locks/core/conformance'
 import type { Subject } from '@locks/core/conformance'
 import { redisCommand, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
-import { redisFrames } from '../../../../conformance/test-kit/frames.ts'
 
 /** Dozens of clients connect at the same time here, on a machine that does other things too. */
 const nodeTimeoutMs = 2_000

@@ -1,5 +1,5 @@
 import type { LocksConfig } from '@locks/core'
-import type { Target } from './protocol.ts'
+import type { Target } from '@locks/core/conformance'
 
 /** How the clients of a backend reach its servers, and how to lead them through proxies. */
 export interface Route {
@@ -35,6 +35,10 @@ const reasons = new Map([
 /** Authorities of a URL, also of several in one: `redlock:redis://a,redis://b`. */
 const AUTHORITY = /\/\/([^/?#]*?)(?=,[a-z][a-z0-9+]*:\/\/|[/?#]|$)/gi
 
+/** Parameters of a PostgreSQL URL that name a socket, or check the certificate of a host by its name. */
+const ELSEWHERE = /^postgres(ql)?:.*[?&](host=|ssl(?!=false|mode=(disable|no-verify)))/i
+const elsewhere = 'its URL names a socket or a certificate, which a proxy does not have'
+
 export function routeOf(config: LocksConfig): Route {
   const url = urlOf(config)
   if (url === undefined)
@@ -42,7 +46,8 @@ export function routeOf(config: LocksConfig): Route {
   const scheme = (/^([^:]+):/.exec(url)?.[1] ?? '').toLowerCase()
   const targets = targetsIn(url, ports.get(scheme) ?? 0)
   const remote = targets.map(({ host }) => host).filter((host) => !isLoopback(host))
-  const noWire = reasons.get(scheme) ?? (ports.has(scheme) ? undefined : `${scheme}: is not known here`)
+  const unknown = ports.has(scheme) ? undefined : `${scheme}: is not known here`
+  const noWire = reasons.get(scheme) ?? unknown ?? (ELSEWHERE.test(url) ? elsewhere : undefined)
   if (noWire !== undefined) return { ...none(config, noWire), remote: scheme === 'file' ? [] : remote }
   const through = (addresses: readonly Target[]): LocksConfig => withUrl(config, rewrite(url, addresses))
   return { targets, through, remote }

@@ -1,4 +1,4 @@
-import type { Frames } from '@locks/core/conformance'
+import type { Frames } from './fault-proxy.ts'
 
 /** Where the reply at the start of `bytes` ends; undefined when it is not complete. */
 type EndOf = (bytes: Buffer) => number | undefined

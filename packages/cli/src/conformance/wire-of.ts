@@ -1,0 +1,21 @@
+import { postgresFrames, redisFrames, zookeeperFrames } from '@locks/core/conformance'
+import type { Frames, Wire } from '@locks/core/conformance'
+import { routeOf } from '../route.ts'
+
+/** Where replies end. A client of MySQL has one request under way, so there what arrives in one piece is one. */
+const frames: ReadonlyMap<string, Frames> = new Map([
+  ['redis', redisFrames],
+  ['postgres', postgresFrames],
+  ['postgresql', postgresFrames],
+  ['zookeeper', zookeeperFrames],
+])
+
+/** The way through a proxy, for a URL with one server that a client can be led to by another address. */
+export function wireOf(url: string): { readonly wire?: Wire } {
+  const route = routeOf(url)
+  const [target, ...others] = route.targets
+  if (target === undefined || others.length > 0) return {}
+  const own = frames.get((/^([^:]+):/.exec(url)?.[1] ?? '').toLowerCase())
+  const via: Wire['via'] = (proxy) => route.through([proxy])
+  return { wire: { target, via, ...(own !== undefined && { frames: own }) } }
+}
