@@ -40,7 +40,7 @@ const permanent: ReadonlyMap<string, string> = new Map([
   ],
   [
     'WRONGTYPE',
-    'the key of this lock has a value of another type, which was left alone; choose another name or prefix, or delete it',
+    'the key of this lock has a value of another type, left as it is; choose another name or prefix, or delete it',
   ],
 ])
 

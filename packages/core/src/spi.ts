@@ -11,8 +11,9 @@ import type { Clock } from './clock.ts'
  * - It MUST reject when the outcome is unknown or the store does not answer, with a `LockError`
  *   coded `LOCK_UNAVAILABLE` or with any other error, which core wraps as one. It MUST NOT answer
  *   "busy", "lost" or "not-held" for want of an answer.
- * - Core tries such a call again for `storeTimeoutMs`. It SHOULD reject with a `LockError` coded `LOCK_INVALID_ARGUMENT`
- *   or `LOCK_UNSUPPORTED` where trying again cannot help: a wrong password, no permission, a missing table.
+ * - Core tries such a call again for `storeTimeoutMs`. It SHOULD reject with a `LockError` coded
+ *   `LOCK_INVALID_ARGUMENT` or `LOCK_UNSUPPORTED` where trying again cannot help: a wrong password, no permission, a
+ *   missing table.
  * - Core checks every answer, and every property of it. One that is not of the shape and range given here is discarded
  *   as `LOCK_UNAVAILABLE`: the outcome counts as unknown, and what may have been granted is withdrawn.
  * - It MUST NOT put a password into an error, nor an object that carries one.

@@ -33,7 +33,7 @@ const setUp: ReadonlyMap<string, string> = new Map([
   ['42703', 'the tables are of another version; run: npx -p @locks/cli locks migrate URL'],
   [
     '42501',
-    'the database role lacks a right, so no lock can be taken; grant it SELECT, INSERT, UPDATE and DELETE on the tables',
+    'the database role lacks a right, so no lock can be taken; grant SELECT, INSERT, UPDATE and DELETE on its tables',
   ],
   [
     WRONG_LEVEL,

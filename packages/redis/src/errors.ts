@@ -36,7 +36,7 @@ const permanent: ReadonlyMap<string, string> = new Map([
   ],
   [
     'WRONGTYPE',
-    'a key of this lock has a value of another type, which was left alone; choose another name or prefix, or delete it',
+    'a key of this lock has a value of another type, left as it is; choose another name or prefix, or delete it',
   ],
 ])
 

@@ -16,9 +16,10 @@ export type AdapterMethod =
   | 'close'
 
 /**
- * `fail`: not executed, rejects. `rejects`: the same with an error of the rule's choice. `lose-reply`: executed, then rejects. `hang`: not executed, settles
- * only when healed, by a rejection. `swallow-reply`: executed, then hangs likewise. `delayMs` holds
- * back the reply of an executed call, `lateMs` the call itself. `spoilt` puts other values into the answer.
+ * `fail`: not executed, rejects. `rejects`: the same with an error of the rule's choice. `lose-reply`: executed, then
+ * rejects. `hang`: not executed, settles only when healed, by a rejection. `swallow-reply`: executed, then hangs
+ * likewise. `delayMs` holds back the reply of an executed call, `lateMs` the call itself. `spoilt` puts other values
+ * into the answer.
  */
 export type Fault =
   | 'fail'
