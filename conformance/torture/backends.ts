@@ -6,7 +6,7 @@ import type { LocksConfig } from '@locks/core'
 import { migrate as migrateMysql } from '@locks/mysql'
 import { migrate as migratePostgres } from '@locks/postgres'
 import type { ServerFault } from '../../packages/cli/dist/torture/faults.js'
-import type { Route } from '../../packages/cli/dist/torture/route.js'
+import type { Route } from '../../packages/cli/dist/route.js'
 import { sentinelPrimaryName, startService } from '../services/index.ts'
 import type { Address, Server, Service, ServiceKind, ServiceOptions } from '../services/index.ts'
 import {
