@@ -69,7 +69,7 @@ export const onceMutants: readonly Mutant[] = [
     bug: 'a store that cannot is asked all the same',
     rule: 'ONCE-8',
     given: [adapter('minHold: true', 'minHold: false')],
-    edits: [core('validate')('value > 0 && !capabilities.minHold', 'false')],
+    edits: [core('validate')('minHoldMs > 0 && !capabilities.minHold', 'false')],
   },
   {
     bug: 'a withdrawal that comes late frees the name',

@@ -186,12 +186,12 @@ export const storeMutants: readonly Mutant[] = [
     rule: 'FENCE-12',
     edits: [
       adapter(
-        'async release({ name, attemptId }) {',
+        'async release({ name, attemptId }, keepMs = 0) {',
         `async prune() {
             store.lastFence = 0n;
             return { pruned: 1, more: false };
         },
-        async release({ name, attemptId }) {`,
+        async release({ name, attemptId }, keepMs = 0) {`,
       ),
     ],
   },
@@ -200,12 +200,12 @@ export const storeMutants: readonly Mutant[] = [
     rule: 'FENCE-12',
     edits: [
       adapter(
-        'async release({ name, attemptId }) {',
+        'async release({ name, attemptId }, keepMs = 0) {',
         `async prune() {
             entries.clear();
             return { pruned: 1, more: false };
         },
-        async release({ name, attemptId }) {`,
+        async release({ name, attemptId }, keepMs = 0) {`,
       ),
     ],
   },

@@ -10,7 +10,7 @@ export interface Hammering {
 }
 
 /** So many times the tries at most, where the name is hardly ever free when it is pruned. */
-const MOST = 20
+const MOST = 100
 
 /**
  * Several clients acquire one name while others prune everything that is free. Whatever happens in between: one

@@ -109,7 +109,7 @@ export function sqlStrategyTests({ server: { url }, strategies, open, migrate, r
         .lock('order')
         .tryAcquire(),
     )
-    expect(message).toContain('migrate()')
+    expect(message).toContain('locks migrate')
     await migrate({ url, ...place })
     await open({ url, strategy: owner, ...place }).with('order', ({ fence }) => expect(fence).toBe(2n))
     await refusalOf(

@@ -27,7 +27,7 @@ describe.each(['unique-key', 'row', 'named'])('%s', (strategy) => {
   })
 
   test('a missing table is refused at once', async () => {
-    await expectRefusedAtOnce(fromConfig({ url, strategy, table: 'nowhere' }), /run migrate\(\)/)
+    await expectRefusedAtOnce(fromConfig({ url, strategy, table: 'nowhere' }), /locks migrate/)
   })
 
   test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {

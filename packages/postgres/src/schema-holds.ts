@@ -77,5 +77,16 @@ BEGIN
   WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(listener);
 END
 $locks$`,
+    // Not in the statement itself: a standby refuses any that names an unlogged table, with an error that says little.
+    `CREATE OR REPLACE FUNCTION ${to.waiting}(p_name bytea) RETURNS text LANGUAGE plpgsql AS $locks$
+BEGIN
+  RETURN (
+    SELECT json_agg(holder ORDER BY position)::text FROM (
+      SELECT holder, position FROM ${to.waiters}
+      WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(listener) ORDER BY position LIMIT 100
+    ) AS waiting
+  );
+END
+$locks$`,
   ]
 }

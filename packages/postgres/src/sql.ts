@@ -17,6 +17,7 @@ export interface Names {
   readonly adopt: string
   readonly break: string
   readonly inspect: string
+  readonly waiting: string
   readonly prune: string
   readonly pruneWaiters: string
   readonly strategy: string
@@ -42,6 +43,7 @@ export function namesOf({ schema, table }: Place): Names {
     adopt: named('_adopt'),
     break: named('_break'),
     inspect: named('_inspect'),
+    waiting: named('_waiting'),
     prune: named('_prune'),
     pruneWaiters: named('_prune_waiters'),
     strategy: named('_strategy'),
@@ -112,6 +114,7 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
     `${to.renewLocked}(bytea, text, int, int, int)`,
     `${to.break}(bytea, bigint, boolean)`,
     `${to.prune}(bigint, int)`,
+    `${to.waiting}(bytea)`,
   ]
 }
 
@@ -184,12 +187,9 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
     renew: statement(`SELECT $5::text, * FROM ${to.renew}($1::bytea[], $2::text[], $3::int[], $4::int[])`),
     renewLocked: statement(`SELECT $6::text, ${to.renewLocked}($1, $2, $3, $4, $5)`),
     adopt: statement(`SELECT $8::text, ${to.adopt}($1, $2, $3, $4, $5, $6, $7)`),
-    inspect: statement(`SELECT $2::text, seen.*, (
-  SELECT json_agg(holder ORDER BY position)::text FROM (
-    SELECT holder, position FROM ${to.waiters}
-    WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared(listener) ORDER BY position LIMIT 100
-  ) AS waiting
-) FROM ${to.inspect}($1) AS seen WHERE ${onPrimary}`),
+    inspect: statement(
+      `SELECT $2::text, seen.*, ${to.waiting}($1) FROM ${to.inspect}($1) AS seen WHERE ${onPrimary}`,
+    ),
     list: statement(`WITH held AS MATERIALIZED (
   SELECT * FROM ${to.locks} WHERE attempt IS NOT NULL AND blocked_until > clock_timestamp() AND ${onPrimary} LIMIT $1
 ) SELECT $2::text, encode(held.name, 'hex'), fence, holder, ${epochMs('since')},

@@ -39,21 +39,22 @@ export const onceAtTheStore: readonly Rule[] = [
   {
     id: 'ONCE-10',
     title:
-      'a slow reply to the acquire does not shorten minHoldMs, and a lost reply to the release does not end it',
+      'an acquire that takes long does not shorten minHoldMs, and a lost reply to the release does not end it',
     kind: 'optional',
     needs: ['min-hold'],
     async run(h) {
       const { locks, faults } = await h.client()
       const lock = h.name()
       const minHoldMs = h.ttlMs
-      faults.inject('attempt', { delayMs: Math.ceil(minHoldMs / 2) }, 1)
+      const lateMs = Math.ceil(minHoldMs / 2)
+      faults.inject('attempt', { lateMs }, 1)
+      const askedAt = performance.now()
       const lease = await locks.lock(lock).acquire({ minHoldMs })
-      const answeredAt = performance.now()
       faults.inject('release', 'lose-reply', 1)
       await lease.release()
       // Sent again after a pause, the release may count from then.
       await takeWhenOver(h, h.adapter(), lock, { ms: minHoldMs + h.ms(1_250), waitsMs: minHoldMs })
-      assertNotEarly(answeredAt, minHoldMs)
+      assertNotEarly(askedAt + lateMs, minHoldMs)
     },
   },
   {
@@ -66,14 +67,14 @@ export const onceAtTheStore: readonly Rule[] = [
       const [entered, handed] = [h.name('re-entered'), h.name('handed over')]
       const minHoldMs = h.ttlMs
       const outer = await first.locks.lock(entered).acquire({ owner: 'the job' })
-      const inner = await first.locks.lock(entered).acquire({ owner: 'the job', minHoldMs })
       const enteredAt = performance.now()
+      const inner = await first.locks.lock(entered).acquire({ owner: 'the job', minHoldMs })
       await inner.release()
       await outer.release()
       await freesInTime(h, entered, enteredAt, minHoldMs)
 
+      const askedAt = performance.now()
       const lease = await first.locks.lock(handed).acquire({ minHoldMs })
-      const answeredAt = performance.now()
       await pass(minHoldMs / 2)
       const text = lease.serialize()
       const resumed = await second.locks.resume(text)
@@ -86,7 +87,7 @@ export const onceAtTheStore: readonly Rule[] = [
         from: 'what remains of minHoldMs + 250 ms',
       }
       await takeWhenOver(h, h.adapter(), handed, bound)
-      assertNotEarly(answeredAt, minHoldMs)
+      assertNotEarly(askedAt, minHoldMs)
     },
   },
   {

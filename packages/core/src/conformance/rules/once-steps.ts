@@ -3,22 +3,22 @@ import { validMs } from '../../valid-ms.ts'
 import type { Harness } from '../harness.ts'
 import { takeWhenOver } from './steps.ts'
 
-/** Fails the rule if the name could be had already, this long after the answer to its holder. */
-export function assertNotEarly(answeredAt: number, minHoldMs: number, at: number = performance.now()): void {
-  const tookMs = at - answeredAt
+/** Fails the rule if the name could be had already, this long after its holder asked for it. */
+export function assertNotEarly(askedAt: number, minHoldMs: number, at: number = performance.now()): void {
+  const tookMs = at - askedAt
   assert.ok(tookMs >= validMs(minHoldMs), `granted after ${tookMs} ms, before ${minHoldMs} ms were over`)
 }
 
-/** Fails the rule unless the name can be had `minHoldMs` after the answer to its holder, and not before. */
+/** Fails the rule unless the name can be had `minHoldMs` after its holder asked for it, and not before. */
 export async function freesInTime(
   h: Harness,
   lock: string,
-  answeredAt: number,
+  askedAt: number,
   minHoldMs: number,
 ): Promise<bigint> {
-  const waitsMs = Math.max(0, answeredAt + minHoldMs - performance.now())
+  const waitsMs = Math.max(0, askedAt + minHoldMs - performance.now())
   const bound = { ms: waitsMs + h.ms(250), waitsMs, from: 'minHoldMs + 250 ms' }
   const { fence } = await takeWhenOver(h, h.adapter(), lock, bound)
-  assertNotEarly(answeredAt, minHoldMs)
+  assertNotEarly(askedAt, minHoldMs)
   return fence
 }
