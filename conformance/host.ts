@@ -19,6 +19,7 @@ export async function hostConformance(subject: Subject, otherwise?: Subject): Pr
 const affected: readonly Area[] = [
   'atomicity',
   'uniqueness',
+  'waiting',
   'crash',
   'pause',
   'fencing',

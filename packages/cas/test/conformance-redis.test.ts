@@ -1,6 +1,6 @@
 import { redisFrames } from '@locks/core/conformance'
 import { afterAll } from 'vitest'
-import { hostConformance } from '../../../conformance/host.ts'
+import { hostVariant } from '../../../conformance/host.ts'
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 
@@ -18,7 +18,7 @@ if (isSelected('cas-redis')) {
     url: `redis://locks:${secret}@${host}:${port}`,
   })
 
-  await hostConformance({
+  await hostVariant({
     name: 'cas-redis',
     config: at(server),
     secret,

@@ -1,7 +1,7 @@
 import { afterAll } from 'vitest'
-import { hostConformance } from '../../../conformance/host.ts'
+import { hostVariant } from '../../../conformance/host.ts'
 import { sentinelSubject } from './support/subjects.ts'
 
 const { subject, service } = await sentinelSubject()
 afterAll(() => service.close())
-await hostConformance(subject)
+await hostVariant(subject)
