@@ -26,13 +26,14 @@ while (realNow() < until) {
   while (Date.now() < next) await sleep(next - Date.now())
   const lateMs = Date.now() - next
   const calledAt = now()
+  const calledIn = Math.floor(realNow() / periodMs)
   let [ranAt, period] = [0, 0]
   const { ran } = await locks.once('the job', { minHoldMs }, async () => {
     ranAt = now()
     period = Math.floor(realNow() / periodMs)
     await sleep(5)
   })
-  calls.push({ ran, calledAt, ranAt, period, lateMs, tookMs: now() - calledAt })
+  calls.push({ ran, calledAt, calledIn, ranAt, period, lateMs, tookMs: now() - calledAt })
 }
 await locks.close()
 console.log(JSON.stringify(calls))

@@ -22,6 +22,8 @@ interface Call {
   readonly ran: boolean
   readonly calledAt: number
   readonly ranAt: number
+  /** In which period it was made, by the real clock. */
+  readonly calledIn: number
   /** In which period it ran, by the real clock. */
   readonly period: number
   readonly lateMs: number
@@ -59,19 +61,24 @@ test.concurrent.each(stores.filter(({ name }) => isSelected(name)))(
     const gaps = runs.slice(1).map(({ ranAt }, n) => ranAt - (runs[n]?.calledAt ?? 0))
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(MIN_HOLD_MS)
 
-    const counted = Array.from({ length: PERIODS }, (_, n) => {
-      const period = first + n
-      return { period, runs: runs.filter((one) => one.period === period).length }
-    })
-    const wrong = counted.filter((one) => one.runs !== 1)
-    const late = calls.map(({ lateMs, tookMs }) => lateMs + tookMs).filter((ms) => ms > LATE_MS)
-    if (wrong.length > 0 && late.length > 0) {
-      const ms = late.reduce((sum, each) => sum + each, 0)
-      const stall = { who: 'a host', ms, longestMs: Math.max(...late) }
-      throw new VoidRunError(`${wrong.length} periods without exactly one run`, [stall])
+    // A host that stood still may miss its period, or come to the next one.
+    const late = calls.filter(({ lateMs, tookMs }) => lateMs + tookMs > LATE_MS)
+    const isDisturbed = (period: number): boolean =>
+      late.some(({ calledIn }) => Math.abs(calledIn - period) <= 1)
+    const counted = Array.from({ length: PERIODS }, (_, n) => first + n)
+      .filter((period) => !isDisturbed(period))
+      .map((period) => ({ period, runs: runs.filter((one) => one.period === period).length }))
+    if (counted.length < PERIODS / 2) {
+      const lost = late.map(({ lateMs, tookMs }) => lateMs + tookMs)
+      const stall = {
+        who: 'a host',
+        ms: lost.reduce((sum, each) => sum + each, 0),
+        longestMs: Math.max(...lost),
+      }
+      throw new VoidRunError(`only ${counted.length} periods without a pause`, [stall])
     }
-    expect(wrong).toEqual([])
+    expect(counted.filter((one) => one.runs !== 1)).toEqual([])
     // The other one came to nearly every period too, and found it taken.
-    expect(calls.length - runs.length).toBeGreaterThan(PERIODS / 2)
+    expect(calls.length - runs.length).toBeGreaterThan(PERIODS / 4)
   },
 )
