@@ -173,7 +173,10 @@ export class Connection {
   /** What a primary says that is being replaced may be unknown to the next one: nothing follows from it. */
   #unlessReplaced<T>(read: (reply: unknown) => T | Promise<T>): (reply: unknown) => T | Promise<T> {
     if (isCluster(this.client) || !this.client.options.sentinels) return read
-    return (reply) => {
+    return async (reply) => {
+      // What has arrived from the Sentinels meanwhile is read first, also after this process stood still.
+      await new Promise(setImmediate)
+      while (this.#failovers?.looking !== undefined) await this.#failovers.looking
       if (this.replaced) throw this.#failed(new Error('the primary that answered is being replaced'))
       return read(reply)
     }
@@ -201,7 +204,10 @@ export class Connection {
     this.#failovers = failoversOf(client, () => {
       for (const call of this.#onSwitch) call()
       // The old primary would go on answering until a Sentinel demotes it, some ten seconds later.
-      if (this.owned && !isCluster(client) && isOpen(client)) client.stream.destroy()
+      if (!this.owned || isCluster(client)) return
+      if (isOpen(client)) client.stream.destroy()
+      // It may be on its way to the old one.
+      else client.once('connect', () => client.stream.destroy())
     })
     if (!this.owned) return
     const connections = (): readonly Redis[] => (isCluster(client) ? client.nodes('all') : [client])

@@ -1,49 +1,76 @@
+import { shareListener } from '@locks/core'
 import { Redis } from 'ioredis'
-import type { RedisOptions as ConnectionOptions } from 'ioredis'
+import type { RedisOptions } from 'ioredis'
+import { isIP } from 'node:net'
 import { loosen } from './loosen.ts'
+import { opinionOf, sentinelsOf } from './sentinels.ts'
+import type { Opinion } from './sentinels.ts'
 
 /** Published by the Sentinel that leads a failover: just before it promotes a replica, and when it gives up. */
 const PROMOTES = '+failover-state-send-slaveof-noone'
-const GIVES_UP = '-failover-abort-slave-timeout'
+const GIVES_UP = [
+  '-failover-abort-slave-timeout',
+  '-failover-abort-no-good-slave',
+  '-failover-abort-not-elected',
+]
 /** Published by every Sentinel as it learns of it: `name old-host old-port new-host new-port`. */
 const SWITCHES = '+switch-master'
 
 /** A failover that is not over by then will not be: the Sentinel that led it is gone. */
 const FORGET_MS = 60_000
+/** While a connection is suspected, the Sentinels are asked again this often. */
+const AGAIN_MS = 500
 
 /**
  * Learns from the Sentinels when a primary is being replaced. Once a replica is promoted, the old primary still
  * confirms everything, for some ten seconds in a planned failover, and the new one knows nothing of it. A lease that
  * only the old one has renewed ends early on the new one, which gives the lock to the next client. So from the
  * promotion on, what a connection to the old primary says does not count. The Sentinel publishes the promotion
- * before it sends it.
+ * before it sends it. A connection that is made later has missed that, so for each new one the Sentinels are asked
+ * whether a failover is under way, and where it leads.
  */
 export class Failovers {
   readonly #client: Redis
+  readonly #name: string
   readonly #onSwitch: () => void
   readonly #ears: readonly Redis[]
+  readonly #stopListening: () => void
   /** The address that the client was connected to when its server was about to be replaced. */
-  #replaced: { readonly address: string; readonly at: number } | undefined
-
+  #replaced: { readonly address: string | undefined; readonly at: number } | undefined
+  /** The present connection may lead to a primary that is being replaced, by what the Sentinels answered. */
+  #suspected = false
+  #looking: Promise<void> | undefined
+  #again: NodeJS.Timeout | undefined
   #lastSwitch = ''
 
   /** Calls `onSwitch` when clients are sent to another primary. */
   constructor(client: Redis, name: string, onSwitch: () => void) {
     this.#client = client
+    this.#name = name
     this.#onSwitch = onSwitch
-    this.#ears = (client.options.sentinels ?? []).map(({ host, port }) => {
-      const ear = new Redis({ ...sentinelOptions(client.options, host, port), replyMapping: 'legacy' })
+    this.#ears = sentinelsOf(client.options).map((options) => {
+      const ear = new Redis({ ...options, replyMapping: 'legacy' })
       loosen(ear)
       ear.on('error', () => undefined)
-      ear.on('message', (event: string, text: string) => this.#heard(event, text, name))
+      ear.on('message', (event: string, text: string) => this.#heard(event, text))
+      // What was published while it was away is not repeated.
+      ear.on('ready', () => this.#look())
       // Rejected when it is closed; until then it is tried again.
-      ear.subscribe(PROMOTES, GIVES_UP, SWITCHES).catch(() => undefined)
+      ear.subscribe(PROMOTES, SWITCHES, ...GIVES_UP).catch(() => undefined)
       return ear
     })
+    this.#stopListening = shareListener(client, 'connect', () => this.#look())
+    this.#look()
+  }
+
+  /** Undefined when the Sentinels have been asked about the present connection; until then its answers do not count. */
+  get looking(): Promise<void> | undefined {
+    return this.#looking
   }
 
   /** Whether the client is connected to a primary that is being replaced. */
   get underWay(): boolean {
+    if (this.#suspected) return true
     if (this.#replaced === undefined) return false
     const { address, at } = this.#replaced
     if (addressOf(this.#client) !== address || performance.now() > at + FORGET_MS) this.#replaced = undefined
@@ -51,17 +78,20 @@ export class Failovers {
   }
 
   close(): void {
+    this.#stopListening()
+    clearTimeout(this.#again)
+    this.#looking = undefined
     for (const ear of this.#ears) ear.disconnect()
   }
 
-  #heard(event: string, text: string, name: string): void {
+  #heard(event: string, text: string): void {
     // About a primary: `master name …`. About a replica: `slave … @ name …`.
     const [, host = '', port = ''] = text.split(' ')
-    const concerned = text.startsWith(`master ${name} `) || text.includes(` @ ${name} `)
-    if (event === PROMOTES && concerned) this.#doubt(addressOf(this.#client))
-    else if (event === GIVES_UP && concerned) this.#replaced = undefined
-    else if (event === SWITCHES && text.startsWith(`${name} `)) {
-      if (addressOf(this.#client) === `${host}:${port}`) this.#doubt(`${host}:${port}`)
+    const concerned = text.startsWith(`master ${this.#name} `) || text.includes(` @ ${this.#name} `)
+    if (event === PROMOTES && concerned) this.#doubt()
+    else if (GIVES_UP.includes(event) && concerned) this.#replaced = undefined
+    else if (event === SWITCHES && text.startsWith(`${this.#name} `)) {
+      if (addressOf(this.#client) === `${host}:${port}`) this.#doubt()
       // The other Sentinels tell of it too, some of them when the client has left the old primary.
       if (text === this.#lastSwitch) return
       this.#lastSwitch = text
@@ -69,31 +99,59 @@ export class Failovers {
     }
   }
 
-  #doubt(address: string): void {
-    this.#replaced = { address, at: performance.now() }
+  #doubt(): void {
+    this.#replaced = { address: addressOf(this.#client), at: performance.now() }
+  }
+
+  #look(): void {
+    clearTimeout(this.#again)
+    const look = (this.#looking = this.#ask().then((place) => {
+      // There is a newer connection to ask about, or none any more.
+      if (this.#looking !== look) return
+      this.#looking = undefined
+      this.#suspected = place !== 'right'
+      if (this.#suspected) this.#again = setTimeout(() => this.#look(), AGAIN_MS).unref()
+      if (place === 'wrong') this.#onSwitch()
+    }))
+  }
+
+  /** Whether the client is connected where the Sentinels want it to be; `wrong` when it has to leave. */
+  async #ask(): Promise<'right' | 'doubtful' | 'wrong'> {
+    const { options } = this.#client
+    const asked = await Promise.all(sentinelsOf(options).map((each) => opinionOf(each, this.#name)))
+    const trusted = newest(asked.filter((one) => one !== undefined))
+    if (trusted.length === 0) return 'right'
+    // Before it is connected there is nothing to suspect, and once it is, this is asked again.
+    const at = addressOf(this.#client)
+    const places = trusted.map(({ address }) => mapped(address, options))
+    if (at === undefined || places.includes(at)) return 'right'
+    const info = await this.#client.info('server').catch(() => '')
+    const [, runId] = /^run_id:(\w+)/m.exec(info) ?? []
+    if (trusted.some((one) => one.runId !== undefined && one.runId === runId)) return 'right'
+    // A host name may be that of the present server, restarted, and the Sentinels do not know its run id yet.
+    return trusted.some(({ replacing }) => replacing) || !places.every(isNumeric) ? 'doubtful' : 'wrong'
   }
 }
 
-/** Where the connection leads by its own word: the Sentinels may know that server by another address. */
-function addressOf({ stream }: Partial<Pick<Redis, 'stream'>>): string {
-  return `${stream?.remoteAddress}:${stream?.remotePort}`
+/** Those that know most: of a failover under way its leader, of one that is over the Sentinels that have learnt of it. */
+function newest(opinions: readonly Opinion[]): readonly Opinion[] {
+  const leaders = opinions.filter(({ replacing }) => replacing)
+  const epoch = Math.max(...opinions.map((one) => one.epoch))
+  return leaders.length > 0 ? leaders : opinions.filter((one) => one.epoch === epoch)
 }
 
-function sentinelOptions(
-  { sentinelUsername, sentinelPassword, sentinelTLS, family }: ConnectionOptions,
-  host = 'localhost',
-  port = 26_379,
-): ConnectionOptions {
-  return {
-    host,
-    port,
-    ...(family !== undefined && { family }),
-    ...(sentinelUsername && { username: sentinelUsername }),
-    ...(sentinelPassword && { password: sentinelPassword }),
-    ...(sentinelTLS && { tls: sentinelTLS }),
-    enableReadyCheck: false,
-    maxRetriesPerRequest: null,
-    keepAlive: 10_000,
-    retryStrategy: (times) => Math.min(50 * times, 1_000),
-  }
+function isNumeric(place: string | undefined): boolean {
+  return place !== undefined && isIP(place.slice(0, place.lastIndexOf(':'))) !== 0
+}
+
+/** Where the connection leads. Undefined when there is none. */
+function addressOf({ stream }: Partial<Pick<Redis, 'stream'>>): string | undefined {
+  return stream?.remoteAddress === undefined ? undefined : `${stream.remoteAddress}:${stream.remotePort}`
+}
+
+/** The same server as the client has to connect to it. */
+function mapped(address: string | undefined, { natMap }: RedisOptions): string | undefined {
+  if (address === undefined || natMap === undefined || natMap === null) return address
+  const to = typeof natMap === 'function' ? natMap(address) : natMap[address]
+  return to ? `${to.host}:${to.port}` : address
 }

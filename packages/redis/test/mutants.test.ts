@@ -1,44 +1,17 @@
-import type * as adapter from '@locks/redis'
 import { inTime } from '@locks/core/conformance'
 import { createHash } from 'node:crypto'
-import { cp, mkdtemp, realpath, rm, symlink, mkdir } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { apply } from '../../../conformance/mutants/mutant.ts'
+import { afterAll, expect, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { at, bare, enqueue, uniqueName } from './support/bed.ts'
+import { mutate } from './support/mutate.ts'
+import type { Factory } from './support/mutate.ts'
 
 // Deliberate bugs in what keeps strangers out, as edits of the built adapter: each must be noticed.
 
 const service = await startService('redis')
 afterAll(() => service.close())
 const server = service.server('redis')
-
-type Factory = typeof adapter.redis
-
-/** The adapter with some edits, beside the core and the client that the healthy one has. */
-async function mutate(edits: readonly Edit[]): Promise<Factory> {
-  const root = await mkdtemp(join(tmpdir(), 'locks-redis-mutant-'))
-  onTestFinished(() => rm(root, { recursive: true, force: true }))
-  const own = fileURLToPath(new URL('..', import.meta.url))
-  const home = join(root, 'node_modules', '@locks')
-  await mkdir(home, { recursive: true })
-  for (const part of ['package.json', 'dist'])
-    await cp(join(own, part), join(home, 'redis', part), { recursive: true })
-  await symlink(await realpath(join(own, 'node_modules/@locks/core')), join(home, 'core'))
-  await symlink(await realpath(join(own, 'node_modules/ioredis')), join(root, 'node_modules/ioredis'))
-  for (const edit of edits) await apply(home, edit)
-  const module: unknown = await import(pathToFileURL(join(home, 'redis/dist/index.js')).href)
-  if (!isAdapter(module)) throw new Error('the mutant has no adapter')
-  return module.redis
-}
-
-function isAdapter(module: unknown): module is typeof adapter {
-  return typeof module === 'object' && module !== null && 'redis' in module
-}
 
 async function forgedGrant(factory: Factory): Promise<void> {
   const lock = uniqueName()

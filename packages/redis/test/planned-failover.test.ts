@@ -1,5 +1,6 @@
-import { isLockError } from '@locks/core'
+import { createLocks, isLockError } from '@locks/core'
 import type { Finding, Lease, Locks } from '@locks/core'
+import { redis } from '@locks/redis'
 import type { RedisOptions } from '@locks/redis'
 import { Redis } from 'ioredis'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -12,6 +13,8 @@ import {
 } from '../../../conformance/services/index.ts'
 import type { Address, Service } from '../../../conformance/services/index.ts'
 import { connect, uniqueName, until } from './support/bed.ts'
+import { mutate } from './support/mutate.ts'
+import type { Factory } from './support/mutate.ts'
 
 // After SENTINEL FAILOVER the old primary goes on answering as one for about ten seconds.
 
@@ -40,7 +43,7 @@ async function grantedAt(locks: Locks, name: string, over: AbortSignal): Promise
   while (!over.aborted) {
     const lease = await locks
       .lock(name)
-      .tryAcquire({ ttlMs: TTL_MS })
+      .tryAcquire({ ttlMs: TTL_MS, retry: { attempts: 1 } })
       .catch((error: unknown) => {
         if (isLockError(error, 'LOCK_UNAVAILABLE')) return null
         throw error
@@ -67,11 +70,14 @@ async function overlapMs(
   await redisCommand(service.server('sentinel-1'), 'SENTINEL', 'FAILOVER', sentinelPrimaryName)
   await until(async () => (await currentPrimary(service)).port !== before.port)
   // A client that connects now is sent to the new primary.
-  const granted = grantedAt(connect(options, patient), name, over.signal)
+  const other = connect(options, patient)
+  const granted = grantedAt(other, name, over.signal)
   await pause(5_000)
   over.abort()
   const [heldUntil, from] = await Promise.all([held, granted])
   if (from === undefined) expect(lease.state).toBe('held')
+  // While there are servers to release it on.
+  await Promise.all([holder.close(), other.close()])
   return from === undefined ? 0 : Math.max(0, heldUntil - from)
 }
 
@@ -92,6 +98,49 @@ test.each([
     expect(await overlapMs(service, options)).toBe(0)
   },
 )
+
+/** What the first try of a client comes to that connects when a replica has been promoted, and nobody was sent there. */
+async function tryMeanwhile(service: Service, factory: Factory, lock: string): Promise<unknown> {
+  const before = await currentPrimary(service)
+  const { promoted } = await promotionOf(service)
+  await redisCommand(service.server('sentinel-1'), 'SENTINEL', 'FAILOVER', sentinelPrimaryName)
+  await promoted
+  const locks = createLocks(factory({ connection: connectionTo(service), waitForReplicas: 1 }))
+  onTestFinished(() => locks.close())
+  const answer = await locks
+    .lock(lock)
+    .tryAcquire({ ttlMs: 10_000, retry: { attempts: 1 } })
+    .catch((error: unknown) => error)
+  const { port } = await currentPrimary(service)
+  expect(port, 'the failover was over before the client had connected').toBe(before.port)
+  await until(async () => (await currentPrimary(service)).port !== before.port)
+  return answer
+}
+
+test('a client that connects while a replica is promoted gets nothing from the old primary', async () => {
+  await using service = await startService('redis-sentinel', { count: 2, needsControl: true })
+  const lock = uniqueName()
+  expect(await tryMeanwhile(service, redis, lock)).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  const locks = connect({ connection: connectionTo(service) }, { storeTimeoutMs: 20_000 })
+  await locks.with(lock, (lease) => lease.assertHeld())
+})
+
+test('caught: nobody asks the Sentinels about a new connection', async () => {
+  const edit = { file: 'redis/failovers.js', find: 'if (trusted.length === 0)', replace: 'if (true)' }
+  await using service = await startService('redis-sentinel', { count: 2, needsControl: true })
+  expect(await tryMeanwhile(service, await mutate([edit]), uniqueName())).toMatchObject({ state: 'held' })
+})
+
+/** Resolves with the announcement of the next promotion, once it can be heard. */
+async function promotionOf(service: Service): Promise<{ readonly promoted: Promise<void> }> {
+  const { host, port } = service.server('sentinel-1')
+  const listener = new Redis({ host, port, enableReadyCheck: false })
+  listener.on('error', () => undefined)
+  onTestFinished(() => listener.disconnect())
+  const promoted = new Promise<void>((resolve) => listener.on('message', () => resolve()))
+  await listener.subscribe('+failover-state-send-slaveof-noone')
+  return { promoted }
+}
 
 test("nor where the user's client stays on the old primary", { timeout: 90_000 }, async () => {
   await using service = await startService('redis-sentinel', { needsControl: true })
