@@ -75,7 +75,14 @@ describe('the length of a lease', () => {
   })
 })
 
-const bounds = { ttlMs: 1_000, lingerMs: 2_000, watched: false, fenced: true, byConnection: false }
+const bounds = {
+  ttlMs: 1_000,
+  lingerMs: 2_000,
+  watched: false,
+  sessions: false,
+  fenced: true,
+  byConnection: false,
+}
 const act = (t: number, process: string) => ({ t, process, name: 'n', task: 't1' })
 
 /** Held from `from` to its last check at `until`. */
@@ -133,6 +140,18 @@ describe('the verdict', () => {
     expect(verdictOf([...both, ...cut], { byConnection: true })).toEqual({ violations: [], withinBound: 1 })
     expect(verdictOf(both, { byConnection: true }).violations).toEqual(['two holders'])
     expect(verdictOf([...both, ...cut]).violations).toEqual(['two holders'])
+    // Entered again at 11, and released once at 12: a reader of the history sees a lock that was free by then.
+    const again: HistoryEvent[] = [
+      { ...act(11, 'w1.1'), type: 'acquire-called' },
+      { ...act(11.1, 'w1.1'), type: 'granted', fence: 1n, deadline: 11.1 },
+      { ...act(12, 'w1.1'), type: 'release-called', fence: 1n },
+      { ...act(12.1, 'w1.1'), type: 'released', fence: 1n },
+    ]
+    expect(verdictOf([...both, ...again]).violations).toEqual(['two holders', 'release'])
+    expect(verdictOf([...both, ...again, ...cut], { byConnection: true })).toEqual({
+      violations: [],
+      withinBound: 1,
+    })
     const long = [...held('w1.1', 10, 2_000, 1n), ...held('w2.1', 15, 3_000, 2n)]
     expect(verdictOf([...long, ...cut], { byConnection: true }).violations).toEqual(['two holders'])
     const reversed = [...held('w1.1', 10, 20, 2n), ...held('w2.1', 15, 30, 1n)]
@@ -172,6 +191,16 @@ describe('the verdict', () => {
     expect(verdictOf([...dead, ...busy('w1.2', 1_500, 1_501)]).violations).toEqual([])
     expect(verdictOf([...dead, ...busy('w1.2', 2_500, 2_501)]).violations).toEqual(['held by nobody'])
     expect(verdictOf([...dead, ...busy('w1.2', 2_500, 2_501)], { watched: true }).violations).toEqual([])
+    const fault = { process: 'nemesis', type: 'fault', label: 'server-kill server', class: 'E' } as const
+    const outage: HistoryEvent[] = [
+      { ...fault, t: 1_000, phase: 'begin' },
+      { ...fault, t: 3_500, phase: 'end' },
+    ]
+    const afterwards = [...dead, ...outage, ...busy('w1.2', 4_000, 4_001)]
+    expect(verdictOf(afterwards).violations).toEqual(['held by nobody'])
+    expect(verdictOf(afterwards, { sessions: true }).violations).toEqual([])
+    const muchLater = [...dead, ...outage, ...busy('w1.2', 6_000, 6_001)]
+    expect(verdictOf(muchLater, { sessions: true }).violations).toEqual(['held by nobody'])
     const next = held('w2.1', 3_000, 3_001, 2n)
     const late = [...dead, ...next, ...busy('w1.2', 4_000, 4_001)]
     expect(verdictOf(late, { watched: true }).violations).toEqual(['held by nobody'])

@@ -16,6 +16,8 @@ export interface Lingering {
   readonly lingerMs: number
   /** A dead holder is found out by watching it for its ttl: until then, and so until the next grant, it counts. */
   readonly watched: boolean
+  /** The session of a dead holder has its whole time again whenever the server comes back. */
+  readonly sessions: boolean
 }
 
 /**
@@ -53,6 +55,19 @@ function sentUntil(
   }
 }
 
+/** When the session of a process that is gone is over at the latest, if it was to be at `until`. */
+function sessionUntil(events: readonly HistoryEvent[], lingerMs: number): (until: number) => number {
+  const outages: { readonly from: number; readonly to: number }[] = []
+  const begun = new Map<string, number>()
+  for (const event of events) {
+    if (event.type !== 'fault' || !event.label.endsWith(' server')) continue
+    if (event.phase === 'begin') begun.set(event.label, event.t)
+    else outages.push({ from: begun.get(event.label) ?? event.t, to: event.t })
+  }
+  return (until) =>
+    outages.reduce((over, { from, to }) => (from <= over ? Math.max(over, to + lingerMs) : over), until)
+}
+
 function isAnswer(event: HistoryEvent): boolean {
   return (
     event.type === 'granted' ||
@@ -62,13 +77,15 @@ function isAnswer(event: HistoryEvent): boolean {
 }
 
 /** "Held" is a right answer only when another attempt held the name, waited for it, or may have. */
-export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }: Lingering): Violation[] {
+export function checkBusy(events: readonly HistoryEvent[], lingering: Lingering): Violation[] {
+  const { lingerMs, watched, sessions } = lingering
   const claims = new Map<string, Claim[]>()
   const asking = new Map<string, Claim>()
   const holding = new Map<string, Claim>()
-  const lingering = new Map<string, { readonly claim: Claim; readonly leastUntil: number }[]>()
+  const unwatched = new Map<string, { readonly claim: Claim; readonly leastUntil: number }[]>()
   const answers: { readonly asked: Claim; readonly event: Failed }[] = []
   const lateUntil = sentUntil(events)
+  const overAt = sessions ? sessionUntil(events, lingerMs) : (until: number): number => until
 
   function end(from: Map<string, Claim>, key: string, until: number): void {
     const claim = from.get(key)
@@ -79,9 +96,9 @@ export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }
     const claim = from.get(key)
     if (claim === undefined) return
     const [process = ''] = key.split(' ')
-    const leastUntil = lateUntil(process, claim.from, t) + lingerMs
+    const leastUntil = overAt(lateUntil(process, claim.from, t) + lingerMs)
     end(from, key, watched ? Infinity : leastUntil)
-    if (watched) lingering.set(name, [...(lingering.get(name) ?? []), { claim, leastUntil }])
+    if (watched) unwatched.set(name, [...(unwatched.get(name) ?? []), { claim, leastUntil }])
   }
   for (const event of events) {
     if (event.type === 'crash')
@@ -104,9 +121,9 @@ export function checkBusy(events: readonly HistoryEvent[], { lingerMs, watched }
       else linger(asking, key, event.name, event.t)
     } else if (event.type === 'granted') {
       asking.delete(key)
-      for (const { claim, leastUntil } of lingering.get(event.name) ?? [])
+      for (const { claim, leastUntil } of unwatched.get(event.name) ?? [])
         claim.until = Math.max(leastUntil, event.t)
-      lingering.delete(event.name)
+      unwatched.delete(event.name)
       if (held !== undefined) held.leases += 1
       else if (asked !== undefined) holding.set(key, asked)
       if (held !== undefined && asked !== undefined) asked.until = event.t

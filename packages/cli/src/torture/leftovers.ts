@@ -4,6 +4,11 @@ import type { Locks } from '@locks/core'
 /** Long enough for a look that a busy machine delays. Where holds are not leases, they last as long as they last. */
 const LASTING_MS = 60_000
 const TRIES = 5
+/** At least this long for each try: a dead holder may have to be watched. */
+const MIN_WAIT_MS = 5_000
+const BEAT_MS = 50
+/** A wait in which this process stood still for longer says nothing: it may not have looked a second time. */
+const STALL_MS = 500
 
 /** The names that cannot be acquired soon after all workers are gone, or are held afterwards. */
 export async function leftovers(
@@ -30,12 +35,33 @@ export async function leftovers(
 /** Only "held" says that something was left: other failures are those of this process or its connection. */
 async function acquireOnce(locks: Locks, name: string, until: number): Promise<void> {
   const lasting = locks.capabilities.kind === 'lease' ? { ttlMs: LASTING_MS } : {}
-  for (let tries = 1; ; tries += 1)
+  for (let tries = 1; ; tries += 1) {
+    const stalledMs = stallMeter()
     try {
-      const waitMs = Math.max(1_000, Math.round(until - performance.now()))
+      const waitMs = Math.max(MIN_WAIT_MS, Math.round(until - performance.now()))
       const lease = await locks.lock(name).acquire({ waitMs, ...lasting })
       return await lease.release()
     } catch (error) {
-      if (!isLockError(error) || error.code === 'LOCK_TIMEOUT' || tries >= TRIES) throw error
+      const isHeld = isLockError(error) && error.code === 'LOCK_TIMEOUT' && stalledMs() < STALL_MS
+      if (!isLockError(error) || isHeld || tries >= TRIES) throw error
+    } finally {
+      stalledMs()
     }
+  }
+}
+
+/** Ends with the first call of what it returns: for how long at once the event loop has not turned. */
+function stallMeter(): () => number {
+  let [last, longestMs] = [performance.now(), 0]
+  const beat = (): void => {
+    const now = performance.now()
+    longestMs = Math.max(longestMs, now - last - BEAT_MS)
+    last = now
+  }
+  const timer = setInterval(beat, BEAT_MS)
+  return () => {
+    beat()
+    clearInterval(timer)
+    return longestMs
+  }
 }

@@ -68,7 +68,8 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     const files = (await readdir(folder)).map((file) => join(folder, file))
     const events = readHistory(files)
     const byConnection = kind === 'connection'
-    const verdict = judge(events, { ttlMs, lingerMs, watched, fenced: fencing !== 'none', byConnection })
+    const lingering = { lingerMs, watched, sessions: kind === 'session' }
+    const verdict = judge(events, { ttlMs, ...lingering, fenced: fencing !== 'none', byConnection })
     const wrong: Violation[] = [...seen.wrong, ...left].map((message) => ({
       check: 'worker',
       message,

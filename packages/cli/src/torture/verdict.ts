@@ -56,14 +56,16 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
     if (!bounds.fenced && invariant !== 'I1') continue
     const check = titles[invariant] ?? invariant
     const [first, second] = proof.map((event) => holds.get(event))
-    if (invariant !== 'I1' || first === undefined || second === undefined) {
+    const isOverlap = invariant === 'I1' || invariant === 'I10'
+    if (!isOverlap || first === undefined || second === undefined) {
       violations.push({ check, message, events: proof })
       continue
     }
     const found = { check, message, events: [...proof, ...lastChecks(events, [first, second])] }
-    if (bounds.byConnection && isWithinBound(first, second, replay.faults, bounds.ttlMs))
-      withinBound.push(found)
-    else violations.push(found)
+    if (!bounds.byConnection || !isWithinBound(first, second, replay.faults, bounds.ttlMs))
+      violations.push(found)
+    // One that was entered again is reported as freed too early as well.
+    else if (invariant === 'I1') withinBound.push(found)
   }
   violations.sort((a, b) => order.indexOf(a.check) - order.indexOf(b.check))
   const { grants, contendedWaits } = summarise(events)
