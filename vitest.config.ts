@@ -28,11 +28,11 @@ const quick: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
-const first: Group = { maxWorkers: 4, sequence: { groupOrder: 0 } }
+const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
-const second: Group = { maxWorkers: 8, sequence: { groupOrder: 1 } }
+const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
-const waiting = { maxConcurrency: 12 }
+const waiting = { maxConcurrency: 8 }
 const heavy = [
   'newcomer/**/*.test.ts',
   'release/**/*.test.ts',
@@ -66,7 +66,7 @@ export default defineConfig({
     // Of a void run, which `conformance/void-runs.ts` tells from a failure. No failure is tried again.
     retry: { count: 2, condition: /^void: / },
     // Cases of the suite that run beside each other in one process.
-    maxConcurrency: 6,
+    maxConcurrency: 4,
     // For what hangs. Promises about time are judged by the tests.
     testTimeout: 120_000,
     hookTimeout: 120_000,

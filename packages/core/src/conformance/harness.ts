@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import type { Capabilities } from '../capabilities.ts'
 import { loadAdapter } from '../config.ts'
 import type { UncheckedConfig } from '../config-types.ts'
-import { isLockError } from '../errors.ts'
 import type { LockErrorCode } from '../errors.ts'
 import { createLocks } from '../locks.ts'
 import type { Locks } from '../locks.ts'
@@ -14,6 +13,7 @@ import type { LocksOptions } from '../options.ts'
 import type { AdapterFactory } from '../spi.ts'
 import { borrowChild } from './child-pool.ts'
 import type { Child } from './child-process.ts'
+import { lockError } from './lock-error.ts'
 import { startFaultProxy } from './fault-proxy.ts'
 import type { FaultProxy } from './fault-proxy.ts'
 import { faulty } from './faulty-adapter.ts'
@@ -146,12 +146,7 @@ export class Harness {
 
   /** Fails the rule unless `outcome` rejects with a `LockError` of that code. */
   async rejects(outcome: Promise<unknown>, code: LockErrorCode): Promise<void> {
-    const error = await outcome.then(
-      () => assert.fail(`expected ${code}, but it succeeded`),
-      (reason: unknown) => reason,
-    )
-    assert.ok(isLockError(error), `expected ${code}, got ${String(error)}`)
-    assert.equal(error.code, code, error.message)
+    await lockError(outcome, code)
   }
 
   /** Fails the rule unless `lock` can be had at once and leaves nothing behind in the store. */

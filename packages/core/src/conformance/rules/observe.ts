@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { defaultOwner } from '../../attempt-id.ts'
 import { isLockError } from '../../errors.ts'
-import type { LockError, LockErrorCode } from '../../errors.ts'
 import type { LockEventName, LockEvents } from '../../events.ts'
 import type { Lease } from '../../lease.ts'
 import type { FaultProxy } from '../fault-proxy.ts'
@@ -16,15 +15,7 @@ export function pass(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** The `LockError` that `outcome` rejects with. Fails the rule unless it is of that code. */
-export async function lockError(outcome: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
-  const error = await outcome.then(
-    () => assert.fail(`expected ${code}, but it succeeded`),
-    (reason: unknown) => reason,
-  )
-  assert.ok(isLockError(error, code), `expected ${code}, got ${String(error)}`)
-  return error
-}
+export { lockError } from '../lock-error.ts'
 
 /** When and why the lease's signal aborts, without anybody asking the lease. */
 export function lossOf({ signal }: Lease): Promise<{ readonly at: number; readonly reason: unknown }> {

@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict'
+import { isLockError, LockError } from '../errors.ts'
+import type { LockErrorCode } from '../errors.ts'
+
+/**
+ * The `LockError` that `outcome` rejects with. Fails the rule unless it is of that code. One of another code stays a
+ * `LockError`: a lease lost, a wait timed out or a silent store may be the doing of a machine that stood still.
+ */
+export async function lockError(outcome: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
+  const error = await outcome.then(
+    () => assert.fail(`expected ${code}, but it succeeded`),
+    (reason: unknown) => reason,
+  )
+  if (isLockError(error, code)) return error
+  const message = `expected ${code}, got ${String(error)}`
+  if (isLockError(error)) throw new LockError(error.code, message, { cause: error })
+  assert.fail(message)
+}
