@@ -2,6 +2,7 @@ import { shareListener } from '@locks/core'
 import { Redis } from 'ioredis'
 import type { RedisOptions } from 'ioredis'
 import { isIP } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { loosen } from './loosen.ts'
 import { opinionOf, sentinelsOf } from './sentinels.ts'
 import type { Opinion } from './sentinels.ts'
@@ -20,6 +21,7 @@ const SWITCHES = '+switch-master'
 const FORGET_MS = 60_000
 /** While a connection is suspected, the Sentinels are asked again this often. */
 const AGAIN_MS = 500
+const GATHER_MS = 5
 
 /**
  * Learns from the Sentinels when a primary is being replaced. Once a replica is promoted, the old primary still
@@ -41,6 +43,8 @@ export class Failovers {
   #suspected = false
   #looking: Promise<void> | undefined
   #again: NodeJS.Timeout | undefined
+  #gathering = false
+  #closed = false
   #lastSwitch = ''
 
   /** Calls `onSwitch` when clients are sent to another primary. */
@@ -81,6 +85,7 @@ export class Failovers {
     this.#stopListening()
     clearTimeout(this.#again)
     this.#looking = undefined
+    this.#closed = true
     for (const ear of this.#ears) ear.disconnect()
   }
 
@@ -103,9 +108,14 @@ export class Failovers {
     this.#replaced = { address: addressOf(this.#client), at: performance.now() }
   }
 
+  /** What follows within a few milliseconds is asked about together: connections come in groups. */
   #look(): void {
+    if (this.#gathering || this.#closed) return
+    this.#gathering = true
     clearTimeout(this.#again)
-    const look = (this.#looking = this.#ask().then((place) => {
+    const look = (this.#looking = pause(GATHER_MS, undefined, { ref: false }).then(async () => {
+      this.#gathering = false
+      const place = await this.#ask()
       // There is a newer connection to ask about, or none any more.
       if (this.#looking !== look) return
       this.#looking = undefined
@@ -117,6 +127,7 @@ export class Failovers {
 
   /** Whether the client is connected where the Sentinels want it to be; `wrong` when it has to leave. */
   async #ask(): Promise<'right' | 'doubtful' | 'wrong'> {
+    if (this.#closed) return 'right'
     const { options } = this.#client
     const asked = await Promise.all(sentinelsOf(options).map((each) => opinionOf(each, this.#name)))
     const trusted = newest(asked.filter((one) => one !== undefined))
