@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conformance, isVoidRun } from '@locks/core/conformance'
 import type { ConformanceCase } from '@locks/core/conformance'
 import { breed } from './mutant.ts'
@@ -23,27 +23,31 @@ const aloneRules = (await conformance({ name: 'memory', config: 'memory:' }))
   .filter(({ alone }) => alone)
   .map(({ id }) => id)
 
-describe('mutants', () => {
+// Beside others; but what blocks this process would make theirs late.
+const isAlone = (rule: string): boolean => aloneRules.includes(rule)
+
+// Apart from the mutants: to load each of those keeps this process from everything else for a moment.
+describe('the healthy library', () => {
   const healthy = new Map(mutants.map(({ rule, given = [] }) => [rule, given]))
+  let plain: ReturnType<typeof breed> | undefined
+  beforeAll(async () => void (await (plain = breed([]))))
+  afterAll(async () => (await plain)?.dispose())
 
-  test('the healthy library passes every rule that must catch a mutant', async () => {
-    const { cases, dispose } = await breed([])
-    const ready = [...healthy].filter(([, given]) => given.length === 0).map(([rule]) => find(cases, rule))
-    await Promise.all(ready.filter(({ alone }) => !alone).map((one) => one.run()))
-    for (const one of ready.filter(({ alone }) => alone)) await one.run()
-    await dispose()
-  })
-
-  for (const [rule, given] of healthy)
-    if (given.length > 0)
-      test(`the healthy library passes ${rule}, given what it needs`, async () => {
+  for (const [rule, given] of [...healthy].toSorted(([a], [b]) => Number(isAlone(a)) - Number(isAlone(b))))
+    test(
+      `passes ${rule}, which must catch a mutant`,
+      { concurrent: !isAlone(rule) && given.length === 0 },
+      async () => {
+        if (given.length === 0) return find((await plain)?.cases ?? [], rule).run()
         const { cases, dispose } = await breed(given)
         await find(cases, rule).run()
         await dispose()
-      })
+      },
+    )
+})
 
-  // Each in a copy of its own, beside others; but what blocks this process would make theirs late.
-  const isAlone = (rule: string): boolean => aloneRules.includes(rule)
+describe('mutants', () => {
+  // Each in a copy of its own.
   for (const { bug, rule, given = [], edits } of mutants.toSorted(
     (a, b) => Number(isAlone(a.rule)) - Number(isAlone(b.rule)),
   ))
