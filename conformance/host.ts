@@ -28,7 +28,7 @@ const affected: readonly Area[] = [
 ]
 
 /**
- * The same for a backend whose adapter has the whole suite elsewhere. Areas that cannot differ are left to
+ * The same for a backend whose adapter has the whole suite elsewhere. The other areas are left to
  * `npm test -- --all`.
  */
 export async function hostVariant(subject: Subject, otherwise?: Subject): Promise<void> {
