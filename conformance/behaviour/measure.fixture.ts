@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { loadAdapter, systemClock } from '@locks/core'
+import { loadAdapter, systemClock } from '@locks/core/adapter'
 import { Harness } from '@locks/core/conformance'
 import { afterAll, expect, test } from 'vitest'
 import { startBackend } from './backends.ts'

@@ -1,4 +1,5 @@
-import type { Adapter, Busy, Grant, Guard } from '@locks/core'
+import type { Guard } from '@locks/core'
+import type { Adapter, Busy, Grant } from '@locks/core/adapter'
 import type { Problem } from './journal.ts'
 import type { Sabotage } from './stage.ts'
 

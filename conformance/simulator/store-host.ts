@@ -1,4 +1,12 @@
-import type { AcquireRequest, Adapter, Busy, Grant, PushedGrant, Renewal, RenewOutcome } from '@locks/core'
+import type {
+  AcquireRequest,
+  Adapter,
+  Busy,
+  Grant,
+  PushedGrant,
+  Renewal,
+  RenewOutcome,
+} from '@locks/core/adapter'
 import { memory } from '@locks/memory'
 import { Process } from './virtual-clock.ts'
 import type { World } from './world.ts'

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { loadAdapter, systemClock } from '@locks/core'
+import { loadAdapter, systemClock } from '@locks/core/adapter'
 import { backends, renderTable } from '../../scripts/lib/behaviour.mjs'
 
 /**

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Adapter, Clock, Grant } from '@locks/core'
+import type { AcquireRequest, Adapter, Clock, Grant } from '@locks/core/adapter'
 import type { Socket } from 'node:net'
 import { decodeRequest, encode, onLines } from './wire.ts'
 import type { Reply, Request } from './wire.ts'

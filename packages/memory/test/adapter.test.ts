@@ -1,4 +1,4 @@
-import type { AcquireRequest, Adapter } from '@locks/core'
+import type { AcquireRequest, Adapter } from '@locks/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { memoryAdapter } from '../src/adapter.ts'

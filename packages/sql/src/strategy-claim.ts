@@ -1,4 +1,4 @@
-import type { Adapter, AcquireRequest, Capabilities, LockError } from '@locks/core'
+import type { Adapter, AcquireRequest, Capabilities, LockError } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 import { UnderWay } from './under-way.ts'
 

@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { Adapter, Capabilities } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
+import type { Adapter, Capabilities } from '@locks/core/adapter'
 
 /** Codes of the ZooKeeper protocol that something is made of here. */
 export const code = {

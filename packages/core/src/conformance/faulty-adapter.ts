@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Adapter, AdapterFactory, Grant } from '../spi.ts'
+import type { Adapter, AdapterFactory, Grant } from '../adapter/spi.ts'
 
 export type AdapterMethod =
   | 'attempt'

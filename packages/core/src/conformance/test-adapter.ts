@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pass } from 'node:timers/promises'
-import { defaultOwner, newAttemptId } from '../attempt-id.ts'
-import { systemClock } from '../clock.ts'
-import { isLockError } from '../errors.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Grant } from '../spi.ts'
+import { defaultOwner, newAttemptId } from '../adapter/attempt-id.ts'
+import { systemClock } from '../adapter/clock.ts'
+import { isLockError } from '../api/errors.ts'
+import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Grant } from '../adapter/spi.ts'
 
 /** The adapter beneath core, with requests made as core makes them. */
 export interface TestAdapter {

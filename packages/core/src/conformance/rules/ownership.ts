@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import type { Grant } from '../../spi.ts'
+import type { Grant } from '../../adapter/spi.ts'
 import { assertHolder, assertStillHeld } from './observe.ts'
 import { takeWhenOver } from './steps.ts'
 
