@@ -43,3 +43,39 @@ export interface Capabilities {
   readonly minTtlMs: number
   readonly maxNameBytes: number
 }
+
+/** Of the least that an adapter can be: a table or a file that everyone reaches, which waiters look at again and again. */
+const least = {
+  scope: 'cluster',
+  kind: 'lease',
+  fencing: 'durable',
+  wait: 'poll',
+  fairness: 'none',
+  handover: false,
+  lockDelay: false,
+  minHold: false,
+  list: false,
+  break: false,
+  modes: ['exclusive'],
+  minTtlMs: 100,
+  maxNameBytes: 1024,
+} as const
+
+/** All capabilities of an adapter that states `Given`, each with the very value it has. */
+export type CapabilitiesOf<Given extends Partial<Capabilities>> = {
+  readonly [Key in keyof Capabilities]: Key extends keyof Given
+    ? Extract<Given[Key], Capabilities[Key]>
+    : (typeof least)[Key]
+}
+
+/**
+ * What an adapter can do, by what is more or other than the least: a durable lease that everyone reaches, by polling.
+ *
+ *     const given = { wait: 'handoff', fairness: 'fifo', list: true } as const
+ *     export type EtcdCapabilities = CapabilitiesOf<typeof given>
+ *     export const etcdCapabilities: EtcdCapabilities = capabilities(given)
+ */
+export function capabilities<const Given extends Partial<Capabilities>>(given: Given): CapabilitiesOf<Given>
+export function capabilities(given: Partial<Capabilities>): Capabilities {
+  return { ...least, ...given }
+}
