@@ -18,7 +18,7 @@ afterAll(() => stage.close())
 const { subject } = stage
 const factory = await loadAdapter(subject.config)
 const adapter = factory({ clientId: 'behaviour', clock: systemClock, report: () => undefined })
-await adapter.close()
+await adapter.close?.()
 
 const measured: Record<string, readonly Observation[]> = {}
 let leaseMs = 0

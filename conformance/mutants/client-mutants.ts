@@ -118,27 +118,18 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'abort leaves the grant behind',
     rule: 'LOST-6',
-    edits: [
-      acquisition('clean ? undefined : this.#context.undo(this.#request)', 'undefined'),
-      acquisition(
-        'if (!this.#pending)\n                    void this.#context.undo(request);',
-        'if (!this.#pending)\n                    void 0;',
-      ),
-      acquisition(
-        'else\n                    void this.#context.undo(request);',
-        'else\n                    void 0;',
-      ),
-    ],
+    edits: [acquisition('clean ? undefined : this.#context.undo(this.#request, attempt)', 'undefined')],
   },
   {
-    bug: 'an attempt waits for the connection, its withdrawal does not',
+    bug: 'a withdrawal overtakes the attempt that is under way',
     rule: 'LOST-18',
-    edits: [
+    given: [
       adapter(
         'async attempt(request) {',
         'async attempt(request) {\n            await (this.connected ??= new Promise((done) => setTimeout(done, 30)));',
       ),
     ],
+    edits: [core('engine/context')('return attempt === undefined', 'return true')],
   },
   {
     bug: 'owner id reused across acquires',

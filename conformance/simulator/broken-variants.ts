@@ -30,7 +30,7 @@ const noExclusion = change((store) => {
     },
     renew: (renewals) => store.renew(renewals.map((one) => ({ ...one, grant: own(one.grant) }))),
     release: (grant) => store.release(own(grant)),
-    withdraw: (request) => store.withdraw(own(request)),
+    withdraw: async (request) => store.withdraw?.(own(request)),
   }
 })
 

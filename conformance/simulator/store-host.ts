@@ -113,7 +113,7 @@ export class StoreHost {
 
   async withdraw(request: AcquireRequest): Promise<void> {
     this.#queued.delete(request.attemptId)
-    await this.change(request.name, () => this.adapter.withdraw(request))
+    await this.change(request.name, async () => this.adapter.withdraw?.(request))
   }
 
   /** Forgets waiters that did not come back. They were not told of any grant, so none of them believes in one. */

@@ -77,7 +77,7 @@ async function capabilities(configs) {
 async function capabilitiesOf(config) {
   const factory = await loadAdapter(config)
   const adapter = factory({ clientId: 'docs', clock: systemClock, report: () => undefined })
-  await adapter.close()
+  await adapter.close?.()
   return { ...adapter.capabilities }
 }
 

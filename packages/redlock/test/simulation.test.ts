@@ -235,7 +235,7 @@ async function simulate(
         holders -= 1
       }
       // As core does; what cannot be freed ends by its ttl.
-      await insist(() => adapter.withdraw(request))
+      await insist(async () => adapter.withdraw?.(request))
       await pause(random() * 20)
     }
   }

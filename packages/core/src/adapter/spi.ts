@@ -22,6 +22,13 @@ import type { Clock } from './clock.ts'
  *   timers SHOULD NOT: a server that hangs would keep a finished program from ending.
  * - Expiry is decided by the store's own time, never by a client's wall clock. Where the store has none,
  *   each contender decides by what it saw stand still for the whole length, on its own monotonic clock.
+ *
+ * What core promises in return:
+ * - The steps of one attempt come in order. `attempt` and `adopt` of a request are called again only after an answer,
+ *   and `withdraw` is never called while one of them is under way, unless that has been silent for `storeTimeoutMs`.
+ *   In that case it is called once more when the answer comes.
+ * - `attempt`, `renew`, `release` and `inspect` make an adapter. Each of the other methods says what core does
+ *   without it.
  */
 export interface Adapter<C extends Capabilities = Capabilities> {
   /** Of the package, such as `@locks/redis`: events carry it. */
@@ -53,10 +60,13 @@ export interface Adapter<C extends Capabilities = Capabilities> {
 
   /**
    * Leaves nothing of `request` behind: neither a place in a queue nor a hold, whether or not the
-   * attempt ever reached the store. MUST be idempotent and MUST NOT touch any other attempt. MUST NOT
-   * overtake an attempt of the request that is still under way: once it resolves, that one gets nothing.
+   * attempt ever reached the store. MUST be idempotent and MUST NOT touch any other attempt. What the client library
+   * still has to send of an attempt that was answered or failed MUST NOT take effect after it.
+   *
+   * Leave it out when the store keeps no queue: core then calls `release` for a grant that it has not seen, with the
+   * fence 0. With a queue (`wait` is `handoff`, or `fairness` is `fifo`) it MUST be there.
    */
-  withdraw(request: AcquireRequest): Promise<void>
+  withdraw?(request: AcquireRequest): Promise<void>
 
   /**
    * Gives each hold a fresh ttl, in as few round trips as the store allows. Answers in the same
@@ -68,7 +78,7 @@ export interface Adapter<C extends Capabilities = Capabilities> {
   renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]>
 
   /**
-   * Frees the name if and only if `grant.attemptId` still holds it. `released` means that this call ended the
+   * Frees the name if and only if `grant.attemptId` still holds it: the attempt id decides, not the fence. `released` means that this call ended the
    * hold. `not-held` means that the attempt does not hold the name, whether another does or nobody: core then
    * reports the lease as lost, unless an earlier try of the same release had an unknown outcome. `not-held` MUST
    * be certain: where the client library may have sent the call twice by itself, reject; core asks again.
@@ -125,8 +135,11 @@ export interface Adapter<C extends Capabilities = Capabilities> {
    */
   prune?(idleMs: number): Promise<Pruned>
 
-  /** Ends connections the adapter opened itself. Core has released and withdrawn everything before. */
-  close(): Promise<void>
+  /**
+   * Ends connections the adapter opened itself. Core has released and withdrawn everything before. Leave it out when
+   * there is nothing to end.
+   */
+  close?(): Promise<void>
 }
 
 /** An adapter belongs to one client: core calls the factory once per `createLocks`. */

@@ -68,6 +68,6 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
 
 async function capabilitiesOf(factory: AdapterFactory): Promise<Capabilities> {
   const adapter = factory({ clientId: 'conformance', clock: systemClock, report: () => undefined })
-  await adapter.close()
+  await adapter.close?.()
   return adapter.capabilities
 }

@@ -14,7 +14,8 @@ import type { Scope } from './re-entry.ts'
 import { selfDeadlock } from './self-deadlock.ts'
 import type { NameQueue } from './name-queue.ts'
 import type { AcquireRequest, Busy, Grant, Holder } from '../adapter/spi.ts'
-import { boundedCall, graceMs, PAUSE_MS } from './bounded-call.ts'
+import { graceMs, Patience } from '../adapter/patience.ts'
+import { boundedCall } from './bounded-call.ts'
 import { safeTtlMs } from '../adapter/safe-ttl.ts'
 
 /** A silent store is called an outage after this long, although the name was known to be taken. */
@@ -56,10 +57,11 @@ export class Acquisition implements Alarm {
   #busy: Busy | undefined
   /** Since when the store owes an answer. */
   #silentSince: number | undefined
-  /** A pause of the process has let it run out of time since. */
-  #spared = false
+  #patience: Patience | undefined
   /** The adapter's answer that is being waited for. */
   #underWay: Promise<unknown> | undefined
+  /** When it was asked for, if it is that of an attempt. */
+  #askedAt: number | undefined
   #resumeAt = Infinity
   #resume: (() => void) | undefined
   #waiting: AbortController | undefined
@@ -120,16 +122,16 @@ export class Acquisition implements Alarm {
       this.#silentSince ??= sentAt
       this.#arm()
       try {
-        const underWay = (this.#underWay = adapter.attempt(request))
-        const answer = await underWay
-        this.#underWay = undefined
-        if (!this.#pending) void this.#context.undo(request)
-        else if ('fence' in answer) await this.#take(answer, sentAt)
+        this.#askedAt = sentAt
+        const answer = await (this.#underWay = adapter.attempt(request))
+        this.#underWay = this.#askedAt = undefined
+        // After its end what was granted is withdrawn: see `#leave`.
+        if (!this.#pending) return
+        if ('fence' in answer) await this.#take(answer, sentAt)
         else await this.#afterBusy(answer, sentAt)
       } catch (error) {
-        this.#underWay = undefined
+        this.#underWay = this.#askedAt = undefined
         if (this.#pending) await this.#rideOut(error)
-        else void this.#context.undo(request)
       }
     }
   }
@@ -184,10 +186,11 @@ export class Acquisition implements Alarm {
       return this.#refuse('timeout', obstacle.holder)
     }
     if (now >= this.#outageAt) {
-      if (this.#spared || now - this.#outageAt < PAUSE_MS)
+      this.#patience ??= new Patience()
+      if (!this.#patience.forgives(this.#outageAt, now))
         return this.#fail(this.#failure ?? this.#queue.failure)
-      this.#spared = true
-      this.#silentSince = now - this.#context.storeTimeoutMs + graceMs(this.#context)
+      const { storeTimeoutMs } = this.#context
+      this.#silentSince = now - storeTimeoutMs + graceMs(storeTimeoutMs)
     }
     this.#arm()
   }
@@ -282,7 +285,7 @@ export class Acquisition implements Alarm {
 
   #heard(): void {
     this.#silentSince = undefined
-    this.#spared = false
+    this.#patience = undefined
     this.#failure = undefined
     this.#failures = 0
   }
@@ -334,9 +337,10 @@ export class Acquisition implements Alarm {
     const { willWait } = this.#request
     // A try that was refused and never meant to wait has left nothing at the store.
     const clean = this.#attempts === 0 || (this.#busy !== undefined && !willWait)
-    this.#queue.leave(this, clean ? undefined : this.#context.undo(this.#request))
+    const [underWay, askedAt] = [this.#underWay, this.#askedAt]
+    const attempt = underWay && askedAt !== undefined ? { answer: underWay, sentAt: askedAt } : undefined
+    this.#queue.leave(this, clean ? undefined : this.#context.undo(this.#request, attempt))
     // `close` gives the answer a chance to come, so that a late grant is withdrawn before the adapter is closed.
-    const underWay = this.#underWay
     if (underWay !== undefined)
       void this.#context.inBackground(
         boundedCall(this.#context, this.#queue.name, () => underWay, { retry: false }),

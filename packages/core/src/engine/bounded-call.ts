@@ -1,3 +1,4 @@
+import { graceMs, Patience } from '../adapter/patience.ts'
 import type { Alarm } from './timers.ts'
 import { backoffMs } from './backoff.ts'
 import type { Context } from './context.ts'
@@ -5,30 +6,25 @@ import { isFinal, storeError } from '../api/errors.ts'
 import type { LockError } from '../api/errors.ts'
 import { defaultSettings } from '../api/options.ts'
 
-/**
- * A time-out that comes later than this shows a pause of the process: timers run before sockets are read, so the
- * answer may have come. It gets a grace of as long again, once, and of `storeTimeoutMs` at most. So a call ends within
- * `storeTimeoutMs`, or within the grace after the end of such a pause.
- */
-export const PAUSE_MS = 1_000
-
-export function graceMs({ storeTimeoutMs }: Context): number {
-  return Math.min(PAUSE_MS, storeTimeoutMs)
+interface CallOptions {
+  /** Whether a rejection is tried again: only for calls that are idempotent. */
+  readonly retry: boolean
+  /** From when its time counts, on the client's clock. Default: now. */
+  readonly since?: number
 }
 
 /**
  * One call to the store that always ends: it answers, or fails as `LOCK_UNAVAILABLE` after the
- * client's `storeTimeoutMs`, even if the adapter never settles. With `retry` a rejection is tried
- * again until then, so only use it for idempotent calls.
+ * client's `storeTimeoutMs`, even if the adapter never settles. After a pause of this process the answer gets a grace.
  */
 export function boundedCall<T>(
   context: Context,
   lock: string,
   call: () => Promise<T>,
-  { retry }: { readonly retry: boolean },
+  options: CallOptions,
 ): Promise<{ readonly answer: T; readonly tries: number }> {
   return new Promise((resolve, reject) => {
-    new BoundedCall(context, lock, call, retry, resolve, reject).start()
+    new BoundedCall(context, lock, call, options, resolve, reject).start()
   })
 }
 
@@ -44,7 +40,7 @@ class BoundedCall<T> implements Alarm {
   readonly #resolve: (result: { answer: T; tries: number }) => void
   readonly #reject: (error: LockError) => void
   #giveUpAt: number
-  #spared = false
+  #patience: Patience | undefined
   #tries = 0
   #waiting = false
   #done = false
@@ -54,7 +50,7 @@ class BoundedCall<T> implements Alarm {
     context: Context,
     lock: string,
     call: () => Promise<T>,
-    retry: boolean,
+    { retry, since = context.clock.now() }: CallOptions,
     resolve: (result: { answer: T; tries: number }) => void,
     reject: (error: LockError) => void,
   ) {
@@ -64,7 +60,7 @@ class BoundedCall<T> implements Alarm {
     this.#retry = retry
     this.#resolve = resolve
     this.#reject = reject
-    this.#giveUpAt = context.clock.now() + context.storeTimeoutMs
+    this.#giveUpAt = since + context.storeTimeoutMs
   }
 
   start(): void {
@@ -74,9 +70,9 @@ class BoundedCall<T> implements Alarm {
 
   fire(now: number): void {
     if (now >= this.#giveUpAt) {
-      if (this.#spared || now - this.#giveUpAt < PAUSE_MS) return this.#fail()
-      this.#spared = true
-      this.#giveUpAt = now + graceMs(this.#context)
+      this.#patience ??= new Patience()
+      if (!this.#patience.forgives(this.#giveUpAt, now)) return this.#fail()
+      this.#giveUpAt = now + graceMs(this.#context.storeTimeoutMs)
     }
     if (this.#waiting) this.start()
     else this.#context.timers.set(this, this.#giveUpAt)

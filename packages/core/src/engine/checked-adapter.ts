@@ -12,17 +12,20 @@ import {
   readState,
   readStates,
 } from './checked-answers.ts'
-import type { Adapter, AdapterFactory, AdapterHost } from '../adapter/spi.ts'
+import { fallbacksOf } from '../adapter/fallbacks.ts'
+import type { CompleteAdapter } from '../adapter/fallbacks.ts'
+import type { AdapterFactory, AdapterHost } from '../adapter/spi.ts'
 
 /**
  * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can
- * read, and a method that `capabilities` does not claim is absent. An answer that the SPI does not allow rejects
+ * read, a method that `capabilities` does not claim is absent, and one that core needs is there. An answer that the SPI does not allow rejects
  * as `LOCK_UNAVAILABLE`: an unknown outcome, which is tried again and in the end withdrawn.
  */
-export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adapter {
+export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): CompleteAdapter {
   const inner = factory(host)
   const checked = checkAdapter(inner)
   const { capabilities } = checked
+  const { withdraw, close } = fallbacksOf(inner)
   const waits = inner.wait !== undefined
   const diagnoses = inner.diagnose !== undefined
   const prunes = inner.prune !== undefined
@@ -61,7 +64,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adap
     },
 
     withdraw(request) {
-      return ask('withdraw', () => inner.withdraw(request), ignore)
+      return ask('withdraw', () => withdraw(request), ignore)
     },
 
     renew(renewals) {
@@ -80,7 +83,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adap
     },
 
     close() {
-      return ask('close', () => inner.close(), ignore)
+      return ask('close', () => close(), ignore)
     },
 
     ...(waits && {

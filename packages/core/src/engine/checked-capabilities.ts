@@ -13,8 +13,8 @@ const words: Readonly<Record<string, readonly string[]>> = {
   fairness: ['fifo', 'none'],
 }
 const flags = ['handover', 'lockDelay', 'minHold', 'list', 'break']
-const methods = ['attempt', 'withdraw', 'renew', 'release', 'inspect', 'close']
-const optionalMethods = ['wait', 'diagnose', 'prune']
+const methods = ['attempt', 'renew', 'release', 'inspect']
+const optionalMethods = ['wait', 'withdraw', 'diagnose', 'prune', 'close']
 const claimed = { adopt: 'handover', list: 'list', break: 'break' } as const
 
 /** Checks what a factory made, once, and returns name and capabilities as values that cannot change any more. */
@@ -48,6 +48,8 @@ function check(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
     if (Reflect.get(adapter, method) !== undefined) checkMethod(adapter, method)
   for (const [method, capability] of Object.entries(claimed))
     if (capabilities[capability]) checkMethod(adapter, method)
+  // A release does not take anybody out of a queue.
+  if (capabilities.wait === 'handoff' || capabilities.fairness === 'fifo') checkMethod(adapter, 'withdraw')
   const { name } = adapter
   if (name === undefined) return { capabilities }
   if (typeof name !== 'string') throw faulty(`name must be a string, got ${kindOf(name)}`)

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { adapterFault, kindOf } from './adapter-fault.ts'
 import { Timers } from './timers.ts'
 import { defaultOwner, newAttemptId } from '../adapter/attempt-id.ts'
+import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import { checkedAdapter } from './checked-adapter.ts'
 import type { Clock } from '../adapter/clock.ts'
 import { LockError } from '../api/errors.ts'
@@ -14,13 +15,19 @@ import type { LateRelease } from './late-release.ts'
 import type { Settings } from '../api/options.ts'
 import { Renewals } from './renewals.ts'
 import { NameQueue } from './name-queue.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, HolderMetadata } from '../adapter/spi.ts'
+import type { AcquireRequest, AdapterFactory, AdapterHost, HolderMetadata } from '../adapter/spi.ts'
 import { boundedCall } from './bounded-call.ts'
 
 const host = hostname()
 
 /** What most requests say about their holder. */
 const plainMetadata: HolderMetadata = { host, pid: process.pid }
+
+/** A call that may be granted the name, and when it was sent. */
+export interface AttemptUnderWay {
+  readonly answer: Promise<unknown>
+  readonly sentAt: number
+}
 
 /** What the parts of one client share. Private to core; programs see `Locks`. */
 export class Context {
@@ -30,7 +37,7 @@ export class Context {
   readonly timers: Timers
   readonly renewals: Renewals = new Renewals(this)
   readonly events: Events = new Events()
-  readonly adapter: Adapter
+  readonly adapter: CompleteAdapter
   /** Present where a hold ends with its connection. */
   readonly meter: LoopMeter | undefined
   /** Holds by attempt id. */
@@ -101,12 +108,40 @@ export class Context {
   }
 
   /**
-   * Withdraws a request, insisting while the store fails. Never rejects: the ttl cleans up what this cannot. A closed
-   * adapter is asked once, for an answer that came after all over a connection of the user's.
+   * Withdraws a request, insisting while the store fails. Never rejects: the ttl cleans up what this cannot. An attempt
+   * of it that is under way goes first; only one that has been silent for `storeTimeoutMs` is overtaken, and its
+   * request is withdrawn again once it is answered.
    */
-  undo(request: AcquireRequest): Promise<void> {
+  undo(request: AcquireRequest, attempt?: AttemptUnderWay): Promise<void> {
+    return attempt === undefined
+      ? this.#withdraw(request)
+      : this.inBackground(this.#undoAfter(request, attempt))
+  }
+
+  async #undoAfter(request: AcquireRequest, { answer, sentAt }: AttemptUnderWay): Promise<void> {
+    const since = this.clock.now()
+    const settled = answer.then(nothing, nothing)
+    if (since < sentAt + this.storeTimeoutMs && (await this.#inTime(request, settled, sentAt)))
+      return this.#withdraw(request)
+    void settled.then(() => this.#withdraw(request))
+    return this.#withdraw(request, since)
+  }
+
+  async #inTime({ name }: AcquireRequest, settled: Promise<void>, since: number): Promise<boolean> {
+    try {
+      await boundedCall(this, name, () => settled, { retry: false, since })
+      return true
+    } catch {
+      // It cannot reject, so this is its time being over.
+      return false
+    }
+  }
+
+  /** A closed adapter is asked once, for an answer that came after all over a connection of the user's. */
+  #withdraw(request: AcquireRequest, since: number = this.clock.now()): Promise<void> {
     const withdraw = (): Promise<void> => this.adapter.withdraw(request)
-    return this.inBackground(boundedCall(this, request.name, withdraw, { retry: !this.#adapterClosed }))
+    const retry = !this.#adapterClosed
+    return this.inBackground(boundedCall(this, request.name, withdraw, { retry, since }))
   }
 
   /** Keeps track of work nobody waits for, so that `close` can; its failure concerns nobody. */
@@ -154,3 +189,5 @@ export class Context {
     }
   }
 }
+
+function nothing(): void {}

@@ -34,15 +34,11 @@ export async function resumeLease(
   const calledAt = clock.now()
   let sentAt = calledAt
   let attempts = 0
-  let givenUp = false
+  let answer: Promise<Grant | 'lost'> | undefined
   const call = (): Promise<Grant | 'lost'> => {
     sentAt = clock.now()
     attempts += 1
-    const adopted = adopt(from, request)
-    // Whatever comes of it after that, nobody wants it.
-    const dropLate = (): void => void (givenUp && context.undo(request))
-    adopted.then(dropLate, dropLate)
-    return adopted
+    return (answer = adopt(from, request))
   }
   const adopting = boundedCall(context, name, call, { retry: true })
   // So that `close` waits for the outcome, and for the withdrawal that may follow.
@@ -58,8 +54,7 @@ export async function resumeLease(
     queue.occupy(hold)
     return lease
   } catch (error) {
-    givenUp = true
-    void context.undo(request)
+    void context.undo(request, answer && { answer, sentAt })
     reportEnd(context, { request, calledAt, attempts }, { outcome: outcomeOf(error), error })
     throw error
   }

@@ -165,11 +165,10 @@ describe('an abort', () => {
     controller.abort(reason)
     await settled()
     expect(acquired.error).toBe(reason)
-    expect(store.calls.withdraw).toBe(1)
     open()
     await settled()
     expect(store.holder('a')).toBeUndefined()
-    expect(store.calls.withdraw).toBe(2)
+    expect(store.calls.withdraw).toBe(1)
   })
 
   test('during an attempt that later fails withdraws as well', async () => {

@@ -47,7 +47,7 @@ class Bed {
         diagnose: async () => [],
         withdraw: async (request) => {
           this.withdrawn.add(request.name)
-          await plain.withdraw(request)
+          await plain.withdraw?.(request)
         },
       }
       return new Proxy(inner, {
@@ -387,7 +387,8 @@ describe(`${CASES} hostile answers`, { timeout: 60_000 }, () => {
     const hostile = new Hostile(SEED)
     const store = new ScriptedStore()
     const isFunction = (value: unknown): boolean => typeof value === 'function'
-    const methods = ['attempt', 'withdraw', 'renew', 'release', 'inspect', 'close', 'adopt']
+    const isOptional = (value: unknown): boolean => value === undefined || isFunction(value)
+    const methods = ['attempt', 'renew', 'release', 'inspect', 'adopt']
     const limit = (value: unknown): boolean =>
       typeof value === 'number' && Number.isSafeInteger(value) && value > 0
     const words = Object.fromEntries(
@@ -397,7 +398,11 @@ describe(`${CASES} hostile answers`, { timeout: 60_000 }, () => {
       ['handover', 'lockDelay', 'minHold', 'list', 'break'].map((key) => [key, isFlag]),
     )
     const fields = { ...words, ...flags, minTtlMs: limit, maxNameBytes: limit }
-    const functions = Object.fromEntries(methods.map((key) => [key, isFunction]))
+    const functions = {
+      ...Object.fromEntries(methods.map((key) => [key, isFunction])),
+      withdraw: isOptional,
+      close: isOptional,
+    }
     const factory: AdapterFactory = (host) => {
       const adapter = store.factory(host)
       const { capabilities } = adapter

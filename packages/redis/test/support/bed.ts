@@ -35,7 +35,7 @@ export interface Bare {
 export function bare(options: RedisOptions, host: Partial<AdapterHost> = {}, factory = redis): Bare {
   const clientId = randomUUID()
   const adapter = factory(options)({ clientId, clock: systemClock, report: () => undefined, ...host })
-  onTestFinished(() => adapter.close())
+  onTestFinished(() => adapter.close?.())
   let attempts = 0
   return {
     adapter,

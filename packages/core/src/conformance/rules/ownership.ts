@@ -163,7 +163,7 @@ export const ownership: readonly Rule[] = [
     title: "a late withdrawal of an abandoned try does not touch the same client's next hold",
     kind: 'required',
     async run(h) {
-      const { locks, faults } = await h.client()
+      const { locks, faults } = await h.client({ storeTimeoutMs: h.ms(2_000) })
       const lock = h.name()
       const controller = new AbortController()
       faults.inject('attempt', 'swallow-reply', 1)
