@@ -119,14 +119,14 @@ export class Context {
   }
 
   async #undoAfter(request: AcquireRequest, { answer, sentAt }: AttemptUnderWay): Promise<void> {
-    const since = this.clock.now()
     const settled = answer.then(nothing, nothing)
-    if (since < sentAt + this.storeTimeoutMs && (await this.#inTime(request, settled, sentAt)))
-      return this.#withdraw(request)
-    void settled.then(() => this.#withdraw(request))
-    return this.#withdraw(request, since)
+    const overdue = this.clock.now() >= sentAt + this.storeTimeoutMs
+    if (overdue || !(await this.#inTime(request, settled, sentAt)))
+      void settled.then(() => this.#withdraw(request))
+    return this.#withdraw(request)
   }
 
+  /** Whether `settled` comes within `storeTimeoutMs` after `since`. */
   async #inTime({ name }: AcquireRequest, settled: Promise<void>, since: number): Promise<boolean> {
     try {
       await boundedCall(this, name, () => settled, { retry: false, since })
@@ -138,10 +138,9 @@ export class Context {
   }
 
   /** A closed adapter is asked once, for an answer that came after all over a connection of the user's. */
-  #withdraw(request: AcquireRequest, since: number = this.clock.now()): Promise<void> {
+  #withdraw(request: AcquireRequest): Promise<void> {
     const withdraw = (): Promise<void> => this.adapter.withdraw(request)
-    const retry = !this.#adapterClosed
-    return this.inBackground(boundedCall(this, request.name, withdraw, { retry, since }))
+    return this.inBackground(boundedCall(this, request.name, withdraw, { retry: !this.#adapterClosed }))
   }
 
   /** Keeps track of work nobody waits for, so that `close` can; its failure concerns nobody. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { codeOf, harness, watch } from '../support/harness.ts'
 import type { Harness, Watched } from '../support/harness.ts'
-import { gate, hang } from '../support/steps.ts'
+import { fail, gate, hang, swallow } from '../support/steps.ts'
 import { settled } from '../support/virtual-clock.ts'
 
 /** An acquire that is given up while its attempt is under way. */
@@ -60,6 +60,16 @@ describe('a withdrawal', () => {
     expect(store.holder('a')).toBeUndefined()
   })
 
+  test('insists, also behind a silent attempt', async () => {
+    const bed = harness({ locks: { storeTimeoutMs: 300 } })
+    bed.store.next('attempt', swallow)
+    bed.store.next('withdraw', fail())
+    await givenUp(bed)
+    expect(bed.store.holder('a')).toBeDefined()
+    await bed.clock.advance(600)
+    expect(bed.store.holder('a')).toBeUndefined()
+  })
+
   test('keeps the next task of the client waiting until it is over', async () => {
     const bed = harness()
     const { store } = bed
@@ -103,7 +113,7 @@ describe('a withdrawal', () => {
     for (const method of ['attempt', 'withdraw'] as const) bed.store.always(method, hang)
     await givenUp(bed)
     const closed = watch(bed.locks.close())
-    await bed.clock.advance(300)
+    await bed.clock.advance(600)
     expect(closed.state).toBe('fulfilled')
     expect(bed.store.log).toEqual(['attempt', 'withdraw', 'close'])
   })
