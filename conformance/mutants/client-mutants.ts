@@ -129,7 +129,7 @@ export const clientMutants: readonly Mutant[] = [
         'async attempt(request) {\n            await (this.connected ??= new Promise((done) => setTimeout(done, 30)));',
       ),
     ],
-    edits: [core('engine/context')('return attempt === undefined', 'return true')],
+    edits: [core('engine/context')('if (attempt === undefined)', 'if (true)')],
   },
   {
     bug: 'owner id reused across acquires',

@@ -113,9 +113,10 @@ export class Context {
    * request is withdrawn again once it is answered.
    */
   undo(request: AcquireRequest, attempt?: AttemptUnderWay): Promise<void> {
-    return attempt === undefined
-      ? this.#withdraw(request)
-      : this.inBackground(this.#undoAfter(request, attempt))
+    if (attempt === undefined) return this.#withdraw(request)
+    const undone = this.inBackground(this.#undoAfter(request, attempt))
+    // The next in line waits no longer for both than for one of them.
+    return this.inBackground(boundedCall(this, request.name, () => undone, { retry: false }))
   }
 
   async #undoAfter(request: AcquireRequest, { answer, sentAt }: AttemptUnderWay): Promise<void> {
