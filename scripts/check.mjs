@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bootstrap } from './bootstrap.mjs'
+import { checkImportCycles } from './lib/import-cycles.mjs'
 import { checkMetadata } from './lib/metadata.mjs'
 import { packAll } from './lib/packages.mjs'
 import { CommandFailed, run, runMain, step } from './lib/run.mjs'
@@ -17,6 +18,7 @@ await runMain(async () => {
       ['format', () => run('oxfmt', ['--check', '.'])],
       ['lint', () => run('oxlint', [])],
       ['types', () => run('tsc', ['-b'])],
+      ['import-cycles', () => checkImportCycles(join(import.meta.dirname, '..'))],
       ['metadata', () => checkMetadata(packed)],
       ['publint', () => forEach(tarballs, (tarball) => run('publint', ['run', tarball, '--strict']))],
       ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],

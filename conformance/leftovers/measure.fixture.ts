@@ -1,4 +1,5 @@
-import { createLocks, loadAdapter } from '@locks/core'
+import { createLocks } from '@locks/core'
+import { loadAdapter } from '@locks/core/adapter'
 import { eventually } from '@locks/core/conformance'
 import { expect, onTestFinished, test } from 'vitest'
 import { stores } from './stores.ts'

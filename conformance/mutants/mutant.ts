@@ -16,7 +16,7 @@ export interface Mutant {
 }
 
 export interface Edit {
-  /** Package and file below its `dist`, such as `core/hold.js`. */
+  /** Package and file below its `dist`, such as `core/engine/hold.js`. */
   readonly file: string
   /** Must stand in the file exactly once: a mutant that no longer applies is an error. */
   readonly find: string

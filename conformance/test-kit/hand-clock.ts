@@ -1,4 +1,5 @@
-import type { Clock, Timer } from '@locks/core'
+import type { Clock } from '@locks/core'
+import type { Timer } from '@locks/core/adapter'
 
 /** Time that moves when told. Timers run when their time has come and somebody moves it. */
 export class HandClock implements Clock {

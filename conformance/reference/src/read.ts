@@ -1,4 +1,4 @@
-import type { Busy, Grant, LockState, PushedGrant, RenewOutcome } from '@locks/core'
+import type { Busy, Grant, LockState, PushedGrant, RenewOutcome } from '@locks/core/adapter'
 
 /** Answers of the server as the SPI has them. A wrong one is an error, never a wrong "busy" or "lost". */
 export function readAttempt(value: unknown): Grant | Busy {

@@ -7,8 +7,8 @@ import type {
   Grant,
   LockState,
   RenewOutcome,
-} from '@locks/core'
-import { isAttemptId, LockError, PruneSteps, Upkeep } from '@locks/core'
+} from '@locks/core/adapter'
+import { isAttemptId, LockError, PruneSteps, Upkeep } from '@locks/core/adapter'
 import { changeOf } from './change.ts'
 import type { Change, Decision, Trace, Write } from './change.ts'
 import { unavailable } from './errors.ts'

@@ -1,5 +1,5 @@
-import { fenceIdleOf } from '@locks/core'
-import type { AdapterFactory, Clock, Duration } from '@locks/core'
+import { fenceIdleOf } from '@locks/core/adapter'
+import type { AdapterFactory, Clock, Duration } from '@locks/core/adapter'
 import { casAdapter } from './adapter.ts'
 import type { CasCapabilities } from './adapter.ts'
 import { invalid } from './errors.ts'

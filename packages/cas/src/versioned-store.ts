@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 
 /**
  * All that the lock algorithm asks of a store: read a value with its version, and replace it if the

@@ -1,4 +1,5 @@
-import { createLocks, isLockError, loadAdapter, openLocks } from '@locks/core'
+import { createLocks, isLockError, openLocks } from '@locks/core'
+import { loadAdapter } from '@locks/core/adapter'
 import { cas, fileStore, fromConfig, memoryStore, redisStore } from '@locks/cas'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'

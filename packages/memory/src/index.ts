@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { AdapterFactory } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
+import type { AdapterFactory } from '@locks/core/adapter'
 import { memoryAdapter } from './adapter.ts'
 import type { MemoryCapabilities, MemoryStore } from './adapter.ts'
 

@@ -1,4 +1,4 @@
-import type { AdapterFactory } from '@locks/core'
+import type { AdapterFactory } from '@locks/core/adapter'
 import { settle } from './options.ts'
 import type { MysqlOptions } from './options.ts'
 import { sessionAdapter } from './session.ts'

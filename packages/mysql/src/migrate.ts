@@ -1,4 +1,4 @@
-import { systemClock } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { retried, wholeNumber } from '@locks/sql'
 import { newEcho } from './echo.ts'
 import { faults, isTransient } from './errors.ts'

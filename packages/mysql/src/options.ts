@@ -1,5 +1,5 @@
-import { fenceIdleOf, plainUrl, whatIs } from '@locks/core'
-import type { Duration } from '@locks/core'
+import { fenceIdleOf, plainUrl, whatIs } from '@locks/core/adapter'
+import type { Duration } from '@locks/core/adapter'
 import { fromUrl, identifier, shownUrl, wholeNumber } from '@locks/sql'
 import type { Faults } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'

@@ -1,4 +1,4 @@
-import type { Clock, Pruned } from '@locks/core'
+import type { Clock, Pruned } from '@locks/core/adapter'
 import { PRUNE_BATCH, retried } from '@locks/sql'
 import { faults, isTransient } from './errors.ts'
 import type { Cell, Result, Values } from './line.ts'

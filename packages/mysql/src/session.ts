@@ -1,5 +1,5 @@
-import { Upkeep } from '@locks/core'
-import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core'
+import { Upkeep } from '@locks/core/adapter'
+import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core/adapter'
 import { claimed, Lines, onAnyLine, sessionHolds } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'

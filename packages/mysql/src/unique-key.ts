@@ -1,5 +1,5 @@
-import { isAttemptId, keptAttemptId, Upkeep } from '@locks/core'
-import type { Adapter, AdapterHost, Capabilities, LockState, Pruned } from '@locks/core'
+import { isAttemptId, keptAttemptId, Upkeep } from '@locks/core/adapter'
+import type { Adapter, AdapterHost, Capabilities, LockState, Pruned } from '@locks/core/adapter'
 import { claimed, readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { HIGHEST_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'

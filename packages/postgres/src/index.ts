@@ -1,4 +1,4 @@
-import type { AdapterFactory } from '@locks/core'
+import type { AdapterFactory } from '@locks/core/adapter'
 import { settle } from './options.ts'
 import type { PostgresOptions } from './options.ts'
 import { rowAdapter } from './row.ts'

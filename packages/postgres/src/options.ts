@@ -1,5 +1,5 @@
-import { fenceIdleOf, plainUrl, whatIs } from '@locks/core'
-import type { Duration } from '@locks/core'
+import { fenceIdleOf, plainUrl, whatIs } from '@locks/core/adapter'
+import type { Duration } from '@locks/core/adapter'
 import { boolean, fromUrl, identifier, shownUrl, wholeNumber } from '@locks/sql'
 import type { Address, Faults } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'

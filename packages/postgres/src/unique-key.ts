@@ -8,8 +8,8 @@ import type {
   Pruned,
   Renewal,
   RenewOutcome,
-} from '@locks/core'
-import { isAttemptId, isLockError, keptAttemptId, Upkeep } from '@locks/core'
+} from '@locks/core/adapter'
+import { isAttemptId, isLockError, keptAttemptId, Upkeep } from '@locks/core/adapter'
 import {
   claimed,
   PRUNE_BATCH,

@@ -1,5 +1,5 @@
-import { isLockError, LockError, PruneSteps } from '@locks/core'
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState } from '@locks/core'
+import { isLockError, LockError, PruneSteps } from '@locks/core/adapter'
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState } from '@locks/core/adapter'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
 import type { RedisSettings } from './options.ts'

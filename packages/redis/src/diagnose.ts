@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 import { isCluster } from './client.ts'
 import type { Connection, Primary } from './connection.ts'
 import { repliedWith } from './errors.ts'

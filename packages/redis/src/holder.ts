@@ -1,5 +1,5 @@
-import { defaultOwner } from '@locks/core'
-import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core'
+import { defaultOwner } from '@locks/core/adapter'
+import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core/adapter'
 import { isRecord } from './options.ts'
 import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
 

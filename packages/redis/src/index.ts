@@ -1,4 +1,4 @@
-import type { AdapterFactory } from '@locks/core'
+import type { AdapterFactory } from '@locks/core/adapter'
 import { redisAdapter } from './adapter.ts'
 import type { RedisCapabilities } from './adapter.ts'
 import { invalid } from './errors.ts'

@@ -1,5 +1,5 @@
 // For adapters that keep locks on several servers, each in this package's layout. Not covered by semver.
-import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core/adapter'
 import { isCluster } from './client.ts'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'

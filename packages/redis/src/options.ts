@@ -1,6 +1,6 @@
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
-import { fenceIdleOf, toMs, whatIs } from '@locks/core'
-import type { Duration } from '@locks/core'
+import { fenceIdleOf, toMs, whatIs } from '@locks/core/adapter'
+import type { Duration } from '@locks/core/adapter'
 import { isClient } from './client.ts'
 import { invalid } from './errors.ts'
 import { parseUrl } from './url.ts'

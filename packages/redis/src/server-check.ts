@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
 import type { Primary } from './connection.ts'
 import { repliedWith } from './errors.ts'
 import { evictionFinding, versionFinding } from './findings.ts'

@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
 import { layoutBeside, nameOf } from './layout.ts'
 import { isOne, listOf } from './replies.ts'

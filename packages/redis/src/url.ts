@@ -1,5 +1,5 @@
 import type { ClusterNode, ClusterOptions, RedisOptions as ConnectionOptions } from 'ioredis'
-import { plainUrl } from '@locks/core'
+import { plainUrl } from '@locks/core/adapter'
 import { invalid } from './errors.ts'
 
 export interface ParsedUrl {

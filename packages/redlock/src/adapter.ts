@@ -1,4 +1,4 @@
-import { LockError, PruneSteps } from '@locks/core'
+import { LockError, PruneSteps } from '@locks/core/adapter'
 import type {
   AcquireRequest,
   Adapter,
@@ -7,7 +7,7 @@ import type {
   Capabilities,
   Grant,
   RenewOutcome,
-} from '@locks/core'
+} from '@locks/core/adapter'
 import { attemptAll, validMs, whoIsAhead } from './attempt.ts'
 import type { Refused } from './attempt.ts'
 import { breakHold } from './break.ts'

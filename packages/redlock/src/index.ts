@@ -1,4 +1,4 @@
-import type { AdapterFactory } from '@locks/core'
+import type { AdapterFactory } from '@locks/core/adapter'
 import { RedisNode } from '@locks/redis/node'
 import { redlockAdapter } from './adapter.ts'
 import type { RedlockCapabilities } from './adapter.ts'

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core/adapter'
 import type { Identity, Look, Refusal } from '@locks/redis/node'
 
 /** One of the independent servers. Each method is one atomic step there. */

@@ -1,5 +1,5 @@
-import { fenceIdleOf, LockError, plainUrl, toMs } from '@locks/core'
-import type { Duration } from '@locks/core'
+import { fenceIdleOf, LockError, plainUrl, toMs } from '@locks/core/adapter'
+import type { Duration } from '@locks/core/adapter'
 import type { RedisOptions } from '@locks/redis'
 
 /** Independent servers, none a replica of another, and how many of them must agree. */

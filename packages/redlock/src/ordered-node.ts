@@ -1,4 +1,4 @@
-import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core/adapter'
 import type { Identity, Look, Refusal } from '@locks/redis/node'
 import type { Identities } from './identities.ts'
 import type { RedlockNode } from './node.ts'

@@ -1,4 +1,4 @@
-import { toMs } from '@locks/core'
+import { toMs } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 
 /** A schema or table: quoted wherever it is used, and short enough that names made from it are taken whole. */

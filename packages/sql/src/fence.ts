@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
 import { identifier } from './checks.ts'
 import type { Faults } from './faults.ts'
 

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, RenewOutcome } from '@locks/core/adapter'
 import { capabilities } from './capabilities.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
 import { diagnose } from './diagnose.ts'

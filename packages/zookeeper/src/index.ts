@@ -1,4 +1,4 @@
-import type { AdapterFactory } from '@locks/core'
+import type { AdapterFactory } from '@locks/core/adapter'
 import { zookeeperAdapter } from './adapter.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
 import { withFinalErrors } from './errors.ts'

@@ -1,4 +1,4 @@
-import type { Holder, LockState, Waiter } from '@locks/core'
+import type { Holder, LockState, Waiter } from '@locks/core/adapter'
 import { removeIfThere } from './chores.ts'
 import { code, isRequestError, unavailable } from './errors.ts'
 import { readHolder } from './holder.ts'

@@ -1,4 +1,4 @@
-import type { Duration } from '@locks/core'
+import type { Duration } from '@locks/core/adapter'
 
 export interface ZookeeperAuth {
   /** `digest`, or what else the servers know. */

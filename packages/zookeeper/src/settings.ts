@@ -1,4 +1,4 @@
-import { toMs, whatIs } from '@locks/core'
+import { toMs, whatIs } from '@locks/core/adapter'
 import type { Client } from 'node-zookeeper-client'
 import { invalid } from './errors.ts'
 import type { ZookeeperAclEntry, ZookeeperAuth } from './options.ts'

@@ -1,4 +1,4 @@
-import { plainUrl } from '@locks/core'
+import { plainUrl } from '@locks/core/adapter'
 import { invalid } from './errors.ts'
 
 /** The options in a URL. Several hosts make it no URL of the platform's parser. */

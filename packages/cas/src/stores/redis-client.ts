@@ -1,5 +1,5 @@
-import { shareListener, whatIs } from '@locks/core'
-import type { LockError } from '@locks/core'
+import { shareListener, whatIs } from '@locks/core/adapter'
+import type { LockError } from '@locks/core/adapter'
 import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
 import { ECHO, misdirected, nextCall } from './redis-reply.ts'
 import type { Script } from './redis-script.ts'

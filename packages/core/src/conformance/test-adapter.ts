@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pass } from 'node:timers/promises'
-import { defaultOwner, newAttemptId } from '../attempt-id.ts'
-import { systemClock } from '../clock.ts'
-import { isLockError } from '../errors.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Grant } from '../spi.ts'
+import { defaultOwner, newAttemptId } from '../adapter/attempt-id.ts'
+import { systemClock } from '../adapter/clock.ts'
+import { fallbacksOf } from '../adapter/fallbacks.ts'
+import type { CompleteAdapter } from '../adapter/fallbacks.ts'
+import { isLockError } from '../api/errors.ts'
+import type { AcquireRequest, AdapterFactory, AdapterHost, Grant } from '../adapter/spi.ts'
 
 /** The adapter beneath core, with requests made as core makes them. */
 export interface TestAdapter {
-  readonly adapter: Adapter
+  readonly adapter: CompleteAdapter
   /** A new attempt of this client, of half a minute unless told. */
   readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
   /** Attempts, and fails unless that is granted. As core does, it tries again while the store cannot be reached. */
@@ -21,7 +23,8 @@ const PATIENCE_MS = 10_000
 /** The adapter of a client of its own, without core above it. */
 export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHost> = {}): TestAdapter {
   const { clientId = randomUUID(), clock = systemClock, report = () => undefined } = host
-  const adapter = factory({ clientId, clock, report })
+  const inner = factory({ clientId, clock, report })
+  const adapter: CompleteAdapter = Object.assign(inner, fallbacksOf(inner))
   return {
     adapter,
     request(lock, options) {

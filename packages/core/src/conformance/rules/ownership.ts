@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import type { Grant } from '../../spi.ts'
+import type { Grant } from '../../adapter/spi.ts'
 import { assertHolder, assertStillHeld } from './observe.ts'
 import { takeWhenOver } from './steps.ts'
 
@@ -163,7 +163,7 @@ export const ownership: readonly Rule[] = [
     title: "a late withdrawal of an abandoned try does not touch the same client's next hold",
     kind: 'required',
     async run(h) {
-      const { locks, faults } = await h.client()
+      const { locks, faults } = await h.client({ storeTimeoutMs: h.ms(2_000) })
       const lock = h.name()
       const controller = new AbortController()
       faults.inject('attempt', 'swallow-reply', 1)
