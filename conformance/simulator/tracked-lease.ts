@@ -99,7 +99,8 @@ export class TrackedLease {
         'LOCK_CLOSED',
       )
     }
-    if (!this.#unconfirmed) stage.journal.problem('I10', `${process.id} released ${this.lease.name} twice`)
+    if (!this.#unconfirmed)
+      stage.journal.problem('balance', `${process.id} released ${this.lease.name} twice`)
   }
 
   /** The lease as text for another client, unless it is over or re-entered. */

@@ -34,15 +34,15 @@ export interface Verdict {
 }
 
 const titles: Readonly<Record<string, string>> = {
-  I1: 'two holders',
-  I2: 'fence order',
-  I3: 'stale write',
-  I10: 'release',
+  exclusion: 'two holders',
+  'fence-order': 'fence order',
+  exposure: 'stale write',
+  balance: 'release',
 }
 
 /** The worst first. */
 const order = ['held by nobody', ...Object.values(titles)].toSorted(
-  (a, b) => Number(b === titles['I1']) - Number(a === titles['I1']),
+  (a, b) => Number(b === titles['exclusion']) - Number(a === titles['exclusion']),
 )
 
 export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict {
@@ -53,10 +53,10 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
   const withinBound: Violation[] = []
   for (const { invariant, message, events: proof } of checkHistory(events)) {
     // A fence that was switched off says nothing.
-    if (!bounds.fenced && invariant !== 'I1') continue
+    if (!bounds.fenced && invariant !== 'exclusion') continue
     const check = titles[invariant] ?? invariant
     const [first, second] = proof.map((event) => holds.get(event))
-    const isOverlap = invariant === 'I1' || invariant === 'I10'
+    const isOverlap = invariant === 'exclusion' || invariant === 'balance'
     if (!isOverlap || first === undefined || second === undefined) {
       violations.push({ check, message, events: proof })
       continue
@@ -65,7 +65,7 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
     if (!bounds.byConnection || !isWithinBound(first, second, replay.faults, bounds.ttlMs))
       violations.push(found)
     // One that was entered again is reported as freed too early as well.
-    else if (invariant === 'I1') withinBound.push(found)
+    else if (invariant === 'exclusion') withinBound.push(found)
   }
   violations.sort((a, b) => order.indexOf(a.check) - order.indexOf(b.check))
   const { grants, contendedWaits } = summarise(events)
