@@ -16,6 +16,7 @@ await runMain(async () => {
     return await runAll([
       ['format', () => run('oxfmt', ['--check', '.'])],
       ['lint', () => run('oxlint', [])],
+      ['words', () => run(process.execPath, ['scripts/words.mjs'])],
       ['types', () => run('tsc', ['-b'])],
       ['metadata', () => checkMetadata(packed)],
       ['publint', () => forEach(tarballs, (tarball) => run('publint', ['run', tarball, '--strict']))],
@@ -34,7 +35,7 @@ await runMain(async () => {
 /** @typedef {{ exitCode: number, output: string }} Result */
 
 /**
- * Every check runs, whatever an earlier one found.
+ * Every check runs, even if an earlier one failed.
  *
  * @param {readonly (readonly [string, () => Promise<Result>])[]} checks
  */

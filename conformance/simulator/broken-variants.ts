@@ -16,7 +16,7 @@ const change =
 
 const isGrant = (answer: Grant | Busy): answer is Grant => 'fence' in answer
 
-/** Nobody sees anybody else: every attempt has a name to itself. */
+/** No attempt sees another: each has its own name. */
 const noExclusion = change((store) => {
   const own = <T extends { name: string; attemptId: string }>(one: T): T => ({
     ...one,
@@ -33,7 +33,7 @@ const noExclusion = change((store) => {
   }
 })
 
-/** A release frees the name whoever has it. The holder's attempt is made visible as its owner for that. */
+/** A release frees the name of any holder. For that, the holder's attempt is visible as its owner. */
 const releaseByAnyone = change((store) => ({
   attempt: (request) => store.attempt({ ...request, owner: request.attemptId }),
   async release(grant) {

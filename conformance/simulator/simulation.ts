@@ -64,7 +64,7 @@ function sweepStore(stage: Stage): void {
   stage.world.at(stage.world.now + QUEUE_PATIENCE_MS / 2, () => sweepStore(stage), stage.host.process)
 }
 
-/** Lets everybody finish, closes the clients, and looks at what is left. */
+/** Lets all tasks finish, closes the clients, and looks for leftovers. */
 async function finish(stage: Stage): Promise<void> {
   const { clients, departed, host, journal, world } = stage
   stage.ending = true

@@ -64,7 +64,7 @@ export class Stage {
       const client = random.oneOf(this.clients)
       if (client === undefined) return
       const receive = async (): Promise<void> => {
-        if (!client.running || !(await new Task(client, `heir of ${who.task}`).resume(text, who))) return
+        if (!client.running || !(await new Task(client, `successor of ${who.task}`).resume(text, who))) return
         heirs += 1
         if (heirs > 1)
           this.journal.problem('exclusion', `two clients went on with one lease of ${who.process}`)

@@ -143,14 +143,14 @@ export class Task {
     return t
   }
 
-  /** An acquire got no lease: because somebody else has it, or with an error. */
+  /** An acquire got no lease: because another task holds it, or with an error. */
   #refused(name: string, who: Identity, calledAt: number, error: unknown): void {
     const { process, stage } = this.#client
     const t = process.now
     const busy = error === undefined || isLockError(error, 'LOCK_TIMEOUT')
     const code = busy ? 'LOCK_TIMEOUT' : isLockError(error) ? error.code : 'aborted'
     stage.journal.record({ type: 'acquire-failed', t, name, outcome: busy ? 'fail' : 'info', code, ...who })
-    // Whoever waits in line here may know of the holder from the one before it, so not by the minute.
+    // A queued waiter may know the holder only from the waiter before it, so not exactly.
     const awake = process.stoppedUntil < calledAt - 2 * LONGEST_TTL_MS
     if (busy && awake && !stage.host.wasHeldSince(name, calledAt - LONGEST_TTL_MS))
       stage.journal.problem(

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '@locks/core'
 
-/** Time that moves when told. Timers run when their time has come and somebody moves it. */
+/** A clock that the test moves. Timers run when the test moves it past their time. */
 export class HandClock implements Clock {
   readonly timers = new Set<{ at: number; fire: () => void }>()
   /** As on the system clock, if a test sets it. */

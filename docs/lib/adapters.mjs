@@ -48,7 +48,7 @@ export async function writeAdapterPages(root) {
 }
 
 /**
- * Whoever knows the page of one adapter finds his way on that of any other.
+ * All adapter pages have the same structure.
  *
  * @param {string} name
  * @param {string} readme

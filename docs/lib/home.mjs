@@ -12,7 +12,10 @@ export async function writeHomeParts(root) {
   if (example === undefined) throw new Error('README.md has no example')
   const folder = join(root, 'docs/.vitepress/generated')
   await mkdir(folder, { recursive: true })
-  const text = [example, ...['Stores', 'Why it is safe', 'How it compares'].map((heading) => section(readme, heading))].join('\n\n')
+  const text = [
+    example,
+    ...['Stores', 'Why it is safe', 'How it compares'].map((heading) => section(readme, heading)),
+  ].join('\n\n')
   await writeFile(join(folder, 'home.md'), `${text}\n`)
 }
 

@@ -7,7 +7,7 @@ import { helpOf, overview } from './help.ts'
 import { Session } from './session.ts'
 import { quoted } from './url.ts'
 
-/** Runs one call, tidies up after it and answers the exit code. */
+/** Runs one invocation, cleans up after it and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   const session = new Session()
   const [name = '--help', ...rest] = argv
@@ -26,7 +26,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     }
     return await call(name, await commandOf(name), rest, session)
   } catch (error) {
-    // Core is loaded for commands, not for a word of help.
+    // Core is loaded only when needed: help works without it.
     const { report } = await import('./report.ts')
     return report(error, name, rest, session)
   } finally {
@@ -42,7 +42,7 @@ async function commandOf(name: string): Promise<Command> {
   if (known !== undefined) return known.load()
   const { didYouMean } = await import('./meant.ts')
   const words = [...commands.keys(), '--help', '--version']
-  throw new UsageError(`there is no command ${quoted(name)}${didYouMean(name, words)}`)
+  throw new UsageError(`unknown command ${quoted(name)}${didYouMean(name, words)}`)
 }
 
 async function call(

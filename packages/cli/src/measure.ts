@@ -5,8 +5,8 @@ import type { Session } from './session.ts'
 import { percentile, timed } from './statistics.ts'
 
 const WARM_UP = 20
-// Always the same: what a store keeps of a name that is free, such as its fence, is so kept once.
-// Paths, since in some stores nothing else is a name.
+// Always the same names, since a store may keep the fence of a free name.
+// Paths, since some stores accept nothing else.
 const FREE = '/locks-bench-free'
 const WANTED = '/locks-bench-wanted'
 
@@ -17,7 +17,7 @@ export interface Measured {
   readonly p99Ms: number
 }
 
-/** Acquires and releases a lock nobody else wants, one after another. */
+/** Acquires and releases an uncontended lock, one cycle after another. */
 export async function uncontended(backend: Backend, timeMs: number, session: Session): Promise<Measured> {
   const locks = await openBackend(session, backend)
   const lock = locks.lock(FREE)
@@ -31,7 +31,7 @@ export async function uncontended(backend: Backend, timeMs: number, session: Ses
   return summary(samples, performance.now() - begin)
 }
 
-/** Clients that all want one lock: from when its holder lets go to when the next one has it. */
+/** Clients that compete for one lock: the time from a release to the next grant. */
 export async function contended(
   backend: Backend,
   timeMs: number,

@@ -5,15 +5,15 @@ import { exitCodes, signalCode } from './exit-codes.ts'
 import { printable, toJson } from './output.ts'
 import type { Session } from './session.ts'
 
-/** Tells what went wrong, as the call wants it told, and answers the exit code. */
+/** Reports an error, as text or JSON, and returns the exit code. */
 export function report(error: unknown, name: string, argv: readonly string[], session: Session): number {
   const code = exitCodeOf(error)
-  // A reader that has seen enough, such as head, wants no more.
+  // The reader closed the pipe, as head does: print nothing more.
   if (error instanceof Interrupted && error.by === 'SIGPIPE') return code
   const message = messageOf(error)
   if (wantsJson(argv)) {
     const document = { error: { message, exitCode: code } }
-    // The output of `run` is that of its command.
+    // The standard output of `run` belongs to its command.
     if (name === 'run') session.note(toJson(document))
     else session.printJson(document)
     return code
@@ -21,11 +21,11 @@ export function report(error: unknown, name: string, argv: readonly string[], se
   session.note(`${session.paintError('red', 'locks:')} ${lines(message)}`)
   if (error instanceof UsageError) session.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
   if (code === exitCodes.unavailable && name !== 'doctor')
-    session.note('Is the server up, are address and credentials right? See: locks doctor')
+    session.note('Check that the server runs, and the address and credentials. See: locks doctor')
   return code
 }
 
-/** Tells that a backend could not be closed. The result of the call stands, and so does its exit code. */
+/** Reports that a backend could not be closed. The result and the exit code do not change. */
 export function reportNotClosed(error: unknown, argv: readonly string[], session: Session): void {
   const reason = messageOf(error)
   if (wantsJson(argv)) session.note(toJson({ event: 'not-closed', reason }))
@@ -40,7 +40,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** What adapters and servers say may run over several lines, and is not to steer the terminal. */
+/** Messages of adapters and servers may have several lines, and must not control the terminal. */
 function lines(message: string): string {
   return message
     .split('\n')

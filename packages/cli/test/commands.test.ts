@@ -29,16 +29,16 @@ describe('locks', inTime, () => {
     const { code, stderr } = await locks(['lock']).ended
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: 'locks: there is no command "lock"\nSee: locks --help\n',
+      stderr: 'locks: unknown command "lock"\nSee: locks --help\n',
     })
   })
 
   test('says what was probably meant, and what to write instead', async () => {
     const mistakes = [
-      [['rnu'], 'there is no command "rnu"; did you mean run?'],
-      [['--hlep'], 'there is no command "--hlep"; did you mean --help?'],
-      [['inspect', 'job', '--jsno'], 'there is no option --jsno; did you mean --json?'],
-      [['inspect', '-job'], 'there is no option -j; what begins with a dash goes behind --'],
+      [['rnu'], 'unknown command "rnu"; did you mean run?'],
+      [['--hlep'], 'unknown command "--hlep"; did you mean --help?'],
+      [['inspect', 'job', '--jsno'], 'unknown option --jsno; did you mean --json?'],
+      [['inspect', '-job'], 'unknown option -j; put an argument that begins with a dash after --'],
       [['inspect', 'job', '--url'], '--url needs a value: --url=URL'],
       [['run', 'job', '--wait', '-5s', '--', 'true'], '--wait needs a value: --wait=TIME'],
       [['inspect', 'job', '--json=yes'], '--json takes no value'],
@@ -58,7 +58,7 @@ describe('locks', inTime, () => {
     expect(asked).toEqual(other)
     expect(await locks(['help', 'rnu']).ended).toMatchObject({
       code: 2,
-      stderr: 'locks: there is no command "rnu"; did you mean run?\nSee: locks --help\n',
+      stderr: 'locks: unknown command "rnu"; did you mean run?\nSee: locks --help\n',
     })
     const versions = await Promise.all([locks(['--version']).ended, locks(['-v']).ended])
     for (const { code, stdout } of versions)
@@ -82,13 +82,15 @@ describe('locks', inTime, () => {
     expect(nameless.stderr).toContain('NAME is missing')
   })
 
-  test('what a store that fails says is told with what to look at, and steers no terminal', async () => {
+  test('the error of a failing store comes with advice, and cannot control the terminal', async () => {
     const away = `list: async () => { throw new LockError('LOCK_UNAVAILABLE', 'no\\u001b[2Janswer') }`
     const file = await ownAdapter(away)
     const { code, stderr } = await locks(['ls', '--config', file]).ended
     expect(code).toBe(69)
     expect(stderr).toContain('no\\u001b[2Janswer')
-    expect(stderr).toMatch(/^Is the server up, are address and credentials right\? See: locks doctor$/m)
+    expect(stderr).toMatch(
+      /^Check that the server runs, and the address and credentials\. See: locks doctor$/m,
+    )
   })
 
   test('takes a config file, whose paths are meant from there, and tells errors as JSON if asked', async () => {
@@ -110,7 +112,7 @@ describe('locks', inTime, () => {
     await writeFile(file, '{ "adapter": "@locks/memory", "hunter2"')
     const broken = await locks(['inspect', 'job', '--config', file]).ended
     expect(broken.code).toBe(2)
-    expect(broken.stderr).toContain('it is not JSON')
+    expect(broken.stderr).toContain('not valid JSON')
     expect(broken.stderr).not.toContain('hunter2')
   })
 
@@ -139,7 +141,7 @@ describe('locks', inTime, () => {
       [['bench', '--time', url], /--time must be a duration/],
       [['break', 'job', '--fence', url], /--fence must be a whole number/],
       [['ls', '--config', url], /--config takes a file, not a URL/],
-      [[url], /there is no command "redis:\/\/127.0.0.1:1"/],
+      [[url], /unknown command "redis:\/\/127.0.0.1:1"/],
     ] as const
     const ended = await Promise.all(
       mistakes.map(([args]) => locks(args, { env: { LOCKS_URL: 'memory:' } }).ended),
@@ -212,7 +214,7 @@ describe('locks bench', inTime, () => {
     const { url } = await store()
     const { code, stdout } = await locks(['bench', url, '--time', '300ms', '--clients', '3']).ended
     expect(code).toBe(0)
-    expect(stdout).toMatch(/^acquire \+ release, nobody else +\d+ /m)
+    expect(stdout).toMatch(/^acquire \+ release, uncontended +\d+ /m)
     expect(stdout).toMatch(/^hand-off between 3 clients +\d+ /m)
     const json: unknown = JSON.parse(
       (await locks(['bench', 'memory:', '--json', '--time', '50ms']).ended).stdout,

@@ -140,11 +140,11 @@ export const fromConfig = () => (host) => ({
       outcomes: [
         { id: 'ATOM-2', state: 'passed' },
         { id: 'OWN-1', state: 'failed' },
-        { id: 'HYG-8', state: 'failed', reason: 'the process that ran it left with 3' },
+        { id: 'HYG-8', state: 'failed', reason: 'the process that ran it exited with 3' },
       ],
     })
     expect(stdout).toContain(
-      'the process that ran it left with 1: uncaught Error: thrown where nobody catches',
+      'the process that ran it exited with 1: uncaught Error: thrown where nobody catches',
     )
   })
 
@@ -165,7 +165,7 @@ console.log((await worker.run(worker.cases[0])).reason)`
     const via = [process.execPath, '--input-type=module', '--eval', script] as const
     expect(await locks([], { via }).ended).toMatchObject({
       code: 0,
-      stdout: 'the process that ran it ended by SIGKILL\n',
+      stdout: 'the process that ran it was ended by SIGKILL\n',
     })
   })
 
@@ -179,14 +179,14 @@ console.log((await worker.run(worker.cases[0])).reason)`
     expect(page).not.toContain('class="clash"')
   })
 
-  test('what is no adapter, no rule or not there is a mistake of the command line', async () => {
+  test('a target that is not an adapter, or an unknown rule, is a usage error', async () => {
     const folder = await adapter({ 'nothing.mjs': 'export {}', 'bad.mjs': 'syntax error' })
     const mistakes = [
-      [[join(folder, 'nothing.mjs')], /is no adapter/],
+      [[join(folder, 'nothing.mjs')], /is not an adapter/],
       [[join(folder, 'bad.mjs')], /cannot load/],
-      [['./not-here'], /there is no \.\/not-here/],
+      [['./not-here'], /\.\/not-here does not exist/],
       [['not-installed-anywhere'], /npm install not-installed-anywhere/],
-      [['memory:', '--only', 'nonsense'], /no rule or area is called "nonsense"/],
+      [['memory:', '--only', 'nonsense'], /unknown rule or area "nonsense"/],
       [['memory:nice/try'], /url must be memory/],
     ] as const
     const ended = await Promise.all(mistakes.map(([args]) => locks(['conformance', ...args]).ended))

@@ -7,7 +7,7 @@ describe('locks doctor', inTime, () => {
     const { code, stdout } = await locks(['doctor', url]).ended
     expect(code).toBe(0)
     expect(stdout).toMatch(/^✓ reachable: /m)
-    expect(stdout).toMatch(/^✓ permissions: a lock was taken, renewed and given back$/m)
+    expect(stdout).toMatch(/^✓ permissions: a lock was acquired, renewed and released$/m)
     expect(stdout).toMatch(/^[✓!] timing: median of 15: acquire .* ms, renew .* ms, inspect .* ms$/m)
     expect(await client.inspect('/locks-doctor-probe')).toMatchObject({ held: false })
   })
@@ -19,7 +19,7 @@ describe('locks doctor', inTime, () => {
       ok: false,
       findings: [{ check: 'scope' }, { check: 'reachable', level: 'danger' }],
     })
-    expect(stdout).toMatch(/"advice": "check address/)
+    expect(stdout).toMatch(/"advice": "check the address/)
   })
 
   test('says of a backend that answers and cannot be used as it is what is missing, not that it is away', async () => {

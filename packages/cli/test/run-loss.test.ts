@@ -84,7 +84,7 @@ if (isAdapterSelected('redis'))
       expect((await call.ended).code).toBe(76)
     })
 
-    test('by a store that is silent, ends the command before somebody else can have the lock', async () => {
+    test('by a store that is silent, ends the command before another client can hold the lock', async () => {
       await using redis = await startService('redis', { needsControl: true })
       const call = locks([
         'run',

@@ -226,12 +226,12 @@ describe('locks run', inTime, () => {
     expect(gone.code).toBe(69)
     const { url } = await store()
     const mistakes = [
-      [['run', 'job', '--url', url], /which command/],
+      [['run', 'job', '--url', url], /no command/],
       [['run', '--url', url, '--', 'true'], /NAME is missing/],
       [['run', 'job', '--url', url, '--wait', 'soon', '--', 'true'], /--wait must be a duration/],
-      [['run', 'job', '--', 'true'], /which backend/],
+      [['run', 'job', '--', 'true'], /no backend/],
       [['run', 'job', '--nonsense', '--', 'true'], /--nonsense/],
-      [['run', 'job', '--url', 'memory:', '--', 'true'], /run needs one that processes share/],
+      [['run', 'job', '--url', 'memory:', '--', 'true'], /run needs a store that processes share/],
       [['run', 'job', '--url', 'pigeon://loft', '--', 'true'], /unknown backend URL/],
     ] as const
     const ended = await Promise.all(mistakes.map(([args]) => locks(args).ended))

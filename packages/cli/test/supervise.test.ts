@@ -20,7 +20,7 @@ function fakeChild(onTerminate: (graceMs: number) => void): RunningChild {
   }
 }
 
-test('a command is told to go before anybody is told why', async () => {
+test('a command gets SIGTERM before the reason is reported', async () => {
   const locks = createLocks(memory())
   onTestFinished(() => locks.close())
   const lease = await locks.lock('job').acquire({ renew: false })

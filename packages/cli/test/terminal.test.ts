@@ -7,7 +7,7 @@ import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
 import type { Call } from './support.ts'
 
-/** Which shell `script` starts is ours to say: it would take that of whoever runs the tests. */
+/** Set, since `script` would otherwise start the shell of the user. */
 const shell = { SHELL: '/bin/sh' }
 
 /** Why there is no pseudo-terminal to test with: a minimal system has no script, a minimal chroot no /dev/pts. */
@@ -19,7 +19,7 @@ function whyNoTerminal(): string | undefined {
     env: { ...process.env, ...shell },
   })
   if (error !== undefined) return 'there is no command script (util-linux) to make a pseudo-terminal'
-  return status === 0 && stdout.includes('/dev/') ? undefined : 'no pseudo-terminal can be had here'
+  return status === 0 && stdout.includes('/dev/') ? undefined : 'this system has no pseudo-terminal'
 }
 
 /** Starts `locks` on a pseudo-terminal; `type` writes to its keyboard. */

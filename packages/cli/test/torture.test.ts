@@ -15,7 +15,7 @@ describe('torture', inTime, () => {
     const { code, stdout, stderr } = await locks(['torture', url, ...short, '--html', page]).ended
     expect(stdout).toMatch(/grants +\d+/)
     expect(stdout).toContain('no violation')
-    expect(stderr).toContain('not applied: cut, delay, swallow, refuse; a directory has no wire')
+    expect(stderr).toContain('not applied: cut, delay, swallow, refuse; a directory has no connections')
     expect(await readFile(page, 'utf8')).toContain('The run by worker')
     expect(code).toBe(0)
   })
@@ -43,7 +43,7 @@ describe('torture', inTime, () => {
     await call.said(/[1-9]\d* grants/)
     call.kill('SIGINT')
     const { code, stdout } = await call.ended
-    expect(stdout).toContain('no violation until it was interrupted')
+    expect(stdout).toContain('no violation before the interruption')
     expect(code).toBe(130)
     expect(await client.list()).toEqual([])
   })
@@ -69,7 +69,7 @@ describe('torture', inTime, () => {
   test('it does not begin on another machine unasked', async () => {
     const { code, stderr } = await locks(['torture', 'redis://user:secret@redis.example.com', ...short]).ended
     expect(stderr).toMatch(/WARNING: this store is not on this machine: redis\.example\.com/)
-    expect(stderr).toContain('needs --yes')
+    expect(stderr).toContain('pass --yes')
     expect(stderr).not.toContain('secret')
     expect(code).toBe(2)
   })
@@ -77,10 +77,10 @@ describe('torture', inTime, () => {
   test('a fault that does not exist, or a store that ends at the process, is a mistake of the caller', async () => {
     const { url } = await store()
     const wrong = await locks(['torture', url, '--faults', 'kill,explode']).ended
-    expect(wrong.stderr).toContain('no fault is called "explode"')
+    expect(wrong.stderr).toContain('unknown fault "explode"')
     expect(wrong.code).toBe(2)
     const alone = await locks(['torture', 'memory:', ...short]).ended
-    expect(alone.stderr).toContain('end at the process')
+    expect(alone.stderr).toContain('only tasks of one process')
     expect(alone.code).toBe(2)
   })
 })

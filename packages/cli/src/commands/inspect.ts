@@ -7,7 +7,7 @@ import { table } from '../output.ts'
 export const inspect: Command = {
   usage: 'NAME [options]',
   about:
-    'Shows whether the lock NAME is held, by whom, since when and for how long at least. Changes nothing.',
+    'Shows whether the lock NAME is held, its holder, since when, and how long remains. Changes nothing.',
   options: backendOptions,
   examples: [
     'locks inspect nightly-report --url redis://localhost',

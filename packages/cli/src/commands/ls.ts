@@ -18,14 +18,14 @@ const CLEAR = '\x1b[H\x1b[J'
 
 export const ls: Command = {
   usage: '[options]',
-  about: `Lists the locks that are held now, where the store can name them. Changes nothing. With --watch it goes on until Ctrl-C:
-a terminal shows the latest list, anything else gets a new list whenever a holder or a waiter changes, with --json as
-one line each.`,
+  about: `Lists the locks that are held now, if the store supports it. Changes nothing. With --watch it repeats until
+Ctrl-C: a terminal shows the latest list; other output gets a new list whenever a holder or waiter changes, with
+--json one line per list.`,
   options: {
-    limit: { takes: 'N', help: 'at most so many; default 1000' },
-    waiters: { help: 'also who waits for each, where the store knows' },
-    watch: { help: 'look again and again, until Ctrl-C' },
-    every: { takes: 'TIME', help: 'with --watch: how often; default 2s' },
+    limit: { takes: 'N', help: 'list at most N locks; default 1000' },
+    waiters: { help: 'also list the waiters of each lock, if the store knows them' },
+    watch: { help: 'repeat until Ctrl-C' },
+    every: { takes: 'TIME', help: 'with --watch: the interval; default 2s' },
     ...backendOptions,
   },
   examples: [
@@ -38,7 +38,7 @@ one line each.`,
     args.named()
     const limit = args.integer('limit', limits)
     const everyMs = args.durationMs('every', pauses)
-    if (everyMs !== undefined && !args.flag('watch')) throw new UsageError('--every goes with --watch')
+    if (everyMs !== undefined && !args.flag('watch')) throw new UsageError('--every needs --watch')
     const locks = await openBackend(session, await backendOf(args))
     const [json, waiters] = [args.flag('json'), args.flag('waiters')]
     const look = (): Promise<readonly LockState[]> => held(locks, limit, waiters)
@@ -59,13 +59,13 @@ async function held(
   const states = await locks.list(limit === undefined ? {} : { limit })
   const sorted = states.toSorted((a, b) => (a.name < b.name ? -1 : 1))
   if (!waiters) return sorted.map((state) => without(state, 'waiting'))
-  // Only `inspect` says who waits, on some stores. A lock that was released meanwhile is listed no more.
+  // Some stores report waiters only in `inspect`. A lock that was released in the meantime is left out.
   const looked: LockState[] = []
   for (const state of sorted) looked.push(state.waiters === 0 ? state : await locks.inspect(state.name))
   return looked.filter((state) => state.held)
 }
 
-/** Ends by a signal, as every call does. An outage after the first look is told once, and looked past. */
+/** Ends with a signal. An outage after the first list is reported once, and watching continues. */
 async function watch(
   look: () => Promise<readonly LockState[]>,
   session: Session,
@@ -78,7 +78,7 @@ async function watch(
     try {
       const states = await look()
       out = false
-      // What does not change by itself.
+      // The remaining time always changes, so it does not count as a change.
       const now = toJson(states.map((state) => without(state, 'remainingMs')))
       if (redraws) session.print(CLEAR + textOf(states, session))
       else if (now !== before) session.print(json ? toJson(states) : `${textOf(states, session)}\n`)
@@ -110,7 +110,7 @@ function tableOf(states: readonly LockState[], session: Session): string {
   return table(rows, (cell, _column, line) => (line === 0 ? session.paint('dim', cell) : cell))
 }
 
-/** Below the lock it waits for. */
+/** Shown below the lock. */
 function waiterRow(waiter: NonNullable<LockState['waiting']>[number]): string[] {
   return ['', `  waits: ${describeHolder(waiter)}`, '', '', '', '', '']
 }

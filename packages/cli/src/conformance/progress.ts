@@ -16,7 +16,7 @@ export interface Progress {
   over(): void
 }
 
-/** A line that changes on a terminal, above it what failed; elsewhere a line per rule. */
+/** On a terminal a line that changes, below the failures; elsewhere a line per rule. */
 export function progress(total: number, { paintError }: Session): Progress {
   const { stderr } = process
   const live = stderr.isTTY

@@ -11,7 +11,7 @@ export interface SuiteRun {
   readonly outcomes: readonly Outcome[]
 }
 
-/** Runs the cases that `select` leaves, `jobs` at a time, each in a process that runs nothing else meanwhile. */
+/** Runs the cases that `select` returns, `jobs` at a time, each in its own process. */
 export async function runSuite(
   order: WorkerOrder,
   jobs: number,
@@ -42,7 +42,7 @@ export async function runSuite(
   }
 
   const todo = cases.filter(({ id }) => !outcomes.has(id))
-  // The longest are also the heaviest: one worker begins with them, so that they come one at a time and not last.
+  // The longest cases are also the heaviest: one worker starts with them, so that they run one at a time and not last.
   const usual = Math.min(...todo.map(({ timeoutMs }) => timeoutMs))
   const heavy = todo.filter(({ timeoutMs }) => timeoutMs > usual)
   const light = todo.filter(({ timeoutMs }) => timeoutMs <= usual)
@@ -55,7 +55,7 @@ export async function runSuite(
       if (!worker.alive) worker = await start()
       progress.begins(one.id, one.promise)
       const outcome = await worker.run(one)
-      // One that was cut short has not failed.
+      // An interrupted case has not failed.
       session.signal.throwIfAborted()
       note(outcome)
     }
