@@ -1,6 +1,6 @@
 /**
- * What became of a rule on a backend. Of one that is untested, `applicable: false` says that the backend does not claim
- * what the rule is about.
+ * The outcome of a rule on a backend. `applicable: false` of an untested rule means that the backend does not claim its
+ * capability.
  *
  * @typedef {{ backend: string, area: string, rule: string, state: 'passed' | 'failed' | 'untested', reason?: string,
  *   applicable?: boolean }} RuleOutcome
@@ -98,7 +98,7 @@ function cell(outcomes) {
 }
 
 /**
- * Backends, their reasons, and the rules. Those that have the same stand together.
+ * Backends, their reasons, and the rules. Backends with the same reasons are grouped.
  *
  * @param {readonly RuleOutcome[]} rules
  * @param {readonly string[]} backends

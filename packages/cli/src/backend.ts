@@ -5,7 +5,7 @@ import type { Arguments } from './arguments.ts'
 import { UsageError } from './errors.ts'
 import { readJsonFile } from './json-file.ts'
 import type { Options } from './options.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 import { showUrl } from './url.ts'
 
 export const backendOptions: Options = {
@@ -39,14 +39,14 @@ async function configOf(args: Arguments): Promise<LocksConfig> {
 }
 
 /** Opens a client that is closed, and so releases what it holds, however the invocation ends. */
-export async function openBackend(session: Session, { config, ...options }: Backend): Promise<Locks> {
+export async function openBackend(invocation: Invocation, { config, ...options }: Backend): Promise<Locks> {
   const locks = await openLocks(config, options)
-  if (session.signal.aborted) {
+  if (invocation.signal.aborted) {
     // The clean-up has already run, so it would not close this client.
     await locks.close()
-    throw session.signal.reason
+    throw invocation.signal.reason
   }
-  session.onEnd(() => locks.close())
+  invocation.onEnd(() => locks.close())
   return locks
 }
 

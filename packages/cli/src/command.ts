@@ -1,5 +1,5 @@
 import type { Arguments, Reads } from './arguments.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 
 /** One command. Its file is loaded only when it is invoked. */
 export interface Command extends Reads {
@@ -9,7 +9,7 @@ export interface Command extends Reads {
   readonly about: string
   readonly examples: readonly string[]
   /** Returns the exit code. */
-  run(args: Arguments, session: Session): Promise<number>
+  run(args: Arguments, invocation: Invocation): Promise<number>
 }
 
 interface Entry {

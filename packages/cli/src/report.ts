@@ -3,10 +3,15 @@ import { commands } from './command.ts'
 import { CannotRun, Interrupted, UsageError } from './errors.ts'
 import { exitCodes, signalCode } from './exit-codes.ts'
 import { printable, toJson } from './output.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 
 /** Reports an error, as text or JSON, and returns the exit code. */
-export function report(error: unknown, name: string, argv: readonly string[], session: Session): number {
+export function report(
+  error: unknown,
+  name: string,
+  argv: readonly string[],
+  invocation: Invocation,
+): number {
   const code = exitCodeOf(error)
   // The reader closed the pipe, as head does: print nothing more.
   if (error instanceof Interrupted && error.by === 'SIGPIPE') return code
@@ -14,22 +19,22 @@ export function report(error: unknown, name: string, argv: readonly string[], se
   if (wantsJson(argv)) {
     const document = { error: { message, exitCode: code } }
     // The standard output of `run` belongs to its command.
-    if (name === 'run') session.note(toJson(document))
-    else session.printJson(document)
+    if (name === 'run') invocation.note(toJson(document))
+    else invocation.printJson(document)
     return code
   }
-  session.note(`${session.paintError('red', 'locks:')} ${lines(message)}`)
-  if (error instanceof UsageError) session.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
+  invocation.note(`${invocation.paintError('red', 'locks:')} ${lines(message)}`)
+  if (error instanceof UsageError) invocation.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
   if (code === exitCodes.unavailable && name !== 'doctor')
-    session.note('Check that the server runs, and the address and credentials. See: locks doctor')
+    invocation.note('Check that the server runs, and the address and credentials. See: locks doctor')
   return code
 }
 
 /** Reports that a backend could not be closed. The result and the exit code do not change. */
-export function reportNotClosed(error: unknown, argv: readonly string[], session: Session): void {
+export function reportNotClosed(error: unknown, argv: readonly string[], invocation: Invocation): void {
   const reason = messageOf(error)
-  if (wantsJson(argv)) session.note(toJson({ event: 'not-closed', reason }))
-  else session.note(`${session.paintError('yellow', 'locks:')} not closed: ${lines(reason)}`)
+  if (wantsJson(argv)) invocation.note(toJson({ event: 'not-closed', reason }))
+  else invocation.note(`${invocation.paintError('yellow', 'locks:')} not closed: ${lines(reason)}`)
 }
 
 function wantsJson(argv: readonly string[]): boolean {

@@ -1,7 +1,7 @@
 import type { Lease } from '@locks/core'
 import { hasTerminal } from './child.ts'
 import type { RunningChild } from './child.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 
 const LONGEST_LOOK_MS = 60_000
 
@@ -13,7 +13,7 @@ export async function supervise(
   child: RunningChild,
   lease: Lease,
   askedGraceMs: number,
-  session: Pick<Session, 'forward'>,
+  invocation: Pick<Invocation, 'forward'>,
   onStop: (why: string) => void,
 ): Promise<{ readonly code: number; readonly lost: boolean }> {
   let graceMs = 0
@@ -51,7 +51,7 @@ export async function supervise(
   // Anything that ends this program, except SIGKILL, ends the command too.
   const onExit = (): void => child.pass('SIGTERM')
 
-  session.forward((signal) => child.pass(signal))
+  invocation.forward((signal) => child.pass(signal))
   process.once('exit', onExit)
   lease.signal.addEventListener('abort', onLoss)
   if (!hasTerminal()) process.on('SIGTSTP', onSuspend).on('SIGCONT', onContinue)
@@ -64,6 +64,6 @@ export async function supervise(
     clearTimeout(timer)
     lease.signal.removeEventListener('abort', onLoss)
     process.off('SIGTSTP', onSuspend).off('SIGCONT', onContinue).off('exit', onExit)
-    session.forward(undefined)
+    invocation.forward(undefined)
   }
 }

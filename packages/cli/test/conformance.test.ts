@@ -31,7 +31,7 @@ describe('locks conformance', inTime, () => {
     const { code, stdout, stderr } = await locks(['conformance', 'memory:', '--only', 'atomicity,own-1'])
       .ended
     expect(code).toBe(0)
-    expect(stderr).toMatch(/^✓ ATOM-1 of many concurrent tries .* \d+ ms$/m)
+    expect(stderr).toMatch(/^✓ ATOM-1 of many concurrent attempts .* \d+ ms$/m)
     expect(stdout).toMatch(/^atomicity +4 +· +1 +·$/m)
     expect(stdout).toMatch(/^ownership +1 +· +· +·$/m)
     expect(stdout).toMatch(/^  scope is process: ATOM-3$/m)
@@ -84,7 +84,7 @@ export const fromConfig = ({ broken }) => {
     ]).ended
     expect(code).toBe(1)
     expect(stdout).toMatch(
-      /^✗ OWN-1 a release under a foreign attempt id frees nothing and says so\n    .*\n/m,
+      /^✗ OWN-1 a release with a foreign attempt id frees nothing and returns not-held\n    .*\n/m,
     )
     expect(stdout).toContain("- 'not-held'")
     const again = `locks conformance ${target} --only OWN-1 --options ${join(folder, 'options.json')}`

@@ -19,16 +19,16 @@ to do more than one process can request.`,
   },
   examples: ['locks bench redis://localhost', 'locks bench file:/var/lock/app --time 1s --clients 4 --json'],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [url] = args.named('[URL]')
     const backend = await backendOf(args, url)
     const timeMs = args.durationMs('time', ['1ms', '10m']) ?? 3_000
     const clients = args.integer('clients', clientCounts) ?? 8
-    if (!args.flag('json')) session.note(`measuring ${showBackend(backend)} …`)
-    const free = await uncontended(backend, timeMs, session)
-    const wanted = await contended(backend, timeMs, clients, session)
+    if (!args.flag('json')) invocation.note(`measuring ${showBackend(backend)} …`)
+    const free = await uncontended(backend, timeMs, invocation)
+    const wanted = await contended(backend, timeMs, clients, invocation)
     if (args.flag('json')) {
-      session.printJson({ backend: showBackend(backend), uncontended: free, contended: wanted })
+      invocation.printJson({ backend: showBackend(backend), uncontended: free, contended: wanted })
       return exitCodes.ok
     }
     const rows = [
@@ -36,7 +36,7 @@ to do more than one process can request.`,
       ['acquire + release, uncontended', ...figures(free)],
       [`hand-off between ${clients} clients`, ...figures(wanted)],
     ]
-    session.print(table(rows, (cell, _column, row) => (row === 0 ? session.paint('dim', cell) : cell)))
+    invocation.print(table(rows, (cell, _column, row) => (row === 0 ? invocation.paint('dim', cell) : cell)))
     return exitCodes.ok
   },
 }

@@ -7,7 +7,7 @@ import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { describeHolder } from '../holder.ts'
 import { printable } from '../output.ts'
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { quoted } from '../url.ts'
 
 export const breakHold: Command = {
@@ -22,27 +22,27 @@ renewal, and may continue until then: make sure that it is dead, or that the pro
   },
   examples: ['locks break nightly-report', 'locks break nightly-report --fence 42 --yes'],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [name = ''] = args.named('NAME')
     const wanted = fenceOf(args)
-    const locks = await openBackend(session, await backendOf(args))
+    const locks = await openBackend(invocation, await backendOf(args))
     const lock = locks.lock(name)
     const state = await lock.inspect()
     const { holder } = state
     const say = (broken: boolean, text: string): void => {
-      if (args.flag('json')) session.printJson({ name, broken, ...(holder && { holder }) })
-      else session.print(text)
+      if (args.flag('json')) invocation.printJson({ name, broken, ...(holder && { holder }) })
+      else invocation.print(text)
     }
     if (!state.held || holder === undefined || (wanted !== undefined && holder.fence !== wanted)) {
       say(false, `nothing to break: ${printable(name)} ${state.held ? 'has another holder' : 'is free'}`)
       return state.held ? exitCodes.failure : exitCodes.ok
     }
-    if (!args.flag('yes') && !(await isConfirmed(state, session))) {
+    if (!args.flag('yes') && !(await isConfirmed(state, invocation))) {
       say(false, 'not broken')
       return exitCodes.failure
     }
     const same = await isSame(lock, holder)
-    session.signal.throwIfAborted()
+    invocation.signal.throwIfAborted()
     const broken = same ? await lock.break(byFence(holder)) : null
     if (broken === null)
       say(false, `that hold has already ended; check again: locks inspect ${printable(name)}`)
@@ -67,13 +67,13 @@ async function isSame(lock: Lock, { fence, owner }: Holder): Promise<boolean> {
   return fence !== undefined || (await lock.inspect()).holder?.owner === owner
 }
 
-async function isConfirmed({ name, holder }: LockState, session: Session): Promise<boolean> {
+async function isConfirmed({ name, holder }: LockState, invocation: Invocation): Promise<boolean> {
   if (!process.stdin.isTTY) throw new UsageError('cannot ask for confirmation without a terminal: pass --yes')
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
-  session.onEnd(async () => terminal.close())
+  invocation.onEnd(async () => terminal.close())
   // The terminal is in raw mode now, so Ctrl-C does not send a signal.
   terminal.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
-  if (holder !== undefined) session.note(`${printable(name)} is held by ${describeHolder(holder)}`)
-  const answer = await terminal.question('Break this hold? [y/N] ', { signal: session.signal })
+  if (holder !== undefined) invocation.note(`${printable(name)} is held by ${describeHolder(holder)}`)
+  const answer = await terminal.question('Break this hold? [y/N] ', { signal: invocation.signal })
   return /^y(es)?$/i.test(answer.trim())
 }

@@ -11,7 +11,7 @@ import type { CaseInfo } from '../conformance/worker-protocol.ts'
 import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { readJsonFile } from '../json-file.ts'
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { isUrl } from '../url.ts'
 
 export const conformance: Command = {
@@ -44,21 +44,21 @@ all times, for a slow machine.`,
     'locks conformance ./my-adapter --only ownership --json',
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [target = ''] = args.named('MODULE_OR_URL')
     const jobs = args.integer('jobs', [1, 64]) ?? 4
     const ttlMs = args.durationMs('ttl', ['10ms', '24h'])
     const order = { target, options: await optionsOf(args), ...(ttlMs !== undefined && { ttlMs }) }
     const only = args.text('only')
     const html = args.text('html')
-    if (isUrl(target)) await askServer(target, session)
+    if (isUrl(target)) await askServer(target, invocation)
     if (html !== undefined) await beginReport(html)
     const { info, outcomes } = await runSuite(
       order,
       jobs,
       (cases) => select(cases, only),
-      (total) => progress(total, session),
-      session,
+      (total) => progress(total, invocation),
+      invocation,
     )
     const { failed, passed } = count(outcomes)
     const again = againBy(args, target)
@@ -69,10 +69,10 @@ all times, for a slow machine.`,
     if (args.flag('json')) {
       // Thousands of events, only for the timelines.
       const shown = outcomes.map((one) => ({ ...one, history: undefined }))
-      session.printJson({ ...info, ...count(outcomes), outcomes: shown })
+      invocation.printJson({ ...info, ...count(outcomes), outcomes: shown })
     } else {
-      session.print(textReport(info, outcomes, again, session.paint))
-      if (html !== undefined) session.print(`\nReport: ${html}`)
+      invocation.print(textReport(info, outcomes, again, invocation.paint))
+      if (html !== undefined) invocation.print(`\nReport: ${html}`)
     }
     return failed > 0 || passed === 0 ? exitCodes.failure : exitCodes.ok
   },
@@ -94,8 +94,8 @@ async function beginReport(file: string): Promise<void> {
 }
 
 /** An unreachable server would fail every rule after its time limit, and say nothing about the adapter. */
-async function askServer(url: string, session: Session): Promise<void> {
-  const locks = await openBackend(session, { config: url })
+async function askServer(url: string, invocation: Invocation): Promise<void> {
+  const locks = await openBackend(invocation, { config: url })
   await locks.inspect('conformance:reach')
   await locks.close()
 }

@@ -16,11 +16,11 @@ else. Exits with 1 if it finds a danger.`,
     'locks doctor --json | jq \'.findings[] | select(.level != "ok")\'',
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [url] = args.named('[URL]')
     const backend = await backendOf(args, url)
-    const locks = await openBackend(session, backend)
-    const { findings: own, roundTripMs } = await probe(locks, session.signal)
+    const locks = await openBackend(invocation, backend)
+    const { findings: own, roundTripMs } = await probe(locks, invocation.signal)
     let findings = own
     try {
       const reported = await locks.diagnose()
@@ -32,12 +32,12 @@ else. Exits with 1 if it finds a danger.`,
       // The probe has already reported that the store is unreachable.
       if (own.every(({ level }) => level !== 'danger')) throw error
     }
-    session.signal.throwIfAborted()
+    invocation.signal.throwIfAborted()
     const danger = findings.some(({ level }) => level === 'danger')
     const unreachable = own.some(({ check, level }) => check === 'reachable' && level === 'danger')
     if (args.flag('json')) {
       const shown = showBackend(backend)
-      session.printJson({
+      invocation.printJson({
         backend: shown,
         ok: !danger,
         findings,
@@ -45,9 +45,9 @@ else. Exits with 1 if it finds a danger.`,
         capabilities: locks.capabilities,
       })
     } else {
-      session.print(`${session.paint('bold', showBackend(backend))}\n`)
-      for (const finding of findings) session.print(show(finding, session.paint))
-      session.print(`\n${verdict(findings)}`)
+      invocation.print(`${invocation.paint('bold', showBackend(backend))}\n`)
+      for (const finding of findings) invocation.print(show(finding, invocation.paint))
+      invocation.print(`\n${verdict(findings)}`)
     }
     return unreachable ? exitCodes.unavailable : danger ? exitCodes.failure : exitCodes.ok
   },

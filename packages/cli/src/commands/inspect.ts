@@ -14,15 +14,19 @@ export const inspect: Command = {
     "locks inspect nightly-report --json | jq -r '.holder.fence'",
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [name = ''] = args.named('NAME')
-    const locks = await openBackend(session, await backendOf(args))
+    const locks = await openBackend(invocation, await backendOf(args))
     const state = await locks.inspect(name)
-    if (args.flag('json')) session.printJson(state)
+    if (args.flag('json')) invocation.printJson(state)
     else
-      session.print(
+      invocation.print(
         table(stateRows(state), (cell, column) =>
-          column === 0 ? session.paint('dim', cell) : cell === 'held' ? session.paint('yellow', cell) : cell,
+          column === 0
+            ? invocation.paint('dim', cell)
+            : cell === 'held'
+              ? invocation.paint('yellow', cell)
+              : cell,
         ),
       )
     return exitCodes.ok

@@ -8,7 +8,7 @@ import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { age, describeHolder } from '../holder.ts'
 import { printable, table, toJson } from '../output.ts'
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 
 const limits = [1, 1_000_000] as const
 const pauses = ['100ms', '1h'] as const
@@ -34,19 +34,19 @@ Ctrl-C: a terminal shows the latest list; other output gets a new list whenever 
     "locks ls --json | jq -r '.[].name'",
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     args.named()
     const limit = args.integer('limit', limits)
     const everyMs = args.durationMs('every', pauses)
     if (everyMs !== undefined && !args.flag('watch')) throw new UsageError('--every needs --watch')
-    const locks = await openBackend(session, await backendOf(args))
+    const locks = await openBackend(invocation, await backendOf(args))
     const [json, waiters] = [args.flag('json'), args.flag('waiters')]
     const look = (): Promise<readonly LockState[]> => held(locks, limit, waiters)
-    if (args.flag('watch')) return watch(look, session, json, everyMs ?? 2_000)
+    if (args.flag('watch')) return watch(look, invocation, json, everyMs ?? 2_000)
     const states = await look()
-    if (json) session.printJson(states)
-    else if (states.length === 0) session.note('no lock is held')
-    else session.print(tableOf(states, session))
+    if (json) invocation.printJson(states)
+    else if (states.length === 0) invocation.note('no lock is held')
+    else invocation.print(tableOf(states, invocation))
     return exitCodes.ok
   },
 }
@@ -68,7 +68,7 @@ async function held(
 /** Ends with a signal. An outage after the first list is reported once, and watching continues. */
 async function watch(
   look: () => Promise<readonly LockState[]>,
-  session: Session,
+  invocation: Invocation,
   json: boolean,
   everyMs: number,
 ): Promise<never> {
@@ -80,15 +80,15 @@ async function watch(
       out = false
       // The remaining time always changes, so it does not count as a change.
       const now = toJson(states.map((state) => without(state, 'remainingMs')))
-      if (redraws) session.print(CLEAR + textOf(states, session))
-      else if (now !== before) session.print(json ? toJson(states) : `${textOf(states, session)}\n`)
+      if (redraws) invocation.print(CLEAR + textOf(states, invocation))
+      else if (now !== before) invocation.print(json ? toJson(states) : `${textOf(states, invocation)}\n`)
       before = now
     } catch (error) {
       if (before === undefined || !isLockError(error, 'LOCK_UNAVAILABLE')) throw error
-      if (!out) session.note(`locks: ${printable(error.message)}; still watching`)
+      if (!out) invocation.note(`locks: ${printable(error.message)}; still watching`)
       out = true
     }
-    await pass(everyMs, undefined, { signal: session.signal })
+    await pass(everyMs, undefined, { signal: invocation.signal })
   }
 }
 
@@ -98,16 +98,16 @@ function without(state: LockState, key: keyof LockState): LockState {
   return copy
 }
 
-function textOf(states: readonly LockState[], session: Session): string {
-  return states.length === 0 ? 'no lock is held' : tableOf(states, session)
+function textOf(states: readonly LockState[], invocation: Invocation): string {
+  return states.length === 0 ? 'no lock is held' : tableOf(states, invocation)
 }
 
-function tableOf(states: readonly LockState[], session: Session): string {
+function tableOf(states: readonly LockState[], invocation: Invocation): string {
   const rows = [
     ['NAME', 'HOLDER', 'PROCESS', 'HELD FOR', 'ENDS IN', 'FENCE', 'WAITING'],
     ...states.flatMap((state) => [row(state), ...(state.waiting ?? []).map(waiterRow)]),
   ]
-  return table(rows, (cell, _column, line) => (line === 0 ? session.paint('dim', cell) : cell))
+  return table(rows, (cell, _column, line) => (line === 0 ? invocation.paint('dim', cell) : cell))
 }
 
 /** Shown below the lock. */

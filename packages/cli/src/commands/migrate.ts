@@ -11,12 +11,12 @@ URL to keep a password out of the process list.`,
   options: backendOptions,
   examples: ['locks migrate postgres://app@db/app', 'LOCKS_URL=mysql://app:secret@db/app locks migrate'],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [url] = args.named('[URL]')
     const { config, store } = await backendOf(args, url ?? args.text('url'))
     const { adapter, migrated } = await migrateStore(config, store)
-    if (args.flag('json')) session.printJson({ adapter, migrated })
-    else session.print(migrated ? `${adapter}: the tables are ready` : `${adapter} needs no tables`)
+    if (args.flag('json')) invocation.printJson({ adapter, migrated })
+    else invocation.print(migrated ? `${adapter}: the tables are ready` : `${adapter} needs no tables`)
     return exitCodes.ok
   },
 }

@@ -15,13 +15,13 @@ earlier one.`,
   },
   examples: ['locks prune redis://localhost', 'locks prune file:/var/lock/app --idle 1h'],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [url] = args.named('[URL]')
     const idleMs = args.durationMs('idle', limits)
-    const locks = await openBackend(session, await backendOf(args, url))
+    const locks = await openBackend(invocation, await backendOf(args, url))
     const pruned = await locks.prune(idleMs === undefined ? {} : { idleMs })
-    if (args.flag('json')) session.printJson({ pruned })
-    else session.print(`${pruned} ${pruned === 1 ? 'name' : 'names'} pruned`)
+    if (args.flag('json')) invocation.printJson({ pruned })
+    else invocation.print(`${pruned} ${pruned === 1 ? 'name' : 'names'} pruned`)
     return exitCodes.ok
   },
 }

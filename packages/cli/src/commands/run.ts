@@ -8,7 +8,7 @@ import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { describeHolder } from '../holder.ts'
 import { printable, toJson } from '../output.ts'
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { supervise } from '../supervise.ts'
 
 export const run: Command = {
@@ -36,7 +36,7 @@ different clocks run it once: choose a little less than the period. After a cras
     `locks run deploy --wait 10m --ttl 1m -- sh -c './deploy.sh "$LOCKS_FENCE"'`,
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [name = ''] = args.named('NAME')
     const [command, ...rest] = args.rest ?? []
     if (command === undefined) throw new UsageError('no command: locks run NAME -- COMMAND [args…]')
@@ -45,9 +45,9 @@ different clocks run it once: choose a little less than the period. After a cras
     const waitMs = args.durationMs('wait', ['0ms', '576h']) ?? 0
     const ttlMs = args.durationMs('ttl', ['10ms', '24h'])
     const minHoldMs = args.durationMs('min-hold', ['0ms', '576h']) ?? 0
-    const tell = args.flag('json') ? tellJson(session) : tellPeople(session)
+    const tell = args.flag('json') ? tellJson(invocation) : tellPeople(invocation)
 
-    const locks = await openBackend(session, await backendOf(args))
+    const locks = await openBackend(invocation, await backendOf(args))
     if (locks.capabilities.scope === 'process')
       throw new UsageError(
         'this backend excludes only tasks of one process; run needs a store that processes share',
@@ -59,7 +59,7 @@ different clocks run it once: choose a little less than the period. After a cras
     let lease: Lease
     try {
       const label = args.text('label') ?? basename(command)
-      const { signal } = session
+      const { signal } = invocation
       const wanted = { waitMs, minHoldMs, label, signal, ...(ttlMs !== undefined && { ttlMs }) }
       lease = await locks.lock(name).acquire(wanted)
     } catch (error) {
@@ -68,7 +68,7 @@ different clocks run it once: choose a little less than the period. After a cras
       tell({ event: 'busy', name, holder }, `not run: ${printable(name)}${heldBy(holder)}`)
       return busyCode
     }
-    session.signal.throwIfAborted()
+    invocation.signal.throwIfAborted()
     const fenced = locks.capabilities.fencing !== 'none'
     if (args.flag('json')) tell({ event: 'acquired', name, fence: fenced ? lease.fence : undefined }, '')
     const child = startChild(command, rest, {
@@ -76,7 +76,7 @@ different clocks run it once: choose a little less than the period. After a cras
       // Unset, so that the command does not inherit the fence of an outer `locks run`.
       LOCKS_FENCE: fenced ? lease.fence.toString() : undefined,
     })
-    const { code, lost } = await supervise(child, lease, graceMs, session, (why) =>
+    const { code, lost } = await supervise(child, lease, graceMs, invocation, (why) =>
       tell({ event: 'stopping', name, reason: why }, `${why}: stopping ${command}`),
     )
     const unconfirmed = await release(lease)
@@ -108,10 +108,10 @@ async function release(lease: Lease): Promise<string | undefined> {
 
 type Tell = (event: Readonly<Record<string, unknown>>, text: string) => void
 
-function tellJson(session: Session): Tell {
-  return (event) => session.note(toJson(event))
+function tellJson(invocation: Invocation): Tell {
+  return (event) => invocation.note(toJson(event))
 }
 
-function tellPeople(session: Session): Tell {
-  return (_event, text) => session.note(`${session.paintError('yellow', 'locks:')} ${text}`)
+function tellPeople(invocation: Invocation): Tell {
+  return (_event, text) => invocation.note(`${invocation.paintError('yellow', 'locks:')} ${text}`)
 }

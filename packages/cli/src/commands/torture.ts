@@ -6,7 +6,7 @@ import type { Command } from '../command.ts'
 import { showDuration } from '../duration.ts'
 import { UsageError } from '../errors.ts'
 import { exitCodes, signalCode } from '../exit-codes.ts'
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { faultKinds } from '../torture/faults.ts'
 import type { FaultKind } from '../torture/faults.ts'
 import { liveProgress } from '../torture/live.ts'
@@ -52,7 +52,7 @@ is touched.`,
     'locks torture file:/var/lock/app --faults kill,pause --seed 42',
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [url] = args.named('[URL]')
     const backend = await backendOf(args, url)
     const forMs = args.durationMs('for', ['5s', '24h']) ?? 600_000
@@ -71,36 +71,36 @@ is touched.`,
       ...(args.text('history') !== undefined && { historyIn: args.text('history') ?? '' }),
     }
     const { remote } = routeOf(backend.config)
-    if (remote.length > 0) await confirm(remote, args, session)
+    if (remote.length > 0) await confirm(remote, args, invocation)
     if (html !== undefined) await beginReport(html)
     // A signal ends the run; the report is still written.
     const stop = new AbortController()
     let by: NodeJS.Signals | undefined
-    session.forward((signal) => {
+    invocation.forward((signal) => {
       if (by !== undefined) process.exit(signalCode(signal))
       by = signal
       stop.abort()
     })
-    session.note(`torturing ${showBackend(backend)} for ${showDuration(forMs)}, seed ${seed}`)
+    invocation.note(`torturing ${showBackend(backend)} for ${showDuration(forMs)}, seed ${seed}`)
     const live = liveProgress(forMs)
     const failures = new Set<string>()
     const result = await run({
       ...options,
       signal: stop.signal,
-      onBegin: (plan) => session.note(begins(plan, options.ttlMs)),
+      onBegin: (plan) => invocation.note(begins(plan, options.ttlMs)),
       onProgress: live.show,
       ...(command !== undefined && { serverFaults: [commandFault(command, (why) => failures.add(why))] }),
     })
     live.over()
-    for (const why of failures) session.note(`${session.paintError('yellow', 'locks:')} ${why}`)
+    for (const why of failures) invocation.note(`${invocation.paintError('yellow', 'locks:')} ${why}`)
     if (html !== undefined) {
       const { htmlReport } = await import('../torture/html-report.ts')
       await writeFile(html, htmlReport(showBackend(backend), result))
     }
-    if (args.flag('json')) session.printJson({ ...result, events: undefined })
+    if (args.flag('json')) invocation.printJson({ ...result, events: undefined })
     else {
-      session.print(textReport(result, session.paint))
-      if (html !== undefined) session.print(`\nReport: ${html}`)
+      invocation.print(textReport(result, invocation.paint))
+      if (html !== undefined) invocation.print(`\nReport: ${html}`)
     }
     if (result.violations.length > 0) return exitCodes.failure
     return by === undefined ? exitCodes.ok : signalCode(by)
@@ -125,18 +125,18 @@ function faultsOf(args: Arguments): readonly FaultKind[] {
   throw new UsageError(`--faults: unknown fault ${JSON.stringify(stray)}; known: ${faultKinds.join(', ')}`)
 }
 
-async function confirm(remote: readonly string[], args: Arguments, session: Session): Promise<void> {
+async function confirm(remote: readonly string[], args: Arguments, invocation: Invocation): Promise<void> {
   const where = [...new Set(remote)].join(', ')
-  const warning = `${session.paintError('red', 'WARNING')}: this store is not on this machine: ${where}.
+  const warning = `${invocation.paintError('red', 'WARNING')}: this store is not on this machine: ${where}.
 Torture puts load on it, opens and breaks hundreds of connections and, with --on-fault, runs your command.
 Do not run it against a store in production.`
-  session.note(warning)
+  invocation.note(warning)
   if (args.flag('yes')) return
   if (!process.stdin.isTTY) throw new UsageError('cannot ask for confirmation without a terminal: pass --yes')
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
-  session.onEnd(async () => terminal.close())
+  invocation.onEnd(async () => terminal.close())
   terminal.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
-  const answer = await terminal.question('Continue? [y/N] ', { signal: session.signal })
+  const answer = await terminal.question('Continue? [y/N] ', { signal: invocation.signal })
   terminal.close()
   if (!/^y(es)?$/i.test(answer.trim())) throw new UsageError('not started')
 }

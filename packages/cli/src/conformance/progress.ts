@@ -1,4 +1,4 @@
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import type { Outcome } from './outcome.ts'
 
 const marks = {
@@ -17,7 +17,7 @@ export interface Progress {
 }
 
 /** On a terminal a line that changes, below the failures; elsewhere a line per rule. */
-export function progress(total: number, { paintError }: Session): Progress {
+export function progress(total: number, { paintError }: Invocation): Progress {
   const { stderr } = process
   const live = stderr.isTTY
   let done = 0

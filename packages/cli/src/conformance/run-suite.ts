@@ -1,4 +1,4 @@
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { leftOut } from './outcome.ts'
 import type { Outcome, RunInfo } from './outcome.ts'
 import type { Progress } from './progress.ts'
@@ -17,20 +17,20 @@ export async function runSuite(
   jobs: number,
   select: (cases: readonly CaseInfo[]) => readonly CaseInfo[],
   watch: (total: number) => Progress,
-  session: Session,
+  invocation: Invocation,
 ): Promise<SuiteRun> {
-  let say = (line: string): void => session.note(line)
+  let say = (line: string): void => invocation.note(line)
   const start = (): Promise<Worker> =>
     startWorker(
       order,
-      (close) => session.onEnd(close),
+      (close) => invocation.onEnd(close),
       (line) => say(line),
     )
   const first = await start()
   const cases = select(first.cases)
   const progress = watch(cases.length)
   say = (line) => progress.said(line)
-  session.onEnd(async () => progress.over())
+  invocation.onEnd(async () => progress.over())
   const outcomes = new Map<string, Outcome>()
   const note = (outcome: Outcome): void => {
     outcomes.set(outcome.id, outcome)
@@ -51,12 +51,12 @@ export async function runSuite(
     const next = (): CaseInfo | undefined =>
       given === undefined ? (light.shift() ?? heavy.shift()) : (heavy.shift() ?? light.shift())
     for (let one = next(); one !== undefined; one = next()) {
-      session.signal.throwIfAborted()
+      invocation.signal.throwIfAborted()
       if (!worker.alive) worker = await start()
       progress.begins(one.id, one.promise)
       const outcome = await worker.run(one)
       // An interrupted case has not failed.
-      session.signal.throwIfAborted()
+      invocation.signal.throwIfAborted()
       note(outcome)
     }
     await worker.close()

@@ -1,7 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import type { Locks } from '@locks/core'
 
-/** The length of a lease at this store: the caller cannot choose the length of a session. */
+/** The length of a lease at this store: the caller cannot choose the length of a invocation. */
 export async function leaseMsOf(locks: Locks, name: string): Promise<number> {
   const lease = await locks.lock(name).acquire()
   const ms = Math.ceil(lease.remainingMs)

@@ -1,6 +1,6 @@
 import { startFaultProxy } from '@locks/core/conformance'
 import type { FaultProxy } from '@locks/core/conformance'
-import { signals } from '../session.ts'
+import { signals } from '../invocation.ts'
 import type { ProxyCall, ProxyMessage, WireFault } from './protocol.ts'
 
 // The proxies of all workers, in their own process: a busy parent must not slow down the connections.

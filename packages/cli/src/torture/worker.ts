@@ -1,6 +1,6 @@
 import { openLocks } from '@locks/core'
 import { createRecorder } from '@locks/core/conformance'
-import { signals } from '../session.ts'
+import { signals } from '../invocation.ts'
 import { keepersOf, runKeeper } from './keeper.ts'
 import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
 import { seeded } from './random.ts'

@@ -6,7 +6,7 @@ import { signalCode } from './exit-codes.ts'
 export const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 
 /** One invocation of a command: where it writes, what ends it, and what it has to clean up. */
-export class Session {
+export class Invocation {
   readonly paint: Paint = painter(process.stdout)
   readonly paintError: Paint = painter(process.stderr)
   /** Rejects as soon as a signal asks this program to stop. */
