@@ -24,7 +24,7 @@ describe('locks', inTime, () => {
     }
   })
 
-  test('without a command, or with one that is none, it is a mistake', async () => {
+  test('a missing or unknown command is a usage error', async () => {
     expect((await locks([]).ended).code).toBe(2)
     const { code, stderr } = await locks(['lock']).ended
     expect({ code, stderr }).toEqual({
@@ -33,7 +33,7 @@ describe('locks', inTime, () => {
     })
   })
 
-  test('says what was probably meant, and what to write instead', async () => {
+  test('suggests a similar word, and what to write instead', async () => {
     const mistakes = [
       [['rnu'], 'unknown command "rnu"; did you mean run?'],
       [['--hlep'], 'unknown command "--hlep"; did you mean --help?'],
@@ -53,7 +53,7 @@ describe('locks', inTime, () => {
       expect({ code, said: stderr.split('\n')[0] }).toEqual({ code: 2, said: `locks: ${mistakes[n]?.[1]}` })
   })
 
-  test('help of a command is also had by its name behind help', async () => {
+  test('locks help COMMAND prints the help of a command', async () => {
     const [asked, other] = await Promise.all([locks(['help', 'run']).ended, locks(['run', '--help']).ended])
     expect(asked).toEqual(other)
     expect(await locks(['help', 'rnu']).ended).toMatchObject({
@@ -93,7 +93,7 @@ describe('locks', inTime, () => {
     )
   })
 
-  test('takes a config file, whose paths are meant from there, and tells errors as JSON if asked', async () => {
+  test('takes a config file with paths relative to it, and prints errors as JSON with --json', async () => {
     const folder = await directory()
     const file = join(folder, 'locks.json')
     await writeFile(
@@ -130,7 +130,7 @@ describe('locks', inTime, () => {
     }
   })
 
-  test('shows no password of a URL that it does not understand, or that stands in the wrong place', async () => {
+  test('shows no password of a URL that is malformed or in the wrong place', async () => {
     const url = 'redis://user:hunter2@127.0.0.1:1'
     const mistakes = [
       [['conformance', 'valkey://user:hunter2@db:6379'], /unknown backend URL \(scheme valkey:\)/],
@@ -153,14 +153,14 @@ describe('locks', inTime, () => {
     }
   })
 
-  test('shows the whole path of a directory, though it has an @', async () => {
+  test('shows the whole path of a directory, even with an @', async () => {
     const folder = join(await directory(), 'a@b')
     await mkdir(folder)
     const { stderr } = await locks(['bench', `file:${folder}`, '--time', '10ms']).ended
     expect(stderr).toBe(`measuring file:${folder} …\n`)
   })
 
-  test('a reader that leaves early is no error', async () => {
+  test('a reader that closes the pipe early is not an error', async () => {
     const { url, client } = await store()
     await client.lock('job').acquire()
     const sh = `"${process.execPath}" "${program}" ls --url "${url}" | true; "${process.execPath}" "${program}" --help | head -n 1`
@@ -168,7 +168,7 @@ describe('locks', inTime, () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
 
-  test('a reader that is slow gets everything, and what an adapter left open keeps nothing from ending', async () => {
+  test('a slow reader gets everything, and handles that an adapter left open do not delay the exit', async () => {
     const config = await ownAdapter(`list: async () => {
       setInterval(() => {}, 1_000)
       return Array.from({ length: 2_000 }, (_, n) => ({ name: 'job-' + n, held: true }))
@@ -197,7 +197,7 @@ describe('locks', inTime, () => {
     ])
   })
 
-  test('can be ended while a reader that does not read keeps it waiting', async () => {
+  test('can be ended while it waits for a reader that does not read', async () => {
     const config = await ownAdapter(`list: async () => [{ name: 'x'.repeat(1_000_000), held: true }],
       close: async () => { throw new Error('the last thing to be heard') }`)
     const child = spawn(process.execPath, [program, 'ls', '--config', config])
@@ -223,7 +223,7 @@ describe('locks bench', inTime, () => {
     expect(Object(json)).toHaveProperty('contended.clients', 8)
   })
 
-  test('interrupted twice, it does not wait for a store that is silent', async () => {
+  test('interrupted twice, it does not wait for a silent store', async () => {
     const silent = `attempt: () => (console.error('asked'), new Promise(() => {})),
       withdraw: () => new Promise(() => {}), close: async () => console.error('closed')`
     const call = locks(['bench', '--config', await ownAdapter(silent)])
@@ -236,7 +236,7 @@ describe('locks bench', inTime, () => {
     expect(stderr).not.toContain('closed')
   })
 
-  test('interrupted, it gives back what it holds and leaves with 130', async () => {
+  test('interrupted, it releases what it holds and exits with 130', async () => {
     const { url, client } = await store()
     const call = locks(['bench', url, '--time', '60s'])
     await call.said(/measuring/)

@@ -14,7 +14,7 @@ async function adapter(files: Readonly<Record<string, string>>): Promise<string>
 
 const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
 
-test('what runs a rule alone can be pasted, and shows no password', () => {
+test('the command that runs a rule alone can be pasted, and shows no password', () => {
   expect(againCommand({ target: 'redis://localhost', ttl: '2s' }, 'CRASH-3')).toBe(
     'locks conformance redis://localhost --only CRASH-3 --ttl 2s',
   )
@@ -27,7 +27,7 @@ test('what runs a rule alone can be pasted, and shows no password', () => {
 })
 
 describe('locks conformance', inTime, () => {
-  test('runs the rules that are asked for against a URL, with a table and what does not apply', async () => {
+  test('runs the selected rules against a URL, and lists the rules that do not apply', async () => {
     const { code, stdout, stderr } = await locks(['conformance', 'memory:', '--only', 'atomicity,own-1'])
       .ended
     expect(code).toBe(0)
@@ -40,7 +40,7 @@ describe('locks conformance', inTime, () => {
     )
   })
 
-  test('takes a directory as a package is taken: exports, main, or index.js', async () => {
+  test('resolves a directory like a package: exports, main, or index.js', async () => {
     const text = `export * from ${memory}`
     for (const files of [
       {
@@ -61,7 +61,7 @@ describe('locks conformance', inTime, () => {
     }
   })
 
-  test('gives an adapter its options, and shows a failure by rule, promise and assertion', async () => {
+  test('passes options to the adapter, and shows a failure with rule, promise and assertion', async () => {
     const source = `import { fromConfig as memory } from ${memory}
 export const fromConfig = ({ broken }) => {
   const factory = memory({})
@@ -97,7 +97,7 @@ export const fromConfig = ({ broken }) => {
     expect(page).not.toMatch(/<(script|link|img)|https?:/)
   })
 
-  test('a URL with one server is also tried through a proxy', async () => {
+  test('a URL with one server is also tested through a proxy', async () => {
     const redis = await startService('redis')
     onTestFinished(() => redis.close())
     const { code, stdout } = await locks(['conformance', redis.url, '--only', 'LOST-9,CONN-3', '--json'])
@@ -106,7 +106,7 @@ export const fromConfig = ({ broken }) => {
     expect(code).toBe(0)
   })
 
-  test('a rule that needs what a run lacks was not tried, and is told from one that does not apply', async () => {
+  test('a rule whose needs the run lacks is not tried, and is distinguished from one that does not apply', async () => {
     const folder = await directory()
     const { stdout } = await locks(['conformance', `file:${folder}`, '--only', 'CONN-3,RENEW-18', '--json'])
       .ended
@@ -119,7 +119,7 @@ export const fromConfig = ({ broken }) => {
     })
   })
 
-  test('a rule that ends its process fails alone, and what the adapter prints is no part of the result', async () => {
+  test('a rule that ends its process fails alone, and output of the adapter is not part of the result', async () => {
     const source = `import { fromConfig as memory } from ${memory}
 const factory = memory({})
 export const fromConfig = () => (host) => ({
@@ -148,7 +148,7 @@ export const fromConfig = () => (host) => ({
     )
   })
 
-  test('a process that dies unseen before a rule fails that rule, and not the command', async () => {
+  test('a process that dies unnoticed before a rule fails that rule, not the command', async () => {
     const source = `import { writeFileSync } from 'node:fs'
 export * from ${memory}
 writeFileSync(new URL('pid', import.meta.url), String(process.pid))`
@@ -197,14 +197,14 @@ console.log((await worker.run(worker.cases[0])).reason)`
     }
   })
 
-  test('a server that does not answer is told at once, not by every rule', async () => {
+  test('an unreachable server is reported at once, not by every rule', async () => {
     const { code, stdout, stderr } = await locks(['conformance', 'redis://127.0.0.1:1']).ended
     expect({ code, stdout }).toEqual({ code: 69, stdout: '' })
     expect(stderr).toMatch(/^locks: .*ECONNREFUSED/m)
     expect(stderr).not.toContain('✗')
   })
 
-  test('a report that cannot be written is told before anything is run', async () => {
+  test('a report file that cannot be written is reported before any rule runs', async () => {
     const html = join(await directory(), 'nowhere', 'report.html')
     const { code, stderr } = await locks(['conformance', 'memory:', '--only', 'OWN-1', '--html', html]).ended
     expect(code).toBe(2)
@@ -212,7 +212,7 @@ console.log((await worker.run(worker.cases[0])).reason)`
     expect(stderr).not.toContain('OWN-1')
   })
 
-  test('interrupted, it ends its processes and leaves with 130', async () => {
+  test('interrupted, it ends its processes and exits with 130', async () => {
     const folder = await directory()
     const call = locks(['conformance', `file:${folder}`, '--only', 'UNIQ,CRASH'])
     await call.said(/^✓ /m)
