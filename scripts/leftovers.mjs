@@ -2,10 +2,9 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { CommandFailed, run, runMain } from './lib/run.mjs'
 
-// What a store keeps of names that were used once: uses so many, with a short idle time, and prints what is left and
-// how much memory or disk it takes meanwhile, on a server of its own. Fails if more is left than should be, or if a
-// name that comes back gets a fence that is not higher. Build first. With --idle 0 nothing is dropped: that is what
-// to compare with.
+// Uses many names once, with a short idle time, on a private server, and prints what is left of them and how much
+// memory or disk they take meanwhile. Fails if too much is left, or if a name that is used again does not get a higher
+// fence. Build first. With --idle 0 nothing is dropped, for comparison.
 //
 //   node scripts/leftovers.mjs redis postgres-row --names 20000 --idle 2000
 

@@ -107,7 +107,7 @@ describe('workflows', () => {
     const [ci, release] = [await workflow('ci.yml'), await workflow('release.yml')]
     expect(release).toMatch(/^  ci:\n    uses: \.\/\.github\/workflows\/ci\.yml$/m)
     expect(release).toMatch(/^  release:\n(?: {4}.*\n)*? {4}needs: \[ci, all\]$/m)
-    // A pull request runs somebody else's code.
+    // A pull request runs untrusted code.
     expect(release).not.toContain('pull_request:')
     expect(ci).not.toMatch(/pull_request_target|secrets|: write/)
     for (const text of [ci, release]) expect(text).toMatch(/^permissions:\n  contents: read$/m)

@@ -12,7 +12,7 @@ function locate(): string | undefined {
   return undefined
 }
 
-/** The path of a Chromium, installed from Debian's packages where there is none; else why it cannot be had. */
+/** The path of a Chromium, installed from Debian's packages if there is none; otherwise why it is not available. */
 export async function obtainChromium(): Promise<{ readonly path: string } | { readonly refusal: string }> {
   const here = locate()
   if (here !== undefined) return { path: here }

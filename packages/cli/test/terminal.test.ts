@@ -7,7 +7,7 @@ import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
 import type { Call } from './support.ts'
 
-/** Which shell `script` starts is ours to say: it would take that of whoever runs the tests. */
+/** Set, since `script` would otherwise start the shell of the user. */
 const shell = { SHELL: '/bin/sh' }
 
 /** Why there is no pseudo-terminal to test with: a minimal system has no script, a minimal chroot no /dev/pts. */
@@ -19,7 +19,7 @@ function whyNoTerminal(): string | undefined {
     env: { ...process.env, ...shell },
   })
   if (error !== undefined) return 'there is no command script (util-linux) to make a pseudo-terminal'
-  return status === 0 && stdout.includes('/dev/') ? undefined : 'no pseudo-terminal can be had here'
+  return status === 0 && stdout.includes('/dev/') ? undefined : 'this system has no pseudo-terminal'
 }
 
 /** Starts `locks` on a pseudo-terminal; `type` writes to its keyboard. */
@@ -55,7 +55,7 @@ describe('on a terminal', inTime, () => {
     expect((await watching.ended).code).toBe(130)
   })
 
-  test('break shows the holder and asks; no is no, and yes breaks that hold', async ({ skip }) => {
+  test('break shows the holder and asks; no leaves the hold, and yes breaks it', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url, client } = await store()
     const lease = await client.lock('job', { label: 'somebody' }).acquire()
@@ -73,7 +73,7 @@ describe('on a terminal', inTime, () => {
     expect(await client.inspect('job')).toMatchObject({ held: false })
   })
 
-  test('Ctrl-C at the question leaves with 130, and the holder stays', async ({ skip }) => {
+  test('Ctrl-C at the question exits with 130, and the holder keeps the lock', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url, client } = await store()
     const lease = await client.lock('job').acquire()
@@ -84,7 +84,7 @@ describe('on a terminal', inTime, () => {
     await lease.extend()
   })
 
-  test('Ctrl-C reaches the command of run once, and its exit code is passed on', async ({ skip }) => {
+  test('Ctrl-C reaches the command of run once, and its exit code is returned', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url, client } = await store()
     const source = `let n = 0; process.on("SIGINT", () => { n += 1; setTimeout(() => { console.log("interrupts: " + n); process.exit(5) }, 300) }); ${waitForEnd}`
@@ -97,7 +97,7 @@ describe('on a terminal', inTime, () => {
     expect(await client.inspect('job')).toMatchObject({ held: false })
   })
 
-  test('a lost lock ends the command of run and what that started', async ({ skip }) => {
+  test('a lost lock ends the command of run and its child processes', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     if (!existsSync('/proc/self/stat')) skip('there is no /proc to see it by')
     const { url, client } = await store()
@@ -124,7 +124,7 @@ describe('on a terminal', inTime, () => {
     expect((await call.ended).code).toBe(0)
   })
 
-  test('the command of run reaches the terminal when its input comes from elsewhere', async ({ skip }) => {
+  test('the command of run reaches the terminal when its input is redirected', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url } = await store()
     const source = `const { openSync, readSync, writeSync } = require("node:fs");
@@ -138,7 +138,7 @@ describe('on a terminal', inTime, () => {
     expect((await call.ended).code).toBe(0)
   })
 
-  test('Ctrl-C reaches the command of run once when its input comes from elsewhere', async ({ skip }) => {
+  test('Ctrl-C reaches the command of run once when its input is redirected', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url } = await store()
     const source = `let n = 0; process.on("SIGINT", () => { n += 1; setTimeout(() => { console.log("interrupts: " + n); process.exit(5) }, 300) }); ${waitForEnd}`
@@ -150,7 +150,7 @@ describe('on a terminal', inTime, () => {
     expect(code).toBe(5)
   })
 
-  test('what an adapter prints has lines of its own, and the page of conformance no colour codes', async ({
+  test('output of an adapter is on separate lines, and the HTML report has no colour codes', async ({
     skip,
   }) => {
     if (missing !== undefined) skip(missing)
@@ -174,7 +174,7 @@ export const fromConfig = () => (host) => ({
     expect(html).not.toContain('\u001B')
   })
 
-  test('there is colour, and none with NO_COLOR nor into a pipe', async ({ skip }) => {
+  test('output is coloured, except with NO_COLOR or into a pipe', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const url = `file:${await directory()}`
     expect((await onTerminal(['--help']).ended).stdout).toContain(colour)

@@ -1,4 +1,4 @@
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import type { Outcome } from './outcome.ts'
 
 const marks = {
@@ -16,8 +16,8 @@ export interface Progress {
   over(): void
 }
 
-/** A line that changes on a terminal, above it what failed; elsewhere a line per rule. */
-export function progress(total: number, { paintError }: Session): Progress {
+/** On a terminal a line that changes, below the failures; elsewhere a line per rule. */
+export function progress(total: number, { paintError }: Invocation): Progress {
   const { stderr } = process
   const live = stderr.isTTY
   let done = 0

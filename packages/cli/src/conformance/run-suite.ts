@@ -1,4 +1,4 @@
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { leftOut } from './outcome.ts'
 import type { Outcome, RunInfo } from './outcome.ts'
 import type { Progress } from './progress.ts'
@@ -11,26 +11,26 @@ export interface SuiteRun {
   readonly outcomes: readonly Outcome[]
 }
 
-/** Runs the cases that `select` leaves, `jobs` at a time, each in a process that runs nothing else meanwhile. */
+/** Runs the cases that `select` returns, `jobs` at a time, each in its own process. */
 export async function runSuite(
   order: WorkerOrder,
   jobs: number,
   select: (cases: readonly CaseInfo[]) => readonly CaseInfo[],
   watch: (total: number) => Progress,
-  session: Session,
+  invocation: Invocation,
 ): Promise<SuiteRun> {
-  let say = (line: string): void => session.note(line)
+  let say = (line: string): void => invocation.note(line)
   const start = (): Promise<Worker> =>
     startWorker(
       order,
-      (close) => session.onEnd(close),
+      (close) => invocation.onEnd(close),
       (line) => say(line),
     )
   const first = await start()
   const cases = select(first.cases)
   const progress = watch(cases.length)
   say = (line) => progress.said(line)
-  session.onEnd(async () => progress.over())
+  invocation.onEnd(async () => progress.over())
   const outcomes = new Map<string, Outcome>()
   const note = (outcome: Outcome): void => {
     outcomes.set(outcome.id, outcome)
@@ -42,7 +42,7 @@ export async function runSuite(
   }
 
   const todo = cases.filter(({ id }) => !outcomes.has(id))
-  // The longest are also the heaviest: one worker begins with them, so that they come one at a time and not last.
+  // The longest cases are also the heaviest: one worker starts with them, so that they run one at a time and not last.
   const usual = Math.min(...todo.map(({ timeoutMs }) => timeoutMs))
   const heavy = todo.filter(({ timeoutMs }) => timeoutMs > usual)
   const light = todo.filter(({ timeoutMs }) => timeoutMs <= usual)
@@ -51,12 +51,12 @@ export async function runSuite(
     const next = (): CaseInfo | undefined =>
       given === undefined ? (light.shift() ?? heavy.shift()) : (heavy.shift() ?? light.shift())
     for (let one = next(); one !== undefined; one = next()) {
-      session.signal.throwIfAborted()
+      invocation.signal.throwIfAborted()
       if (!worker.alive) worker = await start()
       progress.begins(one.id, one.promise)
       const outcome = await worker.run(one)
-      // One that was cut short has not failed.
-      session.signal.throwIfAborted()
+      // An interrupted case has not failed.
+      invocation.signal.throwIfAborted()
       note(outcome)
     }
     await worker.close()

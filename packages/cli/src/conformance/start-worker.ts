@@ -11,11 +11,11 @@ export interface Worker {
   readonly subject: string
   readonly ttlMs: number
   readonly cases: readonly CaseInfo[]
-  /** Never rejects: a process that dies of a case, or hangs, fails that case. */
+  /** Never rejects: a process that crashes or hangs fails the case. */
   run(info: CaseInfo): Promise<Outcome>
   /** Whether it can run another case. */
   readonly alive: boolean
-  /** Lets it tidy up; kills it if that takes too long. */
+  /** Lets it clean up; kills it if that takes too long. */
   close(): Promise<void>
 }
 
@@ -23,8 +23,8 @@ const program = fileURLToPath(new URL('./worker.js', import.meta.url))
 const TIDY_MS = 15_000
 
 /**
- * Rejects when there is no subject to test; `onClose` gets what ends the process, also before it is ready, and
- * `onOutput` whole lines that the process printed.
+ * Rejects if there is no subject to test. `onClose` receives a function that ends the process, even before it is ready;
+ * `onOutput` receives each line that the process prints.
  */
 export async function startWorker(
   order: WorkerOrder,
@@ -34,7 +34,7 @@ export async function startWorker(
   const child = fork(program, {
     execArgv: [],
     serialization: 'advanced',
-    // What an adapter prints must end up neither in the result nor in the middle of another line.
+    // Output of an adapter must not mix with the result or with another line.
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   for (const stream of [child.stdout, child.stderr])
@@ -47,8 +47,10 @@ export async function startWorker(
       onMessage?.('ended')
       resolve()
     }
-    child.once('exit', (code, signal) => end(signal === null ? `left with ${code}` : `ended by ${signal}`))
-    // That it cannot be told anything means that it has died, and its exit says how; one that never began has none.
+    child.once('exit', (code, signal) =>
+      end(signal === null ? `exited with ${code}` : `was ended by ${signal}`),
+    )
+    // A failed send means that the process has died, and its exit event follows; one that never started has none.
     child.on('error', ({ message }) => {
       if (child.pid === undefined) end(`could not be started (${message})`)
     })
@@ -75,10 +77,10 @@ export async function startWorker(
   const ready = next()
   tell({ type: 'begin', order })
   const first = await ready
-  if (first === 'ended') throw new Error(`the process that runs the suite ${how} before it began`)
+  if (first === 'ended') throw new Error(`the process that runs the suite ${how} before it started`)
   if (first.type === 'crashed') throw new Error(`uncaught ${first.message}`)
   if (first.type === 'failed') throw first.misused ? new UsageError(first.message) : new Error(first.message)
-  if (first.type !== 'ready') throw new Error('the process that runs the suite is confused')
+  if (first.type !== 'ready') throw new Error('the process that runs the suite sent an unexpected message')
 
   return {
     subject: first.subject,
@@ -92,7 +94,7 @@ export async function startWorker(
       const begin = performance.now()
       const answer = next()
       tell({ type: 'run', id: info.id })
-      // The case ends itself in time, unless its process cannot.
+      // The case enforces its own time limit, unless its process hangs.
       const timer = setTimeout(() => child.kill('SIGKILL'), info.timeoutMs + TIDY_MS)
       const message = await answer
       clearTimeout(timer)

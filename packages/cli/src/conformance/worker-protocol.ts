@@ -1,14 +1,14 @@
 import type { Area, RuleKind } from '@locks/core/conformance'
 import type { Outcome } from './outcome.ts'
 
-/** What a worker is to test. */
+/** What a worker tests. */
 export interface WorkerOrder {
   readonly target: string
   readonly options: Readonly<Record<string, unknown>>
   readonly ttlMs?: number
 }
 
-/** A case as it can be told to another process. */
+/** The data of a case, as sent between processes. */
 export interface CaseInfo {
   readonly id: string
   readonly area: Area
@@ -32,7 +32,7 @@ export type WorkerMessage =
       readonly cases: readonly CaseInfo[]
     }
   | { readonly type: 'outcome'; readonly outcome: Outcome }
-  /** Something was thrown where nobody could catch it; the process ends. */
+  /** An uncaught error; the process ends. */
   | { readonly type: 'crashed'; readonly message: string }
-  /** `misused`: the command line is to blame. */
+  /** `misused`: the command line is invalid. */
   | { readonly type: 'failed'; readonly message: string; readonly misused: boolean }

@@ -8,8 +8,7 @@ import { takeWhenOver } from './steps.ts'
 export const onceAtTheStore: readonly Rule[] = [
   {
     id: 'ONCE-9',
-    title:
-      'once released, the attempt has nothing left in the store: no call of it frees or prolongs the name',
+    title: 'a released attempt has nothing left in the store: no late call of it frees or extends the name',
     kind: 'optional',
     needs: ['min-hold'],
     async run(h) {
@@ -59,7 +58,7 @@ export const onceAtTheStore: readonly Rule[] = [
   },
   {
     id: 'ONCE-11',
-    title: 'a re-entered hold keeps to the longest minHoldMs of its leases, a resumed one to what remained',
+    title: 'a re-entered hold uses the longest minHoldMs of its leases, a resumed one what remained',
     kind: 'optional',
     needs: ['min-hold', 'handover'],
     async run(h) {

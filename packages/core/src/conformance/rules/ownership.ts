@@ -7,7 +7,7 @@ import { takeWhenOver } from './steps.ts'
 export const ownership: readonly Rule[] = [
   {
     id: 'OWN-1',
-    title: 'a release under a foreign attempt id frees nothing and says so',
+    title: 'a release with a foreign attempt id frees nothing and returns not-held',
     kind: 'required',
     async run(h) {
       const holder = h.adapter()
@@ -21,7 +21,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-2',
-    title: 'a renewal under a foreign attempt id is refused and prolongs nothing',
+    title: 'a renewal with a foreign attempt id is refused and extends nothing',
     kind: 'required',
     async run(h) {
       const holder = h.adapter()
@@ -53,7 +53,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-4',
-    title: "an expired owner cannot renew itself back, nor prolong its successor's lease",
+    title: "an expired owner cannot renew itself back, nor extend its successor's lease",
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -106,7 +106,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-7',
-    title: 'the adapter calls one release of a hold released; to release a free name is not-held',
+    title: 'only one release of a hold returns released; releasing a free name returns not-held',
     kind: 'required',
     async run(h) {
       const { adapter, request, take } = h.adapter()
@@ -123,7 +123,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-8',
-    title: 'every acquisition is an owner of its own: a shared lock object excludes its own users',
+    title: 'every acquire is a separate owner: a shared lock object excludes its own users',
     kind: 'required',
     async run(h) {
       const { locks } = await h.client()
@@ -158,7 +158,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-10',
-    title: "a late withdrawal of an abandoned try does not touch the same client's next hold",
+    title: "a late withdrawal of an earlier attempt does not touch the same client's next hold",
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client({ storeTimeoutMs: h.ms(2_000) })
@@ -178,7 +178,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-11',
-    title: 'a hold that was broken, taken and released by another ends as lost, not as released',
+    title: 'a broken hold that another client acquired and released ends as lost, not as released',
     kind: 'optional',
     needs: ['break'],
     async run(h) {

@@ -35,7 +35,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-9',
-    title: 'a lease counts from before it was asked for, however late the grant arrives',
+    title: 'a lease counts from before its request was sent, however late the grant arrives',
     kind: 'required',
     async run(h) {
       const asked = { ttlMs: h.ttlMs * 2 }
@@ -53,7 +53,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-10',
-    title: 'a grant that took longer than its ttl is not returned, and nothing of it is left',
+    title: 'a grant that took longer than its ttl is not returned and leaves nothing behind',
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -73,7 +73,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-12',
-    title: 'the adapter answers lost when a hold expired, although nobody took it, and does not revive it',
+    title: 'the adapter returns lost for an expired hold even if the name is free, and does not revive it',
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -112,7 +112,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-14',
-    title: 'extending a lease that the store no longer knows is LOCK_LOST and takes nothing back',
+    title: 'extending a lease that the store no longer knows is LOCK_LOST and does not re-acquire it',
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -185,7 +185,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-18',
-    title: 'a session is never relied on for longer than its own ttl, whatever the caller asked for',
+    title: 'a session is never relied on for longer than its own ttl, even if the caller asked for more',
     kind: 'optional',
     needs: ['session'],
     async run(h) {
