@@ -3,7 +3,7 @@ import type { Client } from './client.ts'
 import type { Finding, Holder, LockState } from './spi.ts'
 import { callStore } from './store-call.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from './upkeep.ts'
-import { checkInteger, invalid, unsupported } from './validate.ts'
+import { checkInteger, checkName, invalid, unsupported } from './validate.ts'
 
 // What operators do to a store, beside what programs do with a lock.
 
@@ -41,19 +41,37 @@ export async function diagnose(client: Client): Promise<readonly Finding[]> {
 /** More steps without a find than any store needs to look at all it has. */
 const MAX_EMPTY_STEPS = 1_000_000
 
-export async function prune(client: Client, idleMs: unknown = FENCE_IDLE_MS): Promise<number> {
+export interface PruneOptions {
+  /** Names that were not granted for so long. Default: a day. */
+  readonly idleMs?: number
+  /** These alone. Default: all names. */
+  readonly names?: readonly string[]
+}
+
+export async function prune(
+  client: Client,
+  { idleMs = FENCE_IDLE_MS, names }: PruneOptions,
+): Promise<number> {
   client.assertOpen()
   if (typeof idleMs !== 'number' || !Number.isInteger(idleMs) || idleMs < 0 || idleMs > MAX_FENCE_IDLE_MS)
     throw invalid(`idleMs must be a whole number from 0 to ${MAX_FENCE_IDLE_MS}`)
+  checkNames(names, client)
   const step = client.adapter.prune?.bind(client.adapter)
   let all = 0
   for (let empty = 0; step !== undefined;) {
     client.assertOpen()
-    const { pruned, more } = (await callStore(client, '(all)', () => step(idleMs), { retry: false })).answer
+    const { pruned, more } = (await callStore(client, '(all)', () => step(idleMs, names), { retry: false }))
+      .answer
     all += pruned
     if (!more) break
     empty = pruned === 0 ? empty + 1 : 0
     if (empty > MAX_EMPTY_STEPS) throw adapterFault('prune', 'more to prune, without end')
   }
   return all
+}
+
+function checkNames(names: unknown, { adapter }: Client): void {
+  if (names === undefined) return
+  if (!Array.isArray(names)) throw invalid('names must be an array of lock names')
+  for (const name of names) checkName(name, adapter.capabilities)
 }

@@ -6,7 +6,7 @@ import { againCommand } from '../conformance/again.ts'
 import { count } from '../conformance/outcome.ts'
 import { progress } from '../conformance/progress.ts'
 import { runSuite } from '../conformance/run-suite.ts'
-import { textReport } from '../conformance/text-report.ts'
+import { leftText, textReport } from '../conformance/text-report.ts'
 import type { CaseInfo } from '../conformance/worker-protocol.ts'
 import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
@@ -21,7 +21,8 @@ file that exports fromConfig, as every adapter does; or one that exports subject
 @locks/core/conformance or a function that makes one, which can also offer its server and its wire, so that more
 rules can be tried. A URL that names one server is also tried through a proxy that cuts and delays connections. The suite kills and pauses processes of its own and takes locks whose names contain
 "conformance:" and, for the rule NAME-2, __proto__, constructor, toString, ., .., /, 0 and null. It touches no
-other lock. A rule whose bound of time was missed because the machine stood still is void and runs again, three times
+other lock, and drops what the store keeps of these names when it ends, also after Ctrl-C; where a store cannot, it says
+how many are left and why. A rule whose bound of time was missed because the machine stood still is void and runs again, three times
 in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three times as long.`,
   options: {
     only: { takes: 'LIST', help: 'areas, rules or the beginning of their ids: ownership,UNIQ-1,FENCE' },
@@ -52,7 +53,7 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
     const html = args.text('html')
     if (isUrl(target)) await askServer(target, session)
     if (html !== undefined) await beginReport(html)
-    const { info, outcomes } = await runSuite(
+    const { info, outcomes, left } = await runSuite(
       order,
       jobs,
       (cases) => select(cases, only),
@@ -68,9 +69,10 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
     if (args.flag('json')) {
       // Thousands of events, for pictures only.
       const shown = outcomes.map((one) => ({ ...one, history: undefined }))
-      session.printJson({ ...info, ...count(outcomes), outcomes: shown })
+      session.printJson({ ...info, ...count(outcomes), left, outcomes: shown })
     } else {
       session.print(textReport(info, outcomes, again, session.paint))
+      for (const one of left) session.print(`\n${leftText(one)}`)
       if (html !== undefined) session.print(`\nThe report is in ${html}`)
     }
     return failed > 0 || passed === 0 ? exitCodes.failure : exitCodes.ok
