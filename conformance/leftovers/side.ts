@@ -5,6 +5,8 @@ import type { Store } from './stores.ts'
 
 /** So many names are in use at the same time. */
 const TASKS = 64
+/** A busy machine makes it slow, and is no reason to end it. */
+const PATIENCE_MS = 60_000
 /** One name in so many comes back in the end. */
 const RETURNING = 5_000
 
@@ -33,7 +35,11 @@ export class Side {
   }
 
   static async open(store: Store, config: Store['config']): Promise<Side> {
-    return new Side(createLocks(await loadAdapter(config)), store, await cpuMsOf(store.pids))
+    return new Side(
+      createLocks(await loadAdapter(config), { storeTimeoutMs: PATIENCE_MS }),
+      store,
+      await cpuMsOf(store.pids),
+    )
   }
 
   /**

@@ -39,7 +39,8 @@ async function redis(): Promise<Store> {
   const service = await startService('redis', { needsControl: true })
   onTestFinished(() => service.close())
   const server = service.server('redis')
-  const entries = async (): Promise<unknown> => [await redisCommand(server, 'KEYS', '*')].flat().toSorted()
+  const entries = async (): Promise<unknown> =>
+    new Set([await redisCommand(server, 'KEYS', '*')].flat().map(String))
   return { url: service.url, entries }
 }
 
@@ -73,7 +74,7 @@ async function zookeeper(): Promise<Store> {
 async function file(): Promise<Store> {
   const folder = await directory()
   const entries = async (): Promise<unknown> =>
-    (await readdir(folder)).filter((entry) => !entry.startsWith('.')).toSorted()
+    new Set((await readdir(folder)).filter((entry) => !entry.startsWith('.')))
   return { url: `file:${folder}`, entries }
 }
 
@@ -117,7 +118,7 @@ describe('locks conformance in somebody else’s store', inTime, () => {
       const { url, entries } = await redis()
       const { stdout } = await locks(['conformance', `${url}?prefix=`, '--only', 'FENCE-1']).ended
       const left = Number(/^left in the store: (\d+) names? .*shared with Redisson/m.exec(stdout)?.[1])
-      expect(await entries()).toHaveLength(left)
+      expect(await entries()).toHaveProperty('size', left)
     })
   }
 })

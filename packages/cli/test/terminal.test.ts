@@ -182,7 +182,6 @@ export const fromConfig = () => (host) => ({
     expect(noise.length).toBeGreaterThan(1)
     for (const line of noise) expect(line).toMatch(/^\[OWN-\d+\] (noise|and more)$/)
     // The progress goes on below what was printed.
-    // eslint-disable-next-line no-control-regex
     expect(stdout).toMatch(/and more\r?\n\d+\/\d+ OWN-\d+ /)
     const html = await readFile(page, 'utf8')
     expect(html).toContain('class="failed"')

@@ -49,7 +49,7 @@ export async function* forgetTokens(
 ): AsyncGenerator<number, void> {
   if (connection.isShared) return
   const forget = (keys: Keys): Promise<boolean> => connection.run(scripts.forget, keys, [idleMs], isOne)
-  for await (const page of names === undefined ? found(connection) : pagesOf(connection, names)) {
+  for await (const page of names === undefined ? allOf(connection) : pagesOf(connection, names)) {
     const outcomes = await Promise.all(
       page.map(({ token, lock, queue }) => forget(keysOf([token, lock, queue]))),
     )
@@ -57,7 +57,7 @@ export async function* forgetTokens(
   }
 }
 
-async function* found(connection: Connection): AsyncGenerator<readonly Layout[]> {
+async function* allOf(connection: Connection): AsyncGenerator<readonly Layout[]> {
   for await (const [, keys] of tokens(connection))
     yield keys.map((token) => layoutBeside(lockOf(token), connection.cluster))
 }
