@@ -41,6 +41,8 @@ export interface CaseHost {
   readonly signal?: AbortSignal
   /** Gets what the processes of a contended case recorded, before it is judged. */
   readonly onHistory?: (events: readonly HistoryEvent[]) => void
+  /** Gets the name of each lock before the case uses it. A host that shares the store can clean up after the case. */
+  readonly onName?: (name: string) => void
   /** Called when a run of the case is void, with what stood still. The case runs again, three times in all. */
   readonly onVoid?: (why: VoidRunError) => void
 }
@@ -91,8 +93,13 @@ export class Harness {
 
   /** A lock name nobody else uses. */
   name(hint = 'lock'): string {
-    const name = `conformance:${hint}:${randomUUID()}`
+    return this.named(`conformance:${hint}:${randomUUID()}`)
+  }
+
+  /** A lock name that the rule makes up itself. */
+  named(name: string): string {
     this.#names.add(name)
+    this.#host.onName?.(name)
     return name
   }
 

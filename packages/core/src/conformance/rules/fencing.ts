@@ -243,7 +243,7 @@ export const fencing: readonly Rule[] = [
       const lease = await other.locks.lock(held).acquire()
       for (let round = 0; round < 3; round += 1) {
         await pass(h.ms(60))
-        await operator.locks.prune({ idleMs: 50 })
+        await operator.locks.prune({ idleMs: 50, names: [idle, held] })
         for (let n = 0; n <= round; n += 1) await use()
       }
       assertRising(h, fences)

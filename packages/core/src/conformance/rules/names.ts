@@ -114,6 +114,7 @@ export const names: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       for (const family of oddNames(h.name(), Math.min(MAX_NAME_BYTES, h.capabilities.maxNameBytes))) {
+        family.forEach((name) => h.named(name))
         const leases = []
         for (const name of family) {
           // Some cannot be made unique: another run of the suite may use them just now.
