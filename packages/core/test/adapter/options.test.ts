@@ -94,7 +94,7 @@ describe('declared options', () => {
   })
 
   test('are own keys: what an object inherits is not given', () => {
-    const inherited: object = Object.create({ waitMs: 1, url })
+    const inherited: unknown = Object.create({ waitMs: 1, url })
     expect(String(refusal(inherited))).toContain('give exactly one of')
   })
 
