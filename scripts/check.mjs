@@ -25,6 +25,7 @@ await runMain(async () => {
       ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],
       ['knip', () => run('knip', [])],
       ['spec', () => run(process.execPath, ['scripts/spec.mjs', '--check'])],
+      ['options', () => run(process.execPath, ['scripts/options.mjs', '--check'])],
       ['measured', () => run(process.execPath, ['scripts/behaviour.mjs', '--check'])],
       ['site', () => run('pnpm', ['--filter', '@locks/docs', 'site'])],
       ['pack-smoke', () => packSmoke(packed)],

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Statement } from './line.ts'
 import { sqlTagOf } from './messages.ts'
-import type { Place, Strategy } from './options.ts'
+import type { Strategy } from './option-table.ts'
+import type { Place } from './options.ts'
 
 /** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps their case. */
 export interface Names {

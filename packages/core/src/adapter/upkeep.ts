@@ -1,31 +1,11 @@
 import type { Clock } from './clock.ts'
-import { toMs } from '../api/duration.ts'
 import type { Pruned } from './spi.ts'
 
 /** How long a name is idle before a store may drop what it keeps of it. Default of `fenceIdleMs` everywhere. */
 export const FENCE_IDLE_MS = 86_400_000
 
-/**
- * The range of `fenceIdleMs`, beside 0 for never: no call may take as long as the shortest, and the longest is a
- * year.
- */
-const MIN_FENCE_IDLE_MS = 1_000
+/** The longest `fenceIdleMs`: a year. */
 export const MAX_FENCE_IDLE_MS = 31_536_000_000
-
-/** A `fenceIdleMs` as a program or a config gave it. */
-export function fenceIdleOf(value: unknown, invalid: (message: string) => Error): number {
-  const number = typeof value === 'string' && /^\d{1,11}$/.test(value) ? Number(value) : toMs(value)
-  if (number === undefined) return FENCE_IDLE_MS
-  if (number === 0) return number
-  if (
-    typeof number !== 'number' ||
-    !Number.isInteger(number) ||
-    number < MIN_FENCE_IDLE_MS ||
-    number > MAX_FENCE_IDLE_MS
-  )
-    throw invalid(`fenceIdleMs must be 0 or a whole number from ${MIN_FENCE_IDLE_MS} to ${MAX_FENCE_IDLE_MS}`)
-  return number
-}
 
 /** Idle names are looked for this often per idle time, and at least this often. */
 const LOOKS_PER_IDLE = 8

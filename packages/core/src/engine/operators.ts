@@ -1,5 +1,6 @@
 import { adapterFault } from './adapter-fault.ts'
 import type { Context } from './context.ts'
+import { isWhole } from '../adapter/options.ts'
 import type { Finding, Holder, LockState } from '../adapter/spi.ts'
 import { boundedCall } from './bounded-call.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
@@ -53,7 +54,7 @@ export async function prune(
   { idleMs = FENCE_IDLE_MS, names }: PruneOptions,
 ): Promise<number> {
   context.assertOpen()
-  if (typeof idleMs !== 'number' || !Number.isInteger(idleMs) || idleMs < 0 || idleMs > MAX_FENCE_IDLE_MS)
+  if (!isWhole(idleMs, [0, MAX_FENCE_IDLE_MS]))
     throw invalid(`idleMs must be a whole number from 0 to ${MAX_FENCE_IDLE_MS}`)
   checkNames(names, context)
   const step = context.adapter.prune?.bind(context.adapter)

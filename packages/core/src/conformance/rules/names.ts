@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Capabilities } from '../../adapter/capabilities.ts'
+import { isRecord } from '../../adapter/is-record.ts'
 import { createLocks } from '../../api/locks.ts'
 import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES } from '../../api/options.ts'
 import type { Adapter } from '../../adapter/spi.ts'
@@ -18,10 +19,6 @@ async function untyped(target: object, method: string, ...args: unknown[]): Prom
 
 function callsOf({ calls }: Faults): number {
   return Object.values(calls).reduce((sum, count) => sum + count, 0)
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** For a client that must not come into being. */

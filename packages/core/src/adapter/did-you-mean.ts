@@ -1,3 +1,8 @@
+/** What to say about a key that does not exist. */
+export function unknownKey(given: string, known: readonly string[], where = ''): string {
+  return `unknown key ${JSON.stringify(given)}${where}; known: ${known.join(', ')}${didYouMean(given, known)}`
+}
+
 /** For the end of a message: suggests the word of `known` that is close to `given`, if any. */
 export function didYouMean(given: string, known: readonly string[]): string {
   const most = Math.min(2, Math.ceil(given.length / 3))
