@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findingsIn, habits } from '../../scripts/words.mjs'
+import { findingsIn, habits } from '../words.mjs'
 
 test('a finding names the file, the line, the phrase and a better one', () => {
   const text = 'The lock is free.\nIt goes to whoever waits.\n'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { directories, directoryOf } from '../services/programs/search.ts'
-import { aptInstall, aptRefusal } from '../services/sources/apt.ts'
+import { directories, directoryOf } from '../../../conformance/services/programs/search.ts'
+import { aptInstall, aptRefusal } from '../../../conformance/services/sources/apt.ts'
 
 const commands = ['chromium', 'chromium-browser', 'google-chrome']
 

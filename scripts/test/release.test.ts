@@ -2,11 +2,11 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { contentFaults, manifestFaults, repositoryFaults } from '../../scripts/lib/metadata.mjs'
-import { nextVersions } from '../../scripts/lib/next-versions.mjs'
-import { publicPackages } from '../../scripts/lib/packages.mjs'
-import { root } from '../../scripts/lib/run.mjs'
-import { scaled } from '../services/timing.ts'
+import { contentFaults, manifestFaults, repositoryFaults } from '../lib/metadata.mjs'
+import { nextVersions } from '../lib/next-versions.mjs'
+import { publicPackages } from '../lib/packages.mjs'
+import { root } from '../lib/run.mjs'
+import { scaled } from '../../conformance/services/timing.ts'
 
 const packages = await publicPackages()
 
