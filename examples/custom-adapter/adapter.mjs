@@ -99,12 +99,12 @@ export function fromConfig(options) {
 const declared = /** @type {const} */ ({
   adapter: 'custom-adapter',
   options: {
+    /** Where the server is. */
     url: {
       kind: 'text',
       matches: String.raw`tcp://[\w.-]+:\d+`,
       must: 'be tcp://host:port',
       required: true,
-      doc: 'Where the server is.',
     },
   },
 })
