@@ -45,7 +45,7 @@ const long = [
   'newcomer/jest.test.ts',
   'torture/mutants.test.ts',
   'site/**/*.test.ts',
-  'services/{mariadb,postgres,zookeeper}.test.ts',
+  'services/{guardian,mariadb,postgres,zookeeper}.test.ts',
 ]
 const leftOut = scope() === 'all' ? [] : long
 

@@ -1,6 +1,7 @@
 // Core over the memory adapter, compared with async-mutex in the same run. Run with `pnpm bench`.
 import { Mutex } from 'async-mutex'
-import { createLocks, systemClock } from '@locks/core'
+import { createLocks } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { memory } from '@locks/memory'
 import { heapOf, median, ratios, report } from './lib/measure.mjs'
 

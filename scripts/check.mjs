@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bootstrap } from './bootstrap.mjs'
+import { checkImportCycles } from './lib/import-cycles.mjs'
 import { checkMetadata } from './lib/metadata.mjs'
 import { packAll } from './lib/packages.mjs'
 import { CommandFailed, run, runMain, step } from './lib/run.mjs'
@@ -18,11 +19,13 @@ await runMain(async () => {
       ['lint', () => run('oxlint', [])],
       ['words', () => run(process.execPath, ['scripts/words.mjs'])],
       ['types', () => run('tsc', ['-b'])],
+      ['import-cycles', () => checkImportCycles(join(import.meta.dirname, '..'))],
       ['metadata', () => checkMetadata(packed)],
       ['publint', () => forEach(tarballs, (tarball) => run('publint', ['run', tarball, '--strict']))],
       ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],
       ['knip', () => run('knip', [])],
       ['spec', () => run(process.execPath, ['scripts/spec.mjs', '--check'])],
+      ['options', () => run(process.execPath, ['scripts/options.mjs', '--check'])],
       ['measured', () => run(process.execPath, ['scripts/behaviour.mjs', '--check'])],
       ['site', () => run('pnpm', ['--filter', '@locks/docs', 'site'])],
       ['pack-smoke', () => packSmoke(packed)],

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { loadAdapter, systemClock } from '@locks/core'
+import { loadAdapter, systemClock } from '@locks/core/adapter'
 import { Harness } from '@locks/core/conformance'
 import { afterAll, expect, test } from 'vitest'
 import { startBackend } from './backends.ts'
@@ -18,7 +18,7 @@ afterAll(() => stage.close())
 const { subject } = stage
 const factory = await loadAdapter(subject.config)
 const adapter = factory({ clientId: 'behaviour', clock: systemClock, report: () => undefined })
-await adapter.close()
+await adapter.close?.()
 
 const measured: Record<string, readonly Observation[]> = {}
 let leaseMs = 0

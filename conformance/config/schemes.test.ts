@@ -1,6 +1,7 @@
-import { isLockError, loadAdapter, schemes } from '@locks/core'
+import { isLockError } from '@locks/core'
+import { loadAdapter, schemes } from '@locks/core/adapter'
 import { describe, expect, test } from 'vitest'
-import { packagesFor } from '../../packages/core/src/config-schemes.ts'
+import { packagesFor } from '../../packages/core/src/config/schemes.ts'
 import { publicPackages } from '../../scripts/lib/packages.mjs'
 
 /** A URL of each scheme as the documentation has it. None of them is connected to. */

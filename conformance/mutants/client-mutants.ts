@@ -1,9 +1,9 @@
 import { adapter, core } from './edits.ts'
 import type { Mutant } from './mutant.ts'
 
-const acquisition = core('acquisition')
-const hold = core('hold')
-const lease = core('lease')
+const acquisition = core('engine/acquisition')
+const hold = core('engine/hold')
+const lease = core('api/lease')
 /** The memory adapter has no connections; its holds may be treated as if they had. */
 const connection = adapter("kind: 'lease'", "kind: 'connection'")
 
@@ -20,7 +20,7 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'an error that no retry can fix is retried until storeTimeoutMs',
     rule: 'ERR-15',
-    edits: [core('errors')("error.code !== 'LOCK_UNAVAILABLE'", 'false')],
+    edits: [core('api/errors')("error.code !== 'LOCK_UNAVAILABLE'", 'false')],
   },
   // What holding means.
   {
@@ -31,12 +31,12 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'a grant slower than its ttl is returned as held',
     rule: 'RENEW-10',
-    edits: [acquisition('if (this.#client.clock.now() < grantedAt + validMs(grant.ttlMs))', 'if (true)')],
+    edits: [acquisition('if (this.#context.clock.now() < grantedAt + safeTtlMs(grant.ttlMs))', 'if (true)')],
   },
   {
     bug: 'no validity check before a protected write',
     rule: 'PAUSE-2',
-    edits: [hold('if (this.live && this.#client.clock.now() >= this.#deadline)', 'if (false)')],
+    edits: [hold('if (this.live && this.#context.clock.now() >= this.#deadline)', 'if (false)')],
   },
   {
     bug: 'a hold that is a connection counts as held though nothing was read since a stall',
@@ -48,7 +48,7 @@ export const clientMutants: readonly Mutant[] = [
     bug: 'an event loop that runs timers counts as one that reads its sockets',
     rule: 'PAUSE-7',
     given: [connection],
-    edits: [core('loop-meter')('if (this.#clock.afterPoll === undefined)', 'if (true)')],
+    edits: [core('engine/loop-meter')('if (this.#clock.afterPoll === undefined)', 'if (true)')],
   },
   {
     bug: 'renewal failure taken for success',
@@ -69,8 +69,8 @@ export const clientMutants: readonly Mutant[] = [
     bug: 'renewal goes on after release',
     rule: 'RENEW-8',
     edits: [
-      hold('this.#client.alarms.cancel(this);', ''),
-      core('renewer')('filter((hold) => hold.live)', 'filter(() => true)'),
+      hold('this.#context.timers.cancel(this);', ''),
+      core('engine/renewals')('filter((hold) => hold.live)', 'filter(() => true)'),
       hold("return this.#state === 'held' || this.#state === 'jeopardy';", 'return true;'),
     ],
   },
@@ -88,11 +88,11 @@ export const clientMutants: readonly Mutant[] = [
     bug: 'the async context is the owner: branches share what either takes',
     rule: 'REEN-7',
     edits: [
-      core('scope')(
-        'const scope = { client, hold, outer: currentScope(), active: true };',
-        'const outer = currentScope();\n    const scope = { client, hold, outer, active: true, taken: [] };\n    outer?.taken.push(scope);',
+      core('engine/re-entry')(
+        'const scope = { context, hold, outer: currentScope(), active: true };',
+        'const outer = currentScope();\n    const scope = { context, hold, outer, active: true, taken: [] };\n    outer?.taken.push(scope);',
       ),
-      core('scope')(
+      core('engine/re-entry')(
         'const { hold, active } = scope;',
         'const { hold, active } = scope.taken.find((one) => one.active && one.hold.grant.name === name) ?? scope;',
       ),
@@ -108,42 +108,38 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'every local task contends at the store',
     rule: 'WAIT-9',
-    edits: [core('slot')('if (this.#idle() && this.#waiting.size === 0)', 'if (this.#hold === undefined)')],
-  },
-  {
-    bug: 'abort leaves the grant behind',
-    rule: 'LOST-6',
     edits: [
-      acquisition('clean ? undefined : this.#client.undo(this.#request)', 'undefined'),
-      acquisition(
-        'if (!this.#pending)\n                    void this.#client.undo(request);',
-        'if (!this.#pending)\n                    void 0;',
-      ),
-      acquisition(
-        'else\n                    void this.#client.undo(request);',
-        'else\n                    void 0;',
+      core('engine/name-queue')(
+        'if (this.#idle() && this.#waiting.size === 0)',
+        'if (this.#hold === undefined)',
       ),
     ],
   },
   {
-    bug: 'an attempt waits for the connection, its withdrawal does not',
+    bug: 'abort leaves the grant behind',
+    rule: 'LOST-6',
+    edits: [acquisition('clean ? undefined : this.#context.undo(this.#request, attempt)', 'undefined')],
+  },
+  {
+    bug: 'a withdrawal overtakes the attempt that is under way',
     rule: 'LOST-18',
-    edits: [
+    given: [
       adapter(
         'async attempt(request) {',
         'async attempt(request) {\n            await (this.connected ??= new Promise((done) => setTimeout(done, 30)));',
       ),
     ],
+    edits: [core('engine/context')('if (attempt === undefined)', 'if (true)')],
   },
   {
     bug: 'owner id reused across acquires',
     rule: 'OWN-10',
-    edits: [core('client')('newAttemptId(this.clientId)', '`${this.clientId}:1`')],
+    edits: [core('engine/context')('newAttemptId(this.clientId)', '`${this.clientId}:1`')],
   },
   {
     bug: 'the public owner is the attempt id',
     rule: 'HAND-7',
-    edits: [core('client')('defaultOwner(attemptId)', 'attemptId')],
+    edits: [core('engine/context')('defaultOwner(attemptId)', 'attemptId')],
   },
   {
     bug: 'a logged lease shows the id of its attempt',
@@ -168,33 +164,33 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'any fence of an adapter is believed',
     rule: 'ERR-13',
-    edits: [core('checked-answers')('fence >= min && fence <= MAX_FENCE', 'true')],
+    edits: [core('engine/checked-answers')('fence >= min && fence <= MAX_FENCE', 'true')],
   },
   {
     bug: 'a grant of another attempt is taken for the own',
     rule: 'ERR-13',
-    edits: [core('checked-answers')('if (attemptId !== asked.attemptId)', 'if (false)')],
+    edits: [core('engine/checked-answers')('if (attemptId !== asked.attemptId)', 'if (false)')],
   },
   {
     bug: 'a grant of another name is taken for the one asked for',
     rule: 'ERR-13',
-    edits: [core('checked-answers')('if (name !== asked.name)', 'if (false)')],
+    edits: [core('engine/checked-answers')('if (name !== asked.name)', 'if (false)')],
   },
   {
     bug: 'the length of a grant is not checked',
     rule: 'ERR-13',
-    edits: [core('checked-answers')('!(ttlMs > 0 && ttlMs <= maxTtlMs)', 'false')],
+    edits: [core('engine/checked-answers')('!(ttlMs > 0 && ttlMs <= maxTtlMs)', 'false')],
   },
   {
     bug: 'the time to try again is not checked',
     rule: 'ERR-13',
-    edits: [core('checked-answers')("readSpan('attempt', 'retryInMs', retryInMs)", 'retryInMs')],
+    edits: [core('engine/checked-answers')("readSpan('attempt', 'retryInMs', retryInMs)", 'retryInMs')],
   },
   {
     bug: "the store's own errors reach the caller",
     rule: 'HYG-5',
     edits: [
-      core('errors')(
+      core('api/errors')(
         'if (isLockError(failure))\n        return failure;',
         "return failure ?? new Error('silence');",
       ),
@@ -221,14 +217,14 @@ export const clientMutants: readonly Mutant[] = [
     edits: [
       acquisition(
         'if (signal !== undefined && this.#onAbort !== undefined)',
-        'if (signal !== undefined && this.#onAbort !== undefined && (this.once || this.#client.clock.now() < this.#waitUntil))',
+        'if (signal !== undefined && this.#onAbort !== undefined && (this.once || this.#context.clock.now() < this.#waitUntil))',
       ),
     ],
   },
   {
     bug: 'a lock lost during the callback does not surface',
     rule: 'ERR-10',
-    edits: [core('lock')('if (loss !== undefined)\n            throw loss;', '')],
+    edits: [core('api/lock')('if (loss !== undefined)\n            throw loss;', '')],
   },
   {
     bug: 'a break ends whatever hold there is',
@@ -263,6 +259,6 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'waiters outlive the client',
     rule: 'HYG-2',
-    edits: [core('slot')("one.abandon('aborted', error);", ';')],
+    edits: [core('engine/name-queue')("one.abandon('aborted', error);", ';')],
   },
 ]

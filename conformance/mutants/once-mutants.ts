@@ -1,7 +1,7 @@
 import { adapter, core } from './edits.ts'
 import type { Mutant } from './mutant.ts'
 
-const hold = core('hold')
+const hold = core('engine/hold')
 
 /** Bugs that make a job run twice in a period, or never again, each with the rule that must notice it. */
 export const onceMutants: readonly Mutant[] = [
@@ -23,7 +23,7 @@ export const onceMutants: readonly Mutant[] = [
   {
     bug: 'minHoldMs counts from the release',
     rule: 'ONCE-2',
-    edits: [core('min-hold')('Math.max(0, validMs(now - this.#answeredAt))', '0')],
+    edits: [core('engine/min-hold')('Math.max(0, safeTtlMs(now - this.#answeredAt))', '0')],
   },
   {
     bug: 'the store counts from the grant what core has counted already',
@@ -69,7 +69,7 @@ export const onceMutants: readonly Mutant[] = [
     bug: 'a store that cannot is asked all the same',
     rule: 'ONCE-8',
     given: [adapter('minHold: true', 'minHold: false')],
-    edits: [core('validate')('minHoldMs > 0 && !capabilities.minHold', 'false')],
+    edits: [core('api/validate')('minHoldMs > 0 && !capabilities.minHold', 'false')],
   },
   {
     bug: 'a withdrawal that comes late frees the name',
@@ -87,18 +87,18 @@ export const onceMutants: readonly Mutant[] = [
   {
     bug: 'minHoldMs of a re-entry is forgotten',
     rule: 'ONCE-11',
-    edits: [core('lock')('held.keepFor(settings.minHoldMs);', '')],
+    edits: [core('api/lock')('held.keepFor(settings.minHoldMs);', '')],
   },
   {
     bug: 'a lease that is handed over forgets its minHoldMs',
     rule: 'ONCE-11',
-    edits: [core('lease')('minHoldMs === 0 ? lease : { ...lease, minHoldMs }', 'lease')],
+    edits: [core('api/lease')('minHoldMs === 0 ? lease : { ...lease, minHoldMs }', 'lease')],
   },
   {
     bug: 'once is a try, and no more',
     rule: 'ONCE-12',
     edits: [
-      core('lock')(
+      core('api/lock')(
         "this.#acquire(settings, 'throw');\n        }\n        catch",
         "this.#acquire({ ...settings, minHoldMs: 0 }, 'throw');\n        }\n        catch",
       ),

@@ -1,4 +1,5 @@
-import type { Adapter, AdapterFactory } from '@locks/core'
+import type { AdapterFactory } from '@locks/core'
+import type { Adapter } from '@locks/core/adapter'
 import { openTestAdapter } from '@locks/core/conformance'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'

@@ -1,4 +1,5 @@
-import type { Adapter, Busy, Grant, Guard } from '@locks/core'
+import type { Guard } from '@locks/core'
+import type { Adapter, Busy, Grant } from '@locks/core/adapter'
 import type { Problem } from './journal.ts'
 import type { Sabotage } from './stage.ts'
 
@@ -29,7 +30,7 @@ const noExclusion = change((store) => {
     },
     renew: (renewals) => store.renew(renewals.map((one) => ({ ...one, grant: own(one.grant) }))),
     release: (grant) => store.release(own(grant)),
-    withdraw: (request) => store.withdraw(own(request)),
+    withdraw: async (request) => store.withdraw?.(own(request)),
   }
 })
 

@@ -1,4 +1,5 @@
-import type { Adapter, AdapterFactory, PushedGrant } from '@locks/core'
+import type { AdapterFactory } from '@locks/core'
+import type { Adapter, PushedGrant } from '@locks/core/adapter'
 import type { Connection } from './network.ts'
 import type { StoreHost } from './store-host.ts'
 

@@ -1,5 +1,6 @@
 import { isLockError, memoryGuard } from '@locks/core'
-import type { Adapter, Guard, LockErrorCode } from '@locks/core'
+import type { Guard, LockErrorCode } from '@locks/core'
+import type { Adapter } from '@locks/core/adapter'
 import type { Manner } from './choices.ts'
 import { SimulatedClient } from './client.ts'
 import { Journal } from './journal.ts'

@@ -1,4 +1,12 @@
-import type { AcquireRequest, Adapter, Busy, Grant, PushedGrant, Renewal, RenewOutcome } from '@locks/core'
+import type {
+  AcquireRequest,
+  Adapter,
+  Busy,
+  Grant,
+  PushedGrant,
+  Renewal,
+  RenewOutcome,
+} from '@locks/core/adapter'
 import { memory } from '@locks/memory'
 import { Process } from './virtual-clock.ts'
 import type { World } from './world.ts'
@@ -105,7 +113,7 @@ export class StoreHost {
 
   async withdraw(request: AcquireRequest): Promise<void> {
     this.#queued.delete(request.attemptId)
-    await this.change(request.name, () => this.adapter.withdraw(request))
+    await this.change(request.name, async () => this.adapter.withdraw?.(request))
   }
 
   /** Drops waiters that did not come back. They received no grant, so none of them relies on one. */

@@ -1,4 +1,5 @@
-import type { Clock, Timer } from '@locks/core'
+import type { Clock } from '@locks/core'
+import type { Timer } from '@locks/core/adapter'
 import type { Random } from './random.ts'
 import type { World } from './world.ts'
 

@@ -1,4 +1,5 @@
-import type { AdapterFactory, AdapterHost } from '@locks/core'
+import type { AdapterFactory } from '@locks/core'
+import type { AdapterHost } from '@locks/core/adapter'
 import { openTestAdapter } from '@locks/core/conformance'
 import type { TestAdapter } from '@locks/core/conformance'
 import { onTestFinished } from 'vitest'

@@ -1,4 +1,5 @@
-import type { Clock, Timer } from '@locks/core'
+import type { Clock } from '@locks/core'
+import type { Timer } from '@locks/core/adapter'
 
 /** A clock that the test moves. Timers run when the test moves it past their time. */
 export class HandClock implements Clock {

@@ -10,8 +10,8 @@ export interface TortureMutant {
   readonly edits: readonly Edit[]
 }
 
-const hold = core('hold')
-const acquisition = core('acquisition')
+const hold = core('engine/hold')
+const acquisition = core('engine/acquisition')
 const redis =
   (file: string) =>
   (find: string, replace: string): Edit => ({ file: `redis/${file}.js`, find, replace })
@@ -34,7 +34,7 @@ export const tortureMutants: readonly TortureMutant[] = [
     bug: 'a lease is taken for valid until a timer says otherwise',
     faults: 'pause,block',
     shows: 'two holders',
-    edits: [hold('if (this.live && this.#client.clock.now() >= this.#deadline)', 'if (false)')],
+    edits: [hold('if (this.live && this.#context.clock.now() >= this.#deadline)', 'if (false)')],
   },
   {
     bug: 'a lease is relied on for longer than the store keeps it',
@@ -46,14 +46,14 @@ export const tortureMutants: readonly TortureMutant[] = [
     bug: 'assertHeld passes after a loss',
     faults: 'pause,refuse',
     shows: 'two holders',
-    edits: [core('lease')('throw this.#hold.ended ?? this.#notOwned();', '')],
+    edits: [core('api/lease')('throw this.#hold.ended ?? this.#notOwned();', '')],
   },
   {
     bug: 'the clock stands still while the process does',
     faults: 'pause,block',
     shows: 'two holders',
     edits: [
-      core('clock')(
+      core('adapter/clock')(
         'now: () => performance.now(),',
         `last: performance.now(),
     sum: 0,
@@ -78,8 +78,8 @@ export const tortureMutants: readonly TortureMutant[] = [
     shows: 'two holders',
     edits: [
       hold(
-        'Math.max(this.#deadline, sentAt + validMs(ttlMs))',
-        'Math.max(this.#deadline, this.#client.clock.now() + validMs(ttlMs))',
+        'Math.max(this.#deadline, sentAt + safeTtlMs(ttlMs))',
+        'Math.max(this.#deadline, this.#context.clock.now() + safeTtlMs(ttlMs))',
       ),
     ],
   },

@@ -59,7 +59,7 @@ function pageOf(target: string): string | undefined {
   if (name !== undefined)
     return [`/adapters/${name}.md`, `/api/${name}.md`].find((page) => existsSync(join(root, 'docs', page)))
   if (target === 'README.md') return '/index.md'
-  if (target === 'packages/core/src/spi.ts') return '/api/core.md#adapter'
+  if (target === 'packages/core/src/adapter/spi.ts') return '/api/core/adapter.md#adapter'
   if (target === 'docs/decisions') return '/decisions/index.md'
   if (target.startsWith('docs/')) return target.slice('docs'.length)
   return repository === undefined ? undefined : `${repository}/tree/HEAD/${target}`

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { loadAdapter, systemClock } from '@locks/core'
+import { loadAdapter, systemClock } from '@locks/core/adapter'
 import { backends, renderTable } from '../../scripts/lib/behaviour.mjs'
 
 /**
@@ -77,7 +77,7 @@ async function capabilities(configs) {
 async function capabilitiesOf(config) {
   const factory = await loadAdapter(config)
   const adapter = factory({ clientId: 'docs', clock: systemClock, report: () => undefined })
-  await adapter.close()
+  await adapter.close?.()
   return { ...adapter.capabilities }
 }
 

@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { settleOptions } from '@locks/core/adapter'
 import { createClient } from './client.mjs'
 
 /** @typedef {import('./server.mjs').Entry} Entry */
@@ -91,19 +91,23 @@ export function keyValue(address) {
 }
 
 /** Lets a config name this module: `{ adapter: './adapter.mjs', url }`. @param {Readonly<Record<string, unknown>>} options */
-export function fromConfig({ url, ...others }) {
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw invalid(`unknown key ${unknown}; known: url`)
-  if (typeof url !== 'string' || !/^tcp:\/\/[\w.-]+:\d+$/.test(url))
-    throw invalid('url must be tcp://host:port')
-  const { hostname, port } = new URL(url)
+export function fromConfig(options) {
+  const { hostname, port } = new URL(settleOptions(declared, options).url)
   return keyValue({ host: hostname, port: Number(port) })
 }
 
-/** @param {string} message */
-function invalid(message) {
-  return new LockError('LOCK_INVALID_ARGUMENT', message)
-}
+const declared = /** @type {const} */ ({
+  adapter: 'custom-adapter',
+  options: {
+    url: {
+      kind: 'text',
+      matches: String.raw`tcp://[\w.-]+:\d+`,
+      must: 'be tcp://host:port',
+      required: true,
+      doc: 'Where the server is.',
+    },
+  },
+})
 
 /** @param {Entry} entry @returns {import('@locks/core').Holder} */
 function holderOf({ value, revision }) {

@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { Adapter, AdapterFactory, AdapterHost, PushedGrant } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
+import type { Adapter, AdapterFactory, AdapterHost, PushedGrant } from '@locks/core/adapter'
 import type { MemoryCapabilities } from '@locks/memory'
 import { Link } from './link.ts'
 import type { Address, Answer } from './link.ts'

@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { AdapterHost, Clock, Timer } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
+import type { AdapterHost, Clock, Timer } from '@locks/core/adapter'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { decodeReply, encode, onLines } from './wire.ts'

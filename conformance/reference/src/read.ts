@@ -1,4 +1,4 @@
-import type { Busy, Grant, LockState, PushedGrant, RenewOutcome } from '@locks/core'
+import type { Busy, Grant, LockState, PushedGrant, RenewOutcome } from '@locks/core/adapter'
 
 /** Converts replies of the server to answers of the SPI. An invalid reply is an error, never "busy" or "lost". */
 export function readAttempt(value: unknown): Grant | Busy {

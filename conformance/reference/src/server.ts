@@ -1,4 +1,4 @@
-import { systemClock } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { memory } from '@locks/memory'
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:net'

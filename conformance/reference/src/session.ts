@@ -1,4 +1,4 @@
-import type { AcquireRequest, Adapter, Clock, Grant } from '@locks/core'
+import type { AcquireRequest, Adapter, Clock, Grant } from '@locks/core/adapter'
 import type { Socket } from 'node:net'
 import { decodeRequest, encode, onLines } from './wire.ts'
 import type { Reply, Request } from './wire.ts'
@@ -39,7 +39,7 @@ export class Session {
     this.#socket.destroy()
     if (this.#clientId !== undefined && this.#sessions.get(this.#clientId) === this)
       this.#sessions.delete(this.#clientId)
-    for (const request of this.#untold.values()) void this.#store.withdraw(request)
+    for (const request of this.#untold.values()) void this.#store.withdraw?.(request)
     for (const wait of this.#waits.values()) wait.abort()
   }
 
@@ -78,7 +78,7 @@ export class Session {
         return this.#waits.get(request.args[0])?.abort()
       case 'withdraw':
         this.#untold.delete(request.args[0].attemptId)
-        return store.withdraw(...request.args)
+        return store.withdraw?.(...request.args)
       case 'renew':
         return store.renew(...request.args)
       case 'release':

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Grant, Handover, Renewal } from '@locks/core'
+import type { AcquireRequest, Grant, Handover, Renewal } from '@locks/core/adapter'
 import type { Socket } from 'node:net'
 
 /** What a client may ask. `hello` opens every connection; `cancel` ends the wait of that id. */

@@ -1,4 +1,5 @@
-import { createLocks, loadAdapter } from '@locks/core'
+import { createLocks } from '@locks/core'
+import { loadAdapter } from '@locks/core/adapter'
 import { assertInTime } from '@locks/core/conformance'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-import { isLockError, LockError } from '@locks/core'
+import { isLockError, LockError } from '@locks/core/adapter'
 
 export function invalid(message: string): LockError {
   return new LockError('LOCK_INVALID_ARGUMENT', `@locks/cas: ${message}`)

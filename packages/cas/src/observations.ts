@@ -1,4 +1,4 @@
-import type { Clock } from '@locks/core'
+import type { Clock } from '@locks/core/adapter'
 import { decode } from './record.ts'
 import type { Held } from './record.ts'
 import type { Versioned } from './versioned-store.ts'

@@ -1,5 +1,5 @@
-import { isAttemptId, keptAttemptId } from '@locks/core'
-import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core'
+import { isAttemptId, keptAttemptId } from '@locks/core/adapter'
+import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core/adapter'
 
 /**
  * What stands in the store for a held name. No time among it but lengths, and `since`, which is for

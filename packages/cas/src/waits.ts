@@ -1,4 +1,4 @@
-import type { AcquireRequest, Clock, Timer } from '@locks/core'
+import type { AcquireRequest, Clock, Timer } from '@locks/core/adapter'
 import type { Observations } from './observations.ts'
 import type { Held } from './record.ts'
 import type { Versioned, VersionedStore } from './versioned-store.ts'

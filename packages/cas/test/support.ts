@@ -1,5 +1,6 @@
-import type { AcquireRequest, Adapter, Clock, Grant } from '@locks/core'
-import { systemClock } from '@locks/core'
+import type { Clock } from '@locks/core'
+import type { AcquireRequest, Adapter, Grant } from '@locks/core/adapter'
+import { systemClock } from '@locks/core/adapter'
 import { cas } from '@locks/cas'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/cas'
 import { mkdtemp, rm } from 'node:fs/promises'

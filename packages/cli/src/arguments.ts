@@ -1,7 +1,7 @@
+import { didYouMean } from '@locks/core/adapter'
 import { parseArgs } from 'node:util'
 import { durationOf } from './duration.ts'
 import { UsageError } from './errors.ts'
-import { didYouMean } from './meant.ts'
 import { commonOptions } from './options.ts'
 import type { Options } from './options.ts'
 import { quoted } from './url.ts'

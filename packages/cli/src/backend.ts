@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path'
 import { openLocks } from '@locks/core'
 import type { Locks, LocksConfig } from '@locks/core'
+import { isRecord } from '@locks/core/adapter'
 import type { Arguments } from './arguments.ts'
 import { UsageError } from './errors.ts'
 import { readJsonFile } from './json-file.ts'
@@ -73,10 +74,6 @@ function seenFrom(folder: string, value: unknown): unknown {
 /** A first check; `openLocks` checks every key. */
 function isConfig(value: unknown): value is LocksConfig {
   return typeof value === 'string' || isRecord(value)
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The backend as text, without secrets. */

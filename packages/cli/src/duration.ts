@@ -1,4 +1,4 @@
-import { parseDuration } from '@locks/core'
+import { parseDuration } from '@locks/core/adapter'
 import { UsageError } from './errors.ts'
 import { quoted } from './url.ts'
 

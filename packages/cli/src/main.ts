@@ -40,7 +40,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 async function commandOf(name: string): Promise<Command> {
   const known = commands.get(name)
   if (known !== undefined) return known.load()
-  const { didYouMean } = await import('./meant.ts')
+  const { didYouMean } = await import('@locks/core/adapter')
   const words = [...commands.keys(), '--help', '--version']
   throw new UsageError(`unknown command ${quoted(name)}${didYouMean(name, words)}`)
 }

@@ -157,7 +157,9 @@ writeFileSync(new URL('pid', import.meta.url), String(process.pid))`
     const script = `import { readFileSync } from 'node:fs'
 import { startWorker } from ${JSON.stringify(module)}
 const [target, pid] = ${JSON.stringify([join(folder, 'own.mjs'), join(folder, 'pid')])}
-const worker = await startWorker({ target, options: {} }, () => undefined, () => undefined)
+const ignore = () => undefined
+const watch = { onClose: ignore, onOutput: ignore, onName: ignore }
+const worker = await startWorker({ target, options: {} }, watch)
 process.kill(Number(readFileSync(pid, 'utf8')), 'SIGKILL')
 // It is dead before anything of that can be noticed here.
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
@@ -40,6 +41,15 @@ function onTerminal(
 function isRunning(pid: string): boolean {
   const file = `/proc/${pid}/stat`
   return existsSync(file) && !/ \(.*\) Z /.test(readFileSync(file, 'utf8'))
+}
+
+/** The lines as they stand on a terminal in the end: what is drawn over is gone. */
+function screenOf(output: string): readonly string[] {
+  return output.split(/\r?\n/).map((line) => {
+    // eslint-disable-next-line no-control-regex
+    const drawn = line.split(/\r?\u001B\[2K/).at(-1) ?? ''
+    return stripVTControlCharacters(drawn)
+  })
 }
 
 const colour = '\u001B['
@@ -150,25 +160,29 @@ describe('on a terminal', inTime, () => {
     expect(code).toBe(5)
   })
 
-  test('output of an adapter is on separate lines, and the HTML report has no colour codes', async ({
+  test('output of an adapter is on separate lines with its rule, and the HTML report has no colour codes', async ({
     skip,
   }) => {
     if (missing !== undefined) skip(missing)
     const folder = await directory()
     const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
+    // It colours, goes back to the beginning of the line, and ends without one.
     const source = `import { fromConfig as memory } from ${memory}
+const noise = '\\u001B[31mnoi\\rse\\u001B[2K\\nand more\\n'
 export const fromConfig = () => (host) => ({
-  ...memory({})(host), release: async () => { console.log('noise'); return 'released' },
+  ...memory({})(host), release: async () => { process.stderr.write(noise); return 'released' },
 })`
     await writeFile(join(folder, 'own.mjs'), source)
     const page = join(folder, 'report.html')
     const args = ['conformance', join(folder, 'own.mjs'), '--only', 'OWN', '--jobs', '2', '--html', page]
     const { code, stdout } = await onTerminal(args).ended
     expect(code).toBe(1)
-    const noise = stdout.match(/noise/g) ?? []
-    expect(noise.length).toBeGreaterThan(0)
-    // eslint-disable-next-line no-control-regex
-    expect(stdout.match(/(?<=^|\n|\u001B\[2K)noise\r?\n/g)).toHaveLength(noise.length)
+    const shown = screenOf(stdout)
+    const noise = shown.filter((line) => /noise|and more/.test(line))
+    expect(noise.length).toBeGreaterThan(1)
+    for (const line of noise) expect(line).toMatch(/^\[OWN-\d+\] (noise|and more)$/)
+    // The progress goes on below what was printed.
+    expect(stdout).toMatch(/and more\r?\n\d+\/\d+ OWN-\d+ /)
     const html = await readFile(page, 'utf8')
     expect(html).toContain('class="failed"')
     expect(html).not.toContain('\u001B')

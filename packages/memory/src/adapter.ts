@@ -1,4 +1,4 @@
-import { keptAttemptId } from '@locks/core'
+import { keptAttemptId } from '@locks/core/adapter'
 import type {
   AcquireRequest,
   Adapter,
@@ -9,7 +9,7 @@ import type {
   HolderMetadata,
   LockState,
   PushedGrant,
-} from '@locks/core'
+} from '@locks/core/adapter'
 
 export const capabilities = {
   scope: 'process',

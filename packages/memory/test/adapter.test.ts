@@ -1,4 +1,4 @@
-import type { AcquireRequest, Adapter } from '@locks/core'
+import type { AcquireRequest, Adapter } from '@locks/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { memoryAdapter } from '../src/adapter.ts'
@@ -32,11 +32,11 @@ describe('the store', () => {
     expect(store.entries.size).toBe(0)
     await adapter.attempt(request('2'))
     await adapter.attempt(request('3'))
-    await adapter.withdraw(request('3'))
-    await adapter.withdraw(request('2'))
+    await adapter.withdraw?.(request('3'))
+    await adapter.withdraw?.(request('2'))
     expect(store.entries.size).toBe(0)
     await adapter.inspect('never seen')
-    await adapter.withdraw(request('never seen'))
+    await adapter.withdraw?.(request('never seen'))
     expect(store.entries.size).toBe(0)
     clock.move(1_000)
     expect(await adapter.attempt(request('4'))).toMatchObject({ fence: 3n })
@@ -114,7 +114,7 @@ describe('the store', () => {
     for (const id of ['2', '3', '4']) await adapter.attempt(request(id))
     const woken = adapter.wait?.(request('4'), 30_000, new AbortController().signal)
     if ('fence' in grant) await adapter.release(grant)
-    await adapter.withdraw(request('3'))
+    await adapter.withdraw?.(request('3'))
     expect(await woken).toBeUndefined()
     clock.move(100)
     expect(await adapter.attempt(request('4'))).toMatchObject({ fence: 3n })

@@ -1,4 +1,5 @@
-import { createLocks, loadAdapter, openLocks } from '@locks/core'
+import { createLocks, openLocks } from '@locks/core'
+import { loadAdapter } from '@locks/core/adapter'
 import type { Lease, Locks } from '@locks/core'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { fromConfig, memory } from '../src/index.ts'

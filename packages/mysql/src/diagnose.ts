@@ -1,5 +1,5 @@
-import { isLockError } from '@locks/core'
-import type { Clock, Finding } from '@locks/core'
+import { isLockError } from '@locks/core/adapter'
+import type { Clock, Finding } from '@locks/core/adapter'
 import { leftoversFinding, otherStrategy } from '@locks/sql'
 import { errnoOf } from './errors.ts'
 import type { Settings } from './options.ts'

@@ -1,4 +1,4 @@
-import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core'
+import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core/adapter'
 import { renewLocked } from '@locks/sql'
 import { newEcho, numberIn, wrote } from './echo.ts'
 import { faults, isTransient } from './errors.ts'

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Clock, LockError } from '@locks/core'
+import type { AcquireRequest, Clock, LockError } from '@locks/core/adapter'
 import { fromPool, Lines, onAnyLine, retried, unlessSilent, writeHolder } from '@locks/sql'
 import type { Faults } from '@locks/sql'
 import type { Pool } from 'mysql2/promise'

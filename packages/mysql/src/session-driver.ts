@@ -1,4 +1,4 @@
-import type { LockState } from '@locks/core'
+import type { LockState } from '@locks/core/adapter'
 import { readHolder } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'

@@ -1,5 +1,5 @@
-import { Upkeep } from '@locks/core'
-import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core'
+import { Upkeep } from '@locks/core/adapter'
+import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core/adapter'
 import { claimed, Lines, onAnyLine, sessionHolds } from '@locks/sql'
 import { diagnose } from './diagnose.ts'
 import { Line } from './line.ts'
@@ -65,11 +65,11 @@ export function sessionAdapter(
     }
   }
 
-  async function prune(idleMs: number): Promise<Pruned> {
-    const counters = await pruneCounters(runner, place, strategy, idleMs)
+  async function prune(idleMs: number, names?: readonly string[]): Promise<Pruned> {
+    const counters = await pruneCounters(runner, place, strategy, idleMs, names)
     if (strategy === 'named' || lines.full) return counters
     const more = await onAnyLine(lines, clock, (line) =>
-      pruneRows((text, values) => line.query(text, values), place, clock),
+      pruneRows((text, values) => line.query(text, values), place, clock, names),
     )
     return { pruned: counters.pruned, more: counters.more || more }
   }

@@ -1,4 +1,4 @@
-import type { Grant } from '@locks/core'
+import type { Grant } from '@locks/core/adapter'
 import { createPool } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { DEADLOCK, lagging, NOTHING_CHANGED } from './lagging-proxy.ts'

@@ -1,4 +1,4 @@
-import type { Grant, Renewal } from '@locks/core'
+import type { Grant, Renewal } from '@locks/core/adapter'
 import { createPool } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled, within } from '../../../conformance/services/timing.ts'

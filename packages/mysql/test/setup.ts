@@ -1,4 +1,5 @@
-import type { AdapterHost, Locks, LocksOptions } from '@locks/core'
+import type { Locks, LocksOptions } from '@locks/core'
+import type { AdapterHost } from '@locks/core/adapter'
 import type { TestAdapter } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/mysql'
 import { createConnection } from 'mysql2/promise'

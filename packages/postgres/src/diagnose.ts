@@ -1,4 +1,4 @@
-import type { Clock, Finding } from '@locks/core'
+import type { Clock, Finding } from '@locks/core/adapter'
 import { faults } from './errors.ts'
 import { findingsOf } from './findings.ts'
 import type { Facts } from './findings.ts'

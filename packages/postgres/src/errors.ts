@@ -1,4 +1,4 @@
-import { isLockError } from '@locks/core'
+import { isLockError } from '@locks/core/adapter'
 import { faultsOf } from '@locks/sql'
 import type { Faults } from '@locks/sql'
 

@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 import { leftoversFinding, otherStrategy, SPARE_CONNECTIONS } from '@locks/sql'
 import type { Leftovers } from '@locks/sql'
 import type { Settings } from './options.ts'

@@ -1,4 +1,4 @@
-import { systemClock } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { onSilence } from '@locks/sql'
 import type { Line as AnyLine } from '@locks/sql'
 import { Socket } from 'node:net'

@@ -1,4 +1,4 @@
-import type { Clock } from '@locks/core'
+import type { Clock } from '@locks/core/adapter'
 import { randomBytes } from 'node:crypto'
 import { faults } from './errors.ts'
 import type { Line, Statement } from './line.ts'

@@ -1,4 +1,4 @@
-import type { Adapter, Clock, Holder, LockState } from '@locks/core'
+import type { Adapter, Clock, Holder, LockState } from '@locks/core/adapter'
 import { readHolder } from '@locks/sql'
 import { faults, isQueueFull } from './errors.ts'
 import type { Row, Statement } from './line.ts'

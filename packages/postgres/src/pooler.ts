@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
 import type { Line, Statement } from './line.ts'
 
 /** `none`: nothing in between, as far as can be seen. */

@@ -1,4 +1,4 @@
-import type { Clock, LockError } from '@locks/core'
+import type { Clock, LockError } from '@locks/core/adapter'
 import { fromPool, Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
 import type { PoolUse } from '@locks/sql'
 import { randomBytes } from 'node:crypto'

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core'
+import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core/adapter'
 import { newSecret, tagOf } from './messages.ts'
 
 /** At least this long between two looks that messages cause: every role may send one. */

@@ -1,4 +1,4 @@
-import type { Grant } from '@locks/core'
+import type { Grant } from '@locks/core/adapter'
 import { Pool } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { lagging, NO_ROW } from './lagging-proxy.ts'

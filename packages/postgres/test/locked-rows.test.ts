@@ -1,4 +1,4 @@
-import type { Grant, Renewal } from '@locks/core'
+import type { Grant, Renewal } from '@locks/core/adapter'
 import { prune } from '@locks/postgres'
 import { expect, test } from 'vitest'
 import { eventually, scaled, within } from '../../../conformance/services/timing.ts'

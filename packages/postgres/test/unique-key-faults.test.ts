@@ -1,4 +1,5 @@
-import { createLocks, systemClock } from '@locks/core'
+import { createLocks } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { assertInTime } from '@locks/core/conformance'
 import { fromConfig, postgres } from '@locks/postgres'
 import { once } from 'node:events'

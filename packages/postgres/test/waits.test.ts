@@ -1,4 +1,4 @@
-import type { AcquireRequest } from '@locks/core'
+import type { AcquireRequest } from '@locks/core/adapter'
 import { expect, test } from 'vitest'
 import { never } from '../../../conformance/test-kit/bare-adapter.ts'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'

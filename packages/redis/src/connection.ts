@@ -1,5 +1,5 @@
-import { shareListener } from '@locks/core'
-import type { LockError } from '@locks/core'
+import { shareListener } from '@locks/core/adapter'
+import type { LockError } from '@locks/core/adapter'
 import { Cluster, Command, Redis } from 'ioredis'
 import { isCluster } from './client.ts'
 import { codeOf, failure } from './errors.ts'

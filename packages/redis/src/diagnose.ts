@@ -1,4 +1,5 @@
-import type { Finding } from '@locks/core'
+import { isRecord } from '@locks/core/adapter'
+import type { Finding } from '@locks/core/adapter'
 import { isCluster } from './client.ts'
 import type { Connection, Primary } from './connection.ts'
 import { repliedWith } from './errors.ts'
@@ -9,7 +10,6 @@ import {
   replicationFinding,
   versionFinding,
 } from './findings.ts'
-import { isRecord } from './options.ts'
 import { leftoversFinding } from './tokens.ts'
 
 const SETTINGS = ['appendfsync', 'save', 'min-replicas-to-write'] as const

@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
 import type { Cluster, Redis } from 'ioredis'
 import { passwordsOf } from './client.ts'
 

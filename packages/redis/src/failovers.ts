@@ -1,4 +1,4 @@
-import { shareListener } from '@locks/core'
+import { shareListener } from '@locks/core/adapter'
 import { Redis } from 'ioredis'
 import type { RedisOptions } from 'ioredis'
 import { isIP } from 'node:net'

@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 
 /** `SET … GET` came with 6.2, sharded channels with 7.0. */
 const MIN_VERSION = { single: [6, 2], cluster: [7, 0] } as const

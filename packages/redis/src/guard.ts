@@ -1,4 +1,4 @@
-import { LockError, whatIs } from '@locks/core'
+import { LockError, whatIs } from '@locks/core/adapter'
 import { Command } from 'ioredis'
 import type { Cluster, Redis } from 'ioredis'
 import { isClient } from './client.ts'

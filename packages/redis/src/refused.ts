@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
 
 export function notAnAttempt(): LockError {
   return new LockError('LOCK_INVALID_ARGUMENT', 'an attempt id must be <uuid>:<number>; nothing was changed')

@@ -1,4 +1,4 @@
-import type { Holder, RenewOutcome, Waiter } from '@locks/core'
+import type { Holder, RenewOutcome, Waiter } from '@locks/core/adapter'
 import { holderOf } from './holder.ts'
 
 /** What Redis says to an attempt that does not get the lock. */

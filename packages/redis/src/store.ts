@@ -1,5 +1,5 @@
-import { isAttemptId, keptAttemptId, LockError } from '@locks/core'
-import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core'
+import { isAttemptId, keptAttemptId, LockError } from '@locks/core/adapter'
+import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
 import { slotOf } from './connection.ts'
 import { repliedWith } from './errors.ts'

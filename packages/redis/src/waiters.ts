@@ -1,4 +1,4 @@
-import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core'
+import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core/adapter'
 
 /** A grant as the release that made it tells: `attempt fence µs claim lock proof`. Anyone may have sent it. */
 export interface Told {

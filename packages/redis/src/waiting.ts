@@ -1,4 +1,4 @@
-import type { AcquireRequest, AdapterHost, PushedGrant } from '@locks/core'
+import type { AcquireRequest, AdapterHost, PushedGrant } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
 import { Listener } from './listener.ts'
 import type { Refusal, Store } from './store.ts'

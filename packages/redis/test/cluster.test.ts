@@ -133,7 +133,7 @@ test('a withdrawal does not overtake its attempt on the way to another node', as
   const { adapter, request } = bare(options)
   const wanted = request(nameOnFirst())
   const attempt = adapter.attempt(wanted)
-  await adapter.withdraw(wanted)
+  await adapter.withdraw?.(wanted)
   expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
   expect(await redisCommand(one, 'EXISTS', wanted.name)).toBe(0)
 })

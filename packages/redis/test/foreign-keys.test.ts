@@ -91,7 +91,7 @@ describe.each(kinds)('where a lock would be is %s', (_, what, content) => {
       )
     expect(await adapter.renew([{ grant, ttlMs: 1_000, lockDelayMs: 0 }])).toEqual(['lost'])
     expect(await adapter.release(grant)).toBe('not-held')
-    await adapter.withdraw(wanted)
+    await adapter.withdraw?.(wanted)
     expect(await adapter.list?.(10_000)).not.toContainEqual(expect.objectContaining({ name: lock }))
     expect(await contentOf(lock)).toBe(before)
   })

@@ -139,7 +139,7 @@ test('a withdrawal never overtakes its own attempt, not even the first of a clie
   const { adapter, request } = bare(at(server))
   const wanted = request(uniqueName())
   const attempt = adapter.attempt(wanted)
-  await adapter.withdraw(wanted)
+  await adapter.withdraw?.(wanted)
   expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
   expect(await exists(server, wanted.name)).toBe(false)
 })
@@ -153,7 +153,7 @@ test('a grant for an attempt that was given up is handed back by the client that
   await other.adapter.wait?.(late, 60_000, new AbortController().signal)
   await other.adapter.attempt(late)
   const entry = await entryOf(server, lock)
-  await other.adapter.withdraw(late)
+  await other.adapter.withdraw?.(late)
   await holder.adapter.release(held)
   // The same request again, from a connection that was slow: it queues for somebody who has gone.
   await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, entry)

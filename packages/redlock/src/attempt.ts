@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { AcquireRequest, Holder } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
+import type { AcquireRequest, Holder } from '@locks/core/adapter'
 import type { Refusal } from '@locks/redis/node'
 import { holdsIn } from './hold.ts'
 import type { RedlockNode } from './node.ts'

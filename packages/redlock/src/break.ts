@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { Holder } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
+import type { Holder } from '@locks/core/adapter'
 import { isSameHold } from './hold.ts'
 import type { Hold } from './hold.ts'
 import type { RedlockNode } from './node.ts'

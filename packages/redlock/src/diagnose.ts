@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 import type { Nodes } from './nodes.ts'
 import { saidOf, valuesOf } from './nodes.ts'
 

@@ -1,4 +1,4 @@
-import type { Clock } from '@locks/core'
+import type { Clock } from '@locks/core/adapter'
 
 /** From so many on, those that are over are looked for. */
 const MANY = 1_000

@@ -1,4 +1,4 @@
-import type { Holder } from '@locks/core'
+import type { Holder } from '@locks/core/adapter'
 
 /** What one node says about who has a name there. */
 export interface Vote {

@@ -1,4 +1,4 @@
-import { LockError } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
 import type { Identity } from '@locks/redis/node'
 import type { RedlockNode } from './node.ts'
 

@@ -1,5 +1,5 @@
-import { isLockError } from '@locks/core'
-import type { LockState } from '@locks/core'
+import { isLockError } from '@locks/core/adapter'
+import type { LockState } from '@locks/core/adapter'
 import type { Nodes } from './nodes.ts'
 import { valuesOf } from './nodes.ts'
 import { holdOf, stateOf } from './state.ts'

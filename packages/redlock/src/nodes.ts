@@ -1,5 +1,5 @@
-import { isLockError, LockError } from '@locks/core'
-import type { Clock, Timer } from '@locks/core'
+import { isLockError, LockError } from '@locks/core/adapter'
+import type { Clock, Timer } from '@locks/core/adapter'
 import { Identities, SameServerError } from './identities.ts'
 import type { RedlockNode } from './node.ts'
 import { OrderedNode } from './ordered-node.ts'

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core'
+import type { AcquireRequest, Finding, Renewal, RenewOutcome } from '@locks/core/adapter'
 import type { Identity, Look, Refusal } from '@locks/redis/node'
 import type { Identities } from './identities.ts'
 import type { RedlockNode } from './node.ts'
@@ -50,8 +50,8 @@ export class OrderedNode implements RedlockNode {
     return this.#node.names(found)
   }
 
-  forget(idleMs: number): AsyncGenerator<number, void> {
-    return this.#node.forget(idleMs)
+  forget(idleMs: number, names?: readonly string[]): AsyncGenerator<number, void> {
+    return this.#node.forget(idleMs, names)
   }
 
   diagnose(): Promise<readonly Finding[]> {

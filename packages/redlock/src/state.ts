@@ -1,4 +1,4 @@
-import type { LockState } from '@locks/core'
+import type { LockState } from '@locks/core/adapter'
 import type { Look } from '@locks/redis/node'
 import { holdsIn } from './hold.ts'
 import type { Hold } from './hold.ts'

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Busy, Clock } from '@locks/core'
+import type { AcquireRequest, Busy, Clock } from '@locks/core/adapter'
 import type { Ahead, Refused } from './attempt.ts'
 import type { Nodes } from './nodes.ts'
 

@@ -1,5 +1,6 @@
-import type { AcquireRequest, Clock, Holder, Renewal, RenewOutcome } from '@locks/core'
-import { keptAttemptId } from '@locks/core'
+import type { Clock, Holder } from '@locks/core'
+import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core/adapter'
+import { keptAttemptId } from '@locks/core/adapter'
 import type { Look, Refusal } from '@locks/redis/node'
 import { expect, test } from 'vitest'
 import { redlockAdapter } from '../src/adapter.ts'
@@ -234,7 +235,7 @@ async function simulate(
         holders -= 1
       }
       // As core does; what cannot be freed ends by its ttl.
-      await insist(() => adapter.withdraw(request))
+      await insist(async () => adapter.withdraw?.(request))
       await pause(random() * 20)
     }
   }

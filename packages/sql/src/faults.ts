@@ -1,4 +1,4 @@
-import { isLockError, LockError } from '@locks/core'
+import { isLockError, LockError } from '@locks/core/adapter'
 
 /** How one adapter tells of errors. */
 export interface Dialect {

@@ -1,4 +1,4 @@
-import type { Clock } from '@locks/core'
+import type { Clock } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 
 /** Shorter than core's default patience with a silent store, so that its error is this one. */

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core'
+import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core/adapter'
 
 /** A column as text; drivers differ in what they call nothing. */
 type Cell = string | null | undefined

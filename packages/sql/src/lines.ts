@@ -1,4 +1,4 @@
-import type { Clock, LockError, Timer } from '@locks/core'
+import type { Clock, LockError, Timer } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 import type { Line } from './line.ts'
 import { PAUSE_MS, SILENCE_MS } from './silence.ts'

@@ -1,4 +1,4 @@
-import type { Clock, Renewal, RenewOutcome } from '@locks/core'
+import type { Clock, Renewal, RenewOutcome } from '@locks/core/adapter'
 
 /** How long renewals wait for rows that others have locked: a part of the shortest ttl, and never longer than this. */
 const PATIENCE_MS = 1_000

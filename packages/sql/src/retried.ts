@@ -1,4 +1,4 @@
-import type { Clock } from '@locks/core'
+import type { Clock } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 import type { Line } from './line.ts'
 import type { Lines } from './lines.ts'

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Holder } from '@locks/core'
+import type { AcquireRequest, Holder } from '@locks/core/adapter'
 import type { Line } from './line.ts'
 
 /** One attempt, as the driver is told of it. */

@@ -1,4 +1,12 @@
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, Renewal, RenewOutcome } from '@locks/core'
+import type {
+  AcquireRequest,
+  Adapter,
+  AdapterHost,
+  Busy,
+  Grant,
+  Renewal,
+  RenewOutcome,
+} from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 import type { Line } from './line.ts'
 import type { Lines } from './lines.ts'

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Busy, Clock, Grant, PushedGrant } from '@locks/core'
+import type { AcquireRequest, Busy, Clock, Grant, PushedGrant } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 import type { Line } from './line.ts'
 import type { Lines } from './lines.ts'

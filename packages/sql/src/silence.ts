@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '@locks/core'
+import type { Clock, Timer } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 
 /** A short statement that takes longer has lost its server: the connection is given up. */

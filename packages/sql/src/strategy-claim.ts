@@ -1,4 +1,4 @@
-import type { Adapter, AcquireRequest, Capabilities, LockError } from '@locks/core'
+import type { Adapter, AcquireRequest, Capabilities, LockError } from '@locks/core/adapter'
 import type { Faults } from './faults.ts'
 import { UnderWay } from './under-way.ts'
 
@@ -43,6 +43,7 @@ export function claimed<C extends Capabilities>(
 ): Adapter<C> {
   const underWay = new UnderWay()
   const adopt = adapter.adopt?.bind(adapter)
+  const withdraw = adapter.withdraw?.bind(adapter)
   const list = adapter.list?.bind(adapter)
   const breakIt = adapter.break?.bind(adapter)
   let ours = false
@@ -85,7 +86,9 @@ export function claimed<C extends Capabilities>(
   return {
     ...adapter,
     attempt: (request) => (ours ? adapter.attempt(request) : first(request, () => adapter.attempt(request))),
-    withdraw: (request) => underWay.after(request.attemptId, () => adapter.withdraw(request)),
+    ...(withdraw && {
+      withdraw: (request) => underWay.after(request.attemptId, () => withdraw(request)),
+    }),
     inspect: (name) => looked(() => adapter.inspect(name)),
     ...(adopt && {
       adopt: (from, request) => (ours ? adopt(from, request) : first(request, () => adopt(from, request))),

@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 
 /** So many names are deleted by one statement: it holds their locks only briefly. */
 export const PRUNE_BATCH = 500

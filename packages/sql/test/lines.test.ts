@@ -1,4 +1,4 @@
-import { systemClock } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { Lines } from '@locks/sql'
 import { expect, test } from 'vitest'
 import { faults, PlainLine } from './plain-store.ts'

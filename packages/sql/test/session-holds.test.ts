@@ -1,4 +1,4 @@
-import type { AcquireRequest, Grant } from '@locks/core'
+import type { AcquireRequest, Grant } from '@locks/core/adapter'
 import { Lines, sessionHolds } from '@locks/sql'
 import { expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'

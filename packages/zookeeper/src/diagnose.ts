@@ -1,4 +1,4 @@
-import type { Clock, Finding } from '@locks/core'
+import type { Clock, Finding } from '@locks/core/adapter'
 import { RequestError } from './errors.ts'
 import { ask, valueOf, votersOf } from './four-letter-words.ts'
 import { parentOf } from './paths.ts'

@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core'
-import type { Adapter, Capabilities } from '@locks/core'
+import { LockError } from '@locks/core/adapter'
+import type { Adapter, Capabilities } from '@locks/core/adapter'
 
 /** Codes of the ZooKeeper protocol that something is made of here. */
 export const code = {
@@ -68,13 +68,14 @@ export function withFinalErrors<C extends Capabilities>(adapter: Adapter<C>): Ad
   const rethrow = (error: unknown): never => {
     throw final(error)
   }
+  const withdraw = adapter.withdraw?.bind(adapter)
   const wait = adapter.wait?.bind(adapter)
   const list = adapter.list?.bind(adapter)
   const breakIt = adapter.break?.bind(adapter)
   return {
     ...adapter,
     attempt: (request) => adapter.attempt(request).catch(rethrow),
-    withdraw: (request) => adapter.withdraw(request).catch(rethrow),
+    ...(withdraw && { withdraw: (request) => withdraw(request).catch(rethrow) }),
     renew: (renewals) => adapter.renew(renewals).catch(rethrow),
     release: (grant) => adapter.release(grant).catch(rethrow),
     inspect: (name) => adapter.inspect(name).catch(rethrow),

@@ -1,5 +1,5 @@
 import { connect } from 'node:net'
-import type { Clock } from '@locks/core'
+import type { Clock } from '@locks/core/adapter'
 
 export interface Address {
   readonly host: string

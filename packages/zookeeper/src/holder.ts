@@ -1,4 +1,4 @@
-import type { AcquireRequest, Holder } from '@locks/core'
+import type { AcquireRequest, Holder } from '@locks/core/adapter'
 import { code, isRequestError } from './errors.ts'
 import type { Wire } from './wire.ts'
 

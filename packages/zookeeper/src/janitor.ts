@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '@locks/core'
+import type { Clock, Timer } from '@locks/core/adapter'
 import { isCutOff } from './errors.ts'
 import type { Session } from './session.ts'
 

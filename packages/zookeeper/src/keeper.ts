@@ -1,4 +1,4 @@
-import type { AdapterHost, LockError } from '@locks/core'
+import type { AdapterHost, LockError } from '@locks/core/adapter'
 import { ACL, createClient, Id } from 'node-zookeeper-client'
 import { Chores } from './chores.ts'
 import { code, RequestError, unavailable } from './errors.ts'

@@ -1,4 +1,4 @@
-import type { AcquireRequest } from '@locks/core'
+import type { AcquireRequest } from '@locks/core/adapter'
 import { removeIfThere } from './chores.ts'
 import { code, invalid, isCutOff, isRequestError, unavailable } from './errors.ts'
 import { describe } from './holder.ts'

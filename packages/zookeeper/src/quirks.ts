@@ -1,5 +1,5 @@
-import { shareListener } from '@locks/core'
-import type { Clock } from '@locks/core'
+import { shareListener } from '@locks/core/adapter'
+import type { Clock } from '@locks/core/adapter'
 import { State } from 'node-zookeeper-client'
 import type { Client, ConnectionManager } from 'node-zookeeper-client'
 import type { Address } from './four-letter-words.ts'

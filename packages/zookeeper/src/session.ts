@@ -1,5 +1,5 @@
-import { shareListener } from '@locks/core'
-import type { Clock, Timer } from '@locks/core'
+import { shareListener } from '@locks/core/adapter'
+import type { Clock, Timer } from '@locks/core/adapter'
 import { State } from 'node-zookeeper-client'
 import type { ACL, Client } from 'node-zookeeper-client'
 import type { Chores } from './chores.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '@locks/core'
+import type { Clock } from '@locks/core/adapter'
 import { CreateMode } from 'node-zookeeper-client'
 import type { ACL, Client, Exception, Stat } from 'node-zookeeper-client'
 import { code, isVerdict, RequestError } from './errors.ts'

@@ -1,5 +1,5 @@
 import { createLocks } from '@locks/core'
-import type { Busy, Grant } from '@locks/core'
+import type { Busy, Grant } from '@locks/core/adapter'
 import { openTestAdapter } from '@locks/core/conformance'
 import { zookeeper } from '@locks/zookeeper'
 import { State } from 'node-zookeeper-client'

@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { codeOf, invalid } from '../errors.ts'

@@ -1,4 +1,4 @@
-import type { LockError } from '@locks/core'
+import type { LockError } from '@locks/core/adapter'
 import { randomBytes } from 'node:crypto'
 import { unavailable } from '../errors.ts'
 

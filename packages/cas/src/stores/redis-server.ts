@@ -1,4 +1,4 @@
-import type { Finding } from '@locks/core'
+import type { Finding } from '@locks/core/adapter'
 import type { Versioned } from '../versioned-store.ts'
 import type { RedisLink } from './redis-client.ts'
 

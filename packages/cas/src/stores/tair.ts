@@ -1,4 +1,4 @@
-import { isLockError } from '@locks/core'
+import { isLockError } from '@locks/core/adapter'
 import { codeOf, invalid, unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
@@ -107,6 +107,8 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
     watch: (key, hint) => link.listen(key, () => hint()),
 
     values: () => valuesOf(link.keys(), get),
+
+    keeps: 'TairString counts versions in the record alone',
 
     diagnose: () => diagnoseServer(link),
 

@@ -6,7 +6,7 @@ import { againCommand } from '../conformance/again.ts'
 import { count } from '../conformance/outcome.ts'
 import { progress } from '../conformance/progress.ts'
 import { runSuite } from '../conformance/run-suite.ts'
-import { textReport } from '../conformance/text-report.ts'
+import { leftText, textReport } from '../conformance/text-report.ts'
 import type { CaseInfo } from '../conformance/worker-protocol.ts'
 import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
@@ -21,7 +21,9 @@ directory or file that exports fromConfig, as every adapter does, or subject: a 
 a function that returns one. A subject can also provide its server and its connections, so that more rules can run.
 If a URL names one server, the rules also run through a proxy that cuts and delays connections. The suite kills and
 pauses its own processes and uses locks whose names contain "conformance:" and, for the rule NAME-2, __proto__,
-constructor, toString, ., .., /, 0 and null. It touches no other lock. A rule that misses a time limit because the
+constructor, toString, ., .., /, 0 and null. It touches no other lock. When it ends,
+also after Ctrl-C, it drops what the store keeps of these names; if a store cannot, it reports how many are left and
+why. A rule that misses a time limit because the
 machine stalled is void and runs again, up to three runs in total; the report lists them. LOCKS_TEST_SLOW=3 triples
 all times, for a slow machine.`,
   options: {
@@ -53,7 +55,7 @@ all times, for a slow machine.`,
     const html = args.text('html')
     if (isUrl(target)) await askServer(target, invocation)
     if (html !== undefined) await beginReport(html)
-    const { info, outcomes } = await runSuite(
+    const { info, outcomes, left } = await runSuite(
       order,
       jobs,
       (cases) => select(cases, only),
@@ -69,9 +71,10 @@ all times, for a slow machine.`,
     if (args.flag('json')) {
       // Thousands of events, only for the timelines.
       const shown = outcomes.map((one) => ({ ...one, history: undefined }))
-      invocation.printJson({ ...info, ...count(outcomes), outcomes: shown })
+      invocation.printJson({ ...info, ...count(outcomes), left, outcomes: shown })
     } else {
       invocation.print(textReport(info, outcomes, again, invocation.paint))
+      for (const one of left) invocation.print(`\n${leftText(one)}`)
       if (html !== undefined) invocation.print(`\nReport: ${html}`)
     }
     return failed > 0 || passed === 0 ? exitCodes.failure : exitCodes.ok

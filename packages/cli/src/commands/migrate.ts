@@ -1,4 +1,4 @@
-import { migrateStore } from '@locks/core'
+import { migrateStore } from '@locks/core/adapter'
 import { backendOf, backendOptions } from '../backend.ts'
 import type { Command } from '../command.ts'
 import { exitCodes } from '../exit-codes.ts'

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { UsageError } from '../errors.ts'
 import { outcomeOf } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
+import type { Left } from './tidy.ts'
 import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
 /** A process that runs cases one at a time. */
@@ -13,6 +14,10 @@ export interface Worker {
   readonly cases: readonly CaseInfo[]
   /** Never rejects: a process that crashes or hangs fails the case. */
   run(info: CaseInfo): Promise<Outcome>
+  /** Whether names outlive the suite in its store. */
+  readonly lasts: boolean
+  /** Drops what the store keeps of these names. Never rejects; returns what stays. */
+  tidy(names: readonly string[]): Promise<readonly Left[]>
   /** Whether it can run another case. */
   readonly alive: boolean
   /** Lets it clean up; kills it if that takes too long. */
@@ -21,16 +26,24 @@ export interface Worker {
 
 const program = fileURLToPath(new URL('./worker.js', import.meta.url))
 const TIDY_MS = 15_000
+/** For thousands of names on a slow store. */
+const CLEAN_MS = 120_000
 
-/**
- * Rejects if there is no subject to test. `onClose` receives a function that ends the process, even before it is ready;
- * `onOutput` receives each line that the process prints.
- */
+export interface WorkerWatch {
+  /** Receives a function that ends the process, even before it is ready. */
+  readonly onClose: (close: () => Promise<void>) => void
+  /** Receives each line that the process or its children print, with the rule that ran then. */
+  readonly onOutput: (line: string, rule: string | undefined) => void
+  /** Receives the name of each lock before a rule uses it. */
+  readonly onName: (name: string) => void
+}
+
+/** Rejects if there is no subject to test. */
 export async function startWorker(
   order: WorkerOrder,
-  onClose: (close: () => Promise<void>) => void,
-  onOutput: (line: string) => void,
+  { onClose, onOutput, onName }: WorkerWatch,
 ): Promise<Worker> {
+  let rule: string | undefined
   const child = fork(program, {
     execArgv: [],
     serialization: 'advanced',
@@ -38,7 +51,7 @@ export async function startWorker(
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   for (const stream of [child.stdout, child.stderr])
-    if (stream !== null) createInterface({ input: stream }).on('line', onOutput)
+    if (stream !== null) createInterface({ input: stream }).on('line', (line) => onOutput(line, rule))
   let how: string | undefined
   let onMessage: ((message: WorkerMessage | 'ended') => void) | undefined
   const exited = new Promise<void>((resolve) => {
@@ -55,7 +68,10 @@ export async function startWorker(
       if (child.pid === undefined) end(`could not be started (${message})`)
     })
   })
-  child.on('message', (message: WorkerMessage) => onMessage?.(message))
+  child.on('message', (message: WorkerMessage) => {
+    if (message.type === 'name') onName(message.name)
+    else onMessage?.(message)
+  })
   const next = (): Promise<WorkerMessage | 'ended'> =>
     new Promise((resolve) => {
       onMessage = resolve
@@ -86,11 +102,23 @@ export async function startWorker(
     subject: first.subject,
     ttlMs: first.ttlMs,
     cases: first.cases,
+    lasts: first.lasts,
     close,
     get alive() {
       return how === undefined
     },
+    async tidy(names) {
+      const answer = next()
+      tell({ type: 'tidy', names })
+      const timer = setTimeout(() => child.kill('SIGKILL'), CLEAN_MS)
+      const message = await answer
+      clearTimeout(timer)
+      if (message !== 'ended' && message.type === 'tidied') return message.left
+      await exited
+      return [{ names: names.length, why: `the process that cleans up ${how}` }]
+    },
     async run(info) {
+      rule = info.id
       const begin = performance.now()
       const answer = next()
       tell({ type: 'run', id: info.id })

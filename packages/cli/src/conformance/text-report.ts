@@ -3,6 +3,7 @@ import { table } from '../output.ts'
 import type { Paint } from '../output.ts'
 import { byArea, count } from './outcome.ts'
 import type { Outcome, RunInfo, State } from './outcome.ts'
+import type { Left } from './tidy.ts'
 
 const WIDTH = 100
 
@@ -21,6 +22,11 @@ export function textReport(
     ...left(outcomes, 'not tried', 'Not tried: this run lacks what the rule needs', paint),
     `${total(outcomes, paint)}\n${paint('dim', circumstances(info))}`,
   ].join('\n\n')
+}
+
+/** What the store could not drop of the names that were used. */
+export function leftText({ names, why }: Left): string {
+  return `left in the store: ${names} ${names === 1 ? 'name' : 'names'} that the suite used; ${why}`
 }
 
 /** The conditions of the run, in every report. */

@@ -8,6 +8,7 @@ import { leftOut, outcomeOf } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import { resolveSubject } from './resolve-subject.ts'
 import type { OpenSubject } from './resolve-subject.ts'
+import { tidy } from './tidy.ts'
 import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
 // A process that runs cases one at a time, with its own subject.
@@ -62,6 +63,7 @@ async function tryCase(one: ConformanceCase): Promise<Outcome> {
     await one.run({
       signal,
       onHistory: (events) => (history = events),
+      onName: (name) => tell({ type: 'name', name }),
       onVoid: ({ message }) => void voids.push(message),
     })
   } catch (error) {
@@ -84,7 +86,8 @@ async function begin({ target, options, ttlMs }: WorkerOrder): Promise<void> {
     subject = await resolveSubject(target, options)
     const asked = ttlMs ?? subject.ttlMs ?? USUAL_TTL_MS
     cases = await conformance({ ...subject, ttlMs: asked })
-    tell({ type: 'ready', subject: subject.name, ttlMs: asked, cases: cases.map(infoOf) })
+    const lasts = subject[Symbol.asyncDispose] === undefined
+    tell({ type: 'ready', subject: subject.name, ttlMs: asked, cases: cases.map(infoOf), lasts })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     const misused = error instanceof UsageError || isLockError(error, 'LOCK_INVALID_ARGUMENT')
@@ -97,6 +100,16 @@ async function run(id: string): Promise<void> {
   if (one !== undefined) tell({ type: 'outcome', outcome: await tryCase(one) })
 }
 
+async function tidyUp(names: readonly string[]): Promise<void> {
+  try {
+    tell({ type: 'tidied', left: subject === undefined ? [] : await tidy(subject, names) })
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    tell({ type: 'tidied', left: [{ names: names.length, why: `cleaning up failed: ${why}` }] })
+  }
+}
+
 process.on('message', (call: WorkerCall) => {
-  running = call.type === 'begin' ? begin(call.order) : run(call.id)
+  if (call.type === 'begin') running = begin(call.order)
+  else running = call.type === 'run' ? run(call.id) : tidyUp(call.names)
 })

@@ -1,7 +1,7 @@
-import type { Capabilities } from '../capabilities.ts'
-import { systemClock } from '../clock.ts'
-import { loadAdapter } from '../config.ts'
-import type { AdapterFactory } from '../spi.ts'
+import type { Capabilities } from '../adapter/capabilities.ts'
+import { systemClock } from '../adapter/clock.ts'
+import { loadAdapter } from '../config/open.ts'
+import type { AdapterFactory } from '../adapter/spi.ts'
 import { Harness, slowFactor } from './harness.ts'
 import type { CaseHost } from './harness.ts'
 import type { Area, Need, RuleKind } from './rule.ts'
@@ -68,6 +68,6 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
 
 async function capabilitiesOf(factory: AdapterFactory): Promise<Capabilities> {
   const adapter = factory({ clientId: 'conformance', clock: systemClock, report: () => undefined })
-  await adapter.close()
+  await adapter.close?.()
   return adapter.capabilities
 }

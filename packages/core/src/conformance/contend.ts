@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Lease } from '../lease.ts'
-import type { Locks } from '../locks.ts'
-import { isLockError } from '../errors.ts'
+import type { Lease } from '../api/lease.ts'
+import type { Locks } from '../api/locks.ts'
+import { isLockError } from '../api/errors.ts'
 import type { Recorder } from './history.ts'
 
 /** Something that loses updates unless a lock protects it. */

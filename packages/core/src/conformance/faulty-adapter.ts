@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Adapter, AdapterFactory, Grant } from '../spi.ts'
+import { fallbacksOf } from '../adapter/fallbacks.ts'
+import type { Adapter, AdapterFactory, Grant } from '../adapter/spi.ts'
 
 export type AdapterMethod =
   | 'attempt'
@@ -101,6 +102,7 @@ export function faulty(factory: AdapterFactory): {
   }
 
   function wrap(inner: Adapter): Adapter {
+    const { withdraw, close } = fallbacksOf(inner)
     const wait = inner.wait?.bind(inner)
     const adopt = inner.adopt?.bind(inner)
     const list = inner.list?.bind(inner)
@@ -111,17 +113,17 @@ export function faulty(factory: AdapterFactory): {
       ...(inner.name !== undefined && { name: inner.name }),
       capabilities: inner.capabilities,
       attempt: (request) => suffer('attempt', () => inner.attempt(request)),
-      withdraw: (request) => suffer('withdraw', () => inner.withdraw(request)),
+      withdraw: (request) => suffer('withdraw', () => withdraw(request)),
       renew: (renewals) => suffer('renew', () => inner.renew(renewals)),
       release: (grant, keepMs) => suffer('release', () => inner.release(grant, keepMs)),
       inspect: (name) => suffer('inspect', () => inner.inspect(name)),
-      close: () => suffer('close', () => inner.close()),
+      close: () => suffer('close', () => close()),
       ...(wait && { wait: (request, maxMs, signal) => suffer('wait', () => wait(request, maxMs, signal)) }),
       ...(adopt && { adopt: (from, request) => suffer('adopt', () => adopt(from, request)) }),
       ...(list && { list: (limit) => suffer('list', () => list(limit)) }),
       ...(breakIt && { break: (name, holder) => suffer('break', () => breakIt(name, holder)) }),
       ...(diagnose && { diagnose: () => suffer('diagnose', diagnose) }),
-      ...(prune && { prune: (idleMs) => suffer('prune', () => prune(idleMs)) }),
+      ...(prune && { prune: (idleMs, names) => suffer('prune', () => prune(idleMs, names)) }),
     }
   }
 

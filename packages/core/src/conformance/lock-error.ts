@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { isLockError, LockError } from '../errors.ts'
-import type { LockErrorCode } from '../errors.ts'
+import { isLockError, LockError } from '../api/errors.ts'
+import type { LockErrorCode } from '../api/errors.ts'
 
 /**
  * The `LockError` that `outcome` rejects with. Fails the rule unless it is of that code. One of another code stays a

@@ -1,4 +1,4 @@
-import type { Capabilities } from '../capabilities.ts'
+import type { Capabilities } from '../adapter/capabilities.ts'
 import type { Harness } from './harness.ts'
 import type { Subject } from './subject.ts'
 

@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from 'node:fs'
-import { isLockError } from '../errors.ts'
-import type { LockErrorCode } from '../errors.ts'
-import type { Lease, LeaseState } from '../lease.ts'
-import type { Locks } from '../locks.ts'
+import { isLockError } from '../api/errors.ts'
+import type { LockErrorCode } from '../api/errors.ts'
+import type { Lease, LeaseState } from '../api/lease.ts'
+import type { Locks } from '../api/locks.ts'
 
 /** Nothing that another process does takes longer, however busy the machine is. */
 const MOST_MS = 60_000

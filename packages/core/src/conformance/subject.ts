@@ -1,5 +1,5 @@
-import type { UncheckedConfig } from '../config-types.ts'
-import type { AdapterFactory } from '../spi.ts'
+import type { UncheckedConfig } from '../config/types.ts'
+import type { AdapterFactory } from '../adapter/spi.ts'
 import type { Frames, Target } from './fault-proxy.ts'
 
 /**

@@ -1,18 +1,29 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pass } from 'node:timers/promises'
-import { defaultOwner, newAttemptId } from '../attempt-id.ts'
-import { systemClock } from '../clock.ts'
-import { isLockError } from '../errors.ts'
-import type { AcquireRequest, Adapter, AdapterFactory, AdapterHost, Grant } from '../spi.ts'
+import { defaultOwner, newAttemptId } from '../adapter/attempt-id.ts'
+import { systemClock } from '../adapter/clock.ts'
+import { fallbacksOf } from '../adapter/fallbacks.ts'
+import type { CompleteAdapter } from '../adapter/fallbacks.ts'
+import { isLockError } from '../api/errors.ts'
+import type {
+  AcquireRequest,
+  AdapterFactory,
+  AdapterHost,
+  Grant,
+  Renewal,
+  RenewOutcome,
+} from '../adapter/spi.ts'
 
 /** The adapter beneath core, with requests made as core makes them. */
 export interface TestAdapter {
-  readonly adapter: Adapter
+  readonly adapter: CompleteAdapter
   /** A new attempt of this client, of half a minute unless told. */
   readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
   /** Attempts, and fails unless that is granted. As core does, it tries again while the store cannot be reached. */
   readonly take: (request: AcquireRequest) => Promise<Grant>
+  /** Renews one hold. As core does, it asks again while the outcome is unknown. */
+  readonly renew: (renewal: Renewal) => Promise<RenewOutcome>
 }
 
 /** For a first connection, which may take longer than an adapter waits for it. */
@@ -21,7 +32,8 @@ const PATIENCE_MS = 10_000
 /** The adapter of a client of its own, without core above it. */
 export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHost> = {}): TestAdapter {
   const { clientId = randomUUID(), clock = systemClock, report = () => undefined } = host
-  const adapter = factory({ clientId, clock, report })
+  const inner = factory({ clientId, clock, report })
+  const adapter: CompleteAdapter = Object.assign(inner, fallbacksOf(inner))
   return {
     adapter,
     request(lock, options) {
@@ -35,6 +47,14 @@ export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHo
       const answer = await whenReachable(() => adapter.attempt(wanted))
       assert.ok('fence' in answer, `expected a grant of ${wanted.name}, got busy`)
       return answer
+    },
+    async renew(renewal) {
+      const giveUpAt = performance.now() + PATIENCE_MS
+      for (;;) {
+        const [outcome = 'unknown'] = await whenReachable(() => adapter.renew([renewal]))
+        if (outcome !== 'unknown' || performance.now() >= giveUpAt) return outcome
+        await pass(50)
+      }
     },
   }
 }

@@ -1,4 +1,4 @@
-import type { Capabilities } from '../../src/capabilities.ts'
+import type { Capabilities } from '../../src/adapter/capabilities.ts'
 import type {
   AcquireRequest,
   Adapter,
@@ -7,7 +7,7 @@ import type {
   Busy,
   Grant,
   Renewal,
-} from '../../src/spi.ts'
+} from '../../src/adapter/spi.ts'
 import type { Step } from './steps.ts'
 
 export type Method = 'attempt' | 'wait' | 'withdraw' | 'renew' | 'release' | 'adopt' | 'inspect' | 'close'

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/clock.ts'
+import type { Clock } from '../../src/adapter/clock.ts'
 
 /** How a scripted store treats one call; `act` does at the store what was asked. */
 export type Step = <T>(act: () => T, clock: Clock) => Promise<T>

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../src/clock.ts'
+import type { Clock, Timer } from '../../src/adapter/clock.ts'
 
 interface Pending {
   readonly at: number

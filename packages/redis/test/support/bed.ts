@@ -1,5 +1,7 @@
-import { createLocks, systemClock } from '@locks/core'
-import type { AcquireRequest, Adapter, AdapterHost, Grant, Locks, LocksOptions } from '@locks/core'
+import { createLocks } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
+import type { Locks, LocksOptions } from '@locks/core'
+import type { AcquireRequest, Adapter, AdapterHost, Grant } from '@locks/core/adapter'
 import { startChild, startFaultProxy } from '@locks/core/conformance'
 import type { Child, FaultProxy } from '@locks/core/conformance'
 import { redis } from '@locks/redis'
@@ -33,7 +35,7 @@ export interface Bare {
 export function bare(options: RedisOptions, host: Partial<AdapterHost> = {}, factory = redis): Bare {
   const clientId = randomUUID()
   const adapter = factory(options)({ clientId, clock: systemClock, report: () => undefined, ...host })
-  onTestFinished(() => adapter.close())
+  onTestFinished(() => adapter.close?.())
   let attempts = 0
   return {
     adapter,

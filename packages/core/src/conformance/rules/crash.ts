@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pass } from 'node:timers/promises'
-import { validMs } from '../../valid-ms.ts'
+import { safeTtlMs } from '../../adapter/safe-ttl.ts'
 import type { Child } from '../child-process.ts'
 import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'
@@ -9,7 +9,7 @@ import { assertRising, startWaiting, takeOver, takeOverMs, takeWhenOver } from '
 
 function assertNotBefore(sentAt: number, ttlMs: number, at: number): void {
   const tookMs = at - sentAt
-  assert.ok(tookMs >= validMs(ttlMs), `granted again after ${tookMs} ms, before ${ttlMs} ms were over`)
+  assert.ok(tookMs >= safeTtlMs(ttlMs), `granted again after ${tookMs} ms, before ${ttlMs} ms were over`)
 }
 
 /** Kills `child` somewhere between the call of an acquire and a moment after its grant. */

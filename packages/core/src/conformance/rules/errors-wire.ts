@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
-import { loadAdapter } from '../../config.ts'
-import type { UncheckedConfig } from '../../config-types.ts'
-import { isLockError } from '../../errors.ts'
+import { loadAdapter } from '../../config/open.ts'
+import type { UncheckedConfig } from '../../config/types.ts'
+import { isLockError } from '../../api/errors.ts'
 import type { Rule } from '../rule.ts'
 import {
   acquireWhenReachable,

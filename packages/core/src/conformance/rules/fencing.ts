@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pass } from 'node:timers/promises'
-import { memoryGuard } from '../../guard.ts'
-import { isLockError } from '../../errors.ts'
-import type { Lease } from '../../lease.ts'
+import { memoryGuard } from '../../api/guard.ts'
+import { isLockError } from '../../api/errors.ts'
+import type { Lease } from '../../api/lease.ts'
 import type { Rule } from '../rule.ts'
 import { assertRising, assertSoleHolder, startWaiting, takeOverMs, takeWhenOver } from './steps.ts'
 
@@ -243,7 +243,7 @@ export const fencing: readonly Rule[] = [
       const lease = await other.locks.lock(held).acquire()
       for (let round = 0; round < 3; round += 1) {
         await pass(h.ms(60))
-        await operator.locks.prune({ idleMs: 50 })
+        await operator.locks.prune({ idleMs: 50, names: [idle, held] })
         for (let n = 0; n <= round; n += 1) await use()
       }
       assertRising(h, fences)

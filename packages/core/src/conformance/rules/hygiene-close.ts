@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { isLockError } from '../../errors.ts'
-import { createLocks } from '../../locks.ts'
+import { isLockError } from '../../api/errors.ts'
+import { createLocks } from '../../api/locks.ts'
 import { faulty } from '../faulty-adapter.ts'
 import type { Rule } from '../rule.ts'
 import { eventOf, inTime, lossOf, soonFree } from './observe.ts'

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import type { Capabilities } from '../../capabilities.ts'
-import { createLocks } from '../../locks.ts'
-import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES } from '../../options.ts'
-import type { Adapter } from '../../spi.ts'
+import type { Capabilities } from '../../adapter/capabilities.ts'
+import { isRecord } from '../../adapter/is-record.ts'
+import { createLocks } from '../../api/locks.ts'
+import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES } from '../../api/options.ts'
+import type { Adapter } from '../../adapter/spi.ts'
 import type { Faults } from '../faulty-adapter.ts'
 import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'
@@ -18,10 +19,6 @@ async function untyped(target: object, method: string, ...args: unknown[]): Prom
 
 function callsOf({ calls }: Faults): number {
   return Object.values(calls).reduce((sum, count) => sum + count, 0)
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** For a client that must not come into being. */
@@ -114,6 +111,7 @@ export const names: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       for (const family of oddNames(h.name(), Math.min(MAX_NAME_BYTES, h.capabilities.maxNameBytes))) {
+        family.forEach((name) => h.named(name))
         const leases = []
         for (const name of family) {
           // Some cannot be made unique: another run of the suite may use them just now.

@@ -12,7 +12,7 @@ export const onceAtTheStore: readonly Rule[] = [
     kind: 'optional',
     needs: ['min-hold'],
     async run(h) {
-      const { adapter, request, take } = h.adapter()
+      const { adapter, request, take, renew } = h.adapter()
       const lock = h.name()
       const keepMs = h.ttlMs
       const wanted = request(lock)
@@ -21,7 +21,7 @@ export const onceAtTheStore: readonly Rule[] = [
       assert.equal(await adapter.release(grant, keepMs), 'released')
       const releasedBy = performance.now()
       const { ttlMs, lockDelayMs } = wanted
-      assert.deepEqual(await adapter.renew([{ grant, ttlMs, lockDelayMs }]), ['lost'])
+      assert.equal(await renew({ grant, ttlMs, lockDelayMs }), 'lost')
       await adapter.withdraw(wanted)
       await adapter.release(grant)
       await adapter.release(grant, h.lastingMs)

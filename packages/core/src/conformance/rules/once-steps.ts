@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { validMs } from '../../valid-ms.ts'
+import { safeTtlMs } from '../../adapter/safe-ttl.ts'
 import type { Harness } from '../harness.ts'
 import { takeWhenOver } from './steps.ts'
 
 /** Fails the rule if the name could be had already, this long after its holder asked for it. */
 export function assertNotEarly(askedAt: number, minHoldMs: number, at: number = performance.now()): void {
   const tookMs = at - askedAt
-  assert.ok(tookMs >= validMs(minHoldMs), `granted after ${tookMs} ms, before ${minHoldMs} ms were over`)
+  assert.ok(tookMs >= safeTtlMs(minHoldMs), `granted after ${tookMs} ms, before ${minHoldMs} ms were over`)
 }
 
 /** Fails the rule unless the name can be had `minHoldMs` after its holder asked for it, and not before. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import type { Grant } from '../../spi.ts'
+import type { Grant } from '../../adapter/spi.ts'
 import { assertHolder, assertStillHeld } from './observe.ts'
 import { takeWhenOver } from './steps.ts'
 
@@ -30,7 +30,7 @@ export const ownership: readonly Rule[] = [
       const held = await holder.take(holder.request(lock))
       const forged = { ...held, attemptId: stranger.request(lock).attemptId }
       const renewal = { grant: forged, ttlMs: h.ttlMs * 100, lockDelayMs: 0 }
-      assert.deepEqual(await stranger.adapter.renew([renewal]), ['lost'])
+      assert.equal(await stranger.renew(renewal), 'lost')
       await assertHolder(h, held)
       const { remainingMs = 0 } = await stranger.adapter.inspect(lock)
       assert.ok(remainingMs <= h.lastingMs, `prolonged to ${remainingMs} ms`)
@@ -63,7 +63,7 @@ export const ownership: readonly Rule[] = [
       const stale = await first.take(first.request(lock, { ttlMs: h.ttlMs }))
       const held = await takeWhenOver(h, second, lock)
       const renewal = { grant: stale, ttlMs: h.ttlMs * 100, lockDelayMs: 0 }
-      assert.deepEqual(await first.adapter.renew([renewal]), ['lost'])
+      assert.equal(await first.renew(renewal), 'lost')
       await assertHolder(h, held)
       const { remainingMs = 0 } = await first.adapter.inspect(lock)
       assert.ok(remainingMs <= h.lastingMs, `prolonged to ${remainingMs} ms`)
@@ -84,9 +84,7 @@ export const ownership: readonly Rule[] = [
       await other.adapter.withdraw(request)
       await other.adapter.withdraw(other.request(lock))
       await assertHolder(h, held)
-      assert.deepEqual(await holder.adapter.renew([{ grant: held, ttlMs: h.ttlMs, lockDelayMs: 0 }]), [
-        'renewed',
-      ])
+      assert.equal(await holder.renew({ grant: held, ttlMs: h.ttlMs, lockDelayMs: 0 }), 'renewed')
     },
   },
   {
@@ -163,7 +161,7 @@ export const ownership: readonly Rule[] = [
     title: "a late withdrawal of an earlier attempt does not touch the same client's next hold",
     kind: 'required',
     async run(h) {
-      const { locks, faults } = await h.client()
+      const { locks, faults } = await h.client({ storeTimeoutMs: h.ms(2_000) })
       const lock = h.name()
       const controller = new AbortController()
       faults.inject('attempt', 'swallow-reply', 1)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { Lease } from '../../lease.ts'
-import type { LocksOptions } from '../../options.ts'
+import type { Lease } from '../../api/lease.ts'
+import type { LocksOptions } from '../../api/options.ts'
 import type { Harness, TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
 import { assertInTime, eventOf } from './observe.ts'

@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert'
-import { isLockError } from '../../errors.ts'
-import type { LockErrorCode } from '../../errors.ts'
+import { isLockError } from '../../api/errors.ts'
+import type { LockErrorCode } from '../../api/errors.ts'
 import { hostNow } from './heartbeat.ts'
 import { stallMeter, totalMs } from './stall-meter.ts'
 import type { Stall } from './stall-meter.ts'

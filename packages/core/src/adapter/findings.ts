@@ -1,0 +1,16 @@
+import type { Finding } from './spi.ts'
+
+/** All is well with what was looked at. */
+export function ok(check: string, message: string): Finding {
+  return { check, level: 'ok', message }
+}
+
+/** Locks may fail or be slow. */
+export function warning(check: string, message: string, advice: string): Finding {
+  return { check, level: 'warning', message, advice }
+}
+
+/** Two may hold one lock, or a fence may fall back. */
+export function danger(check: string, message: string, advice: string): Finding {
+  return { check, level: 'danger', message, advice }
+}

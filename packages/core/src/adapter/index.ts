@@ -1,0 +1,48 @@
+// What adapters are written with, and what tools need to open them.
+export { parseDuration, toMs } from '../api/duration.ts'
+export type { Duration } from '../api/duration.ts'
+export { isLockError, LockError } from '../api/errors.ts'
+export type { LockErrorCode, LockErrorDetails } from '../api/errors.ts'
+export type { AdapterModule } from '../config/import.ts'
+export { loadAdapter, migrateStore } from '../config/open.ts'
+export { schemes } from '../config/schemes.ts'
+export { plainUrl } from '../config/values.ts'
+export { defaultOwner, isAttemptId, keptAttemptId } from './attempt-id.ts'
+export { capabilities } from './capabilities.ts'
+export type { Capabilities, CapabilitiesOf, Mode } from './capabilities.ts'
+export { systemClock } from './clock.ts'
+export type { Clock, Timer } from './clock.ts'
+export { didYouMean } from './did-you-mean.ts'
+export { errorsOf } from './errors.ts'
+export type { AdapterErrors } from './errors.ts'
+export { danger, ok, warning } from './findings.ts'
+export { readHolder, readMetadata, writeHolder } from './holder.ts'
+export { isRecord } from './is-record.ts'
+export type { Declaration, Given, Option, OptionTable, Settled } from './option-types.ts'
+export { invalidOption, isWhole, queryOptions, settleOptions, urlOf, wrongOption } from './options.ts'
+export { graceMs, onSilence, Patience, PAUSE_MS, wasPaused } from './patience.ts'
+export { safeTtlMs } from './safe-ttl.ts'
+export { shareListener } from './shared-listener.ts'
+export type { Emitter } from './shared-listener.ts'
+export type {
+  AcquireRequest,
+  Adapter,
+  AdapterFactory,
+  AdapterHost,
+  Busy,
+  Finding,
+  Grant,
+  Handover,
+  Holder,
+  HolderMetadata,
+  LockState,
+  Pruned,
+  PushedGrant,
+  Renewal,
+  RenewOutcome,
+  Waiter,
+} from './spi.ts'
+export { PruneSteps, Upkeep } from './upkeep.ts'
+export { whatIs } from './what-is.ts'
+export { orAfter, Wake } from './wake.ts'
+export type { SleepOptions, Waking } from './wake.ts'

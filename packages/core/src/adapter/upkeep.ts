@@ -1,0 +1,101 @@
+import type { Clock } from './clock.ts'
+import type { Pruned } from './spi.ts'
+
+/** How long a name is idle before a store may drop what it keeps of it. Default of `fenceIdleMs` everywhere. */
+export const FENCE_IDLE_MS = 86_400_000
+
+/** The longest `fenceIdleMs`: a year. */
+export const MAX_FENCE_IDLE_MS = 31_536_000_000
+
+/** Idle names are looked for this often per idle time, and at least this often. */
+const LOOKS_PER_IDLE = 8
+const MAX_GAP_MS = 600_000
+
+/**
+ * Prunes idle names behind releases: one bounded step at a time, never awaited by a release. After a step that left
+ * some, the next release starts another one; after a step that found no more there is a pause. A step that fails counts
+ * as one that found nothing: pruning never costs a caller anything.
+ */
+export class Upkeep {
+  readonly #clock: Clock
+  readonly #gapMs: number
+  readonly #step: () => Promise<Pruned>
+  #dueAt: number
+  #running: Promise<void> | undefined
+
+  /** With an `idleMs` of 0 nothing is ever pruned. */
+  constructor(clock: Clock, idleMs: number, step: () => Promise<Pruned>) {
+    this.#clock = clock
+    this.#gapMs = Math.min(MAX_GAP_MS, idleMs / LOOKS_PER_IDLE)
+    this.#step = step
+    // Clients that start together do not prune together, and one that ends soon does not prune at all.
+    this.#dueAt = idleMs === 0 ? Infinity : clock.now() + this.#gapMs * (0.5 + clock.random() / 2)
+  }
+
+  /** Called after each release. */
+  released(): void {
+    if (this.#clock.now() < this.#dueAt) return
+    this.#dueAt = Infinity
+    this.#running = this.#run()
+  }
+
+  /** Ends it, after the step that is under way. */
+  async close(): Promise<void> {
+    await this.#running
+    this.#dueAt = Infinity
+  }
+
+  async #run(): Promise<void> {
+    let more = false
+    try {
+      more = (await this.#step()).more
+    } catch {
+      // The next one may succeed.
+    }
+    this.#dueAt = this.#clock.now() + (more ? 0 : this.#gapMs)
+  }
+}
+
+/** How long one step of a long look through a store takes, about. */
+const STEP_MS = 200
+
+type Look = (idleMs: number, names?: readonly string[]) => AsyncGenerator<number, void>
+
+/** A look through a whole store in steps, for `prune`: each goes on where the last one stopped. */
+export class PruneSteps {
+  readonly #clock: Clock
+  readonly #look: Look
+  #under: { readonly key: string; readonly pass: AsyncGenerator<number, void> } | undefined
+
+  /** `look` yields now and then, with how many names it dropped since. */
+  constructor(clock: Clock, look: Look) {
+    this.#clock = clock
+    this.#look = look
+  }
+
+  async step(idleMs: number, names?: readonly string[]): Promise<Pruned> {
+    const key = JSON.stringify([idleMs, names])
+    const under = this.#under?.key === key ? this.#under : { key, pass: this.#look(idleMs, names) }
+    this.#under = under
+    const until = this.#clock.now() + STEP_MS
+    let pruned = 0
+    try {
+      do {
+        const next = await under.pass.next()
+        if (next.done === true) {
+          this.#forget(under)
+          return { pruned, more: false }
+        }
+        pruned += next.value
+      } while (this.#clock.now() < until)
+    } catch (error) {
+      this.#forget(under)
+      throw error
+    }
+    return { pruned, more: true }
+  }
+
+  #forget(under: unknown): void {
+    if (this.#under === under) this.#under = undefined
+  }
+}

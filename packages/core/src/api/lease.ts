@@ -1,0 +1,276 @@
+import { inspect } from 'node:util'
+import type { InspectOptions } from 'node:util'
+import type { Capabilities } from '../adapter/capabilities.ts'
+import type { Context } from '../engine/context.ts'
+import type { Duration } from './duration.ts'
+import { isLockError, LockError, quote, storeError } from './errors.ts'
+import { writeHandover } from './serialized-lease.ts'
+import type { Hold, LeaseState } from '../engine/hold.ts'
+import { reportEnd } from '../engine/report-end.ts'
+import { writeSequencer } from './sequencer.ts'
+import type { RenewOutcome } from '../adapter/spi.ts'
+import { boundedCall } from '../engine/bounded-call.ts'
+import { checkTtl, unsupported } from './validate.ts'
+
+export type { LeaseState } from '../engine/hold.ts'
+
+/**
+ * Proof of holding a lock. It is valid until it is released or lost, and says so by the local
+ * monotonic clock, whatever the store does or fails to do.
+ */
+export interface Lease<C extends Capabilities = Capabilities> extends AsyncDisposable {
+  readonly name: string
+  readonly owner: string
+  /** Fencing token: higher than that of every earlier holder of this name. Pass it to what the lock protects. */
+  readonly fence: bigint
+  /** Name, mode and fence as one opaque string, for `locks.checkSequencer`. */
+  readonly sequencer: string
+  /** Aborts when the lease is lost or the client closes, with the `LockError` as reason; not on release. */
+  readonly signal: AbortSignal
+  /**
+   * `jeopardy`: a renewal is overdue, the lease is still valid for `remainingMs`. Where a hold ends with its connection
+   * (`capabilities.kind`), also while the event loop has been blocked and the connection has not been read since.
+   */
+  readonly state: LeaseState
+  /** Until it is lost, by the local clock, unless renewed; 0 when it is over or cannot be told. */
+  readonly remainingMs: number
+  /**
+   * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now.
+   * Call it before a step that matters: code that does not yield runs ahead of `signal`. Where a hold ends with its
+   * connection it throws `LOCK_UNAVAILABLE` after the event loop was blocked for more than 500 ms, until the connection
+   * has been read: `await lease.extend()` asks the store.
+   */
+  assertHeld(): void
+  /**
+   * Renews now, for `ttlMs` from now if given, which later renewals then keep to. Never brings the end
+   * forward. Rejects if it was not confirmed.
+   */
+  extend(ttlMs?: Duration): Promise<void>
+  /**
+   * Gives the lease back. The store is freed by the last release of a re-entered hold. Rejects with
+   * `LOCK_LOST` if it was lost, with `LOCK_NOT_OWNED` if it was released already, and with
+   * `LOCK_UNAVAILABLE` if the store did not confirm it: call again, or let the ttl free it.
+   */
+  release(): Promise<void>
+  /**
+   * Gives the lease up here, without freeing it, as a text that `locks.resume` continues in another
+   * process before the ttl ends. The text is a credential. Only where `capabilities.handover`.
+   */
+  serialize(this: C['handover'] extends false ? never : Lease<C>): string
+  /** What `JSON.stringify` writes of it: nothing that could resume or release it. */
+  toJSON(): LeaseJson
+}
+
+/** A lease in a log. */
+export interface LeaseJson {
+  readonly name: string
+  readonly owner: string
+  readonly state: LeaseState
+  /** In decimal digits: a JSON number would lose some of them. */
+  readonly fence: string
+  readonly remainingMs: number
+}
+
+export class LeaseHandle implements Lease {
+  readonly #context: Context
+  readonly #hold: Hold
+  /** Released or handed over by this handle: not valid any more, confirmed or not. */
+  #left = false
+  /** The caller has been told how it ended. */
+  #over = false
+  /** The store did not confirm the release. */
+  #unconfirmed = false
+  #releasing: Promise<void> | undefined
+
+  static {
+    Object.defineProperty(this.prototype, inspect.custom, {
+      value(this: LeaseHandle, depth: number, options: InspectOptions): string {
+        return this.#inspected(depth, options)
+      },
+    })
+  }
+
+  private constructor(context: Context, hold: Hold) {
+    this.#context = context
+    this.#hold = hold
+    hold.leases += 1
+  }
+
+  /** The lease of a new hold. */
+  static first(context: Context, hold: Hold, calledAt: number, attempts: number): LeaseHandle {
+    return LeaseHandle.#make(context, hold, calledAt, attempts, false)
+  }
+
+  /** One more lease of a hold of the same owner. */
+  static join(context: Context, hold: Hold, calledAt: number, attempts: number): LeaseHandle {
+    return LeaseHandle.#make(context, hold, calledAt, attempts, true)
+  }
+
+  static #make(
+    context: Context,
+    hold: Hold,
+    calledAt: number,
+    attempts: number,
+    reentered: boolean,
+  ): LeaseHandle {
+    const lease = new LeaseHandle(context, hold)
+    const { request, grant } = hold
+    const { fence } = grant
+    reportEnd(context, { request, calledAt, attempts }, { outcome: 'acquired', fence, reentered })
+    return lease
+  }
+
+  /** For the scope of a `with` callback. */
+  get hold(): Hold {
+    return this.#hold
+  }
+
+  get name(): string {
+    return this.#hold.grant.name
+  }
+
+  get owner(): string {
+    return this.#hold.owner
+  }
+
+  get fence(): bigint {
+    return this.#hold.grant.fence
+  }
+
+  get sequencer(): string {
+    return writeSequencer({ name: this.name, mode: this.#hold.request.mode, fence: this.fence })
+  }
+
+  get signal(): AbortSignal {
+    return this.#hold.signal
+  }
+
+  get state(): LeaseState {
+    const state = this.#checked()
+    return state === 'held' && this.#hold.unreadMs() > 0 ? 'jeopardy' : state
+  }
+
+  get remainingMs(): number {
+    return this.#left ? 0 : this.#hold.remainingMs()
+  }
+
+  assertHeld(): void {
+    this.#assertLive()
+    const unreadMs = this.#hold.unreadMs()
+    if (unreadMs > 0) throw this.#inDoubt(unreadMs)
+  }
+
+  async extend(ttlMs?: Duration): Promise<void> {
+    const given = ttlMs === undefined ? undefined : checkTtl(ttlMs, this.#context.adapter.capabilities)
+    this.#assertLive()
+    const hold = this.#hold
+    const { adapter, clock } = this.#context
+    const asked = given === undefined ? hold.ttlMs : hold.ttlOf(given)
+    const sentAt = clock.now()
+    const renewal = hold.renewal(sentAt, asked)
+    let outcome: RenewOutcome = 'unknown'
+    let failure: unknown
+    try {
+      const call = (): Promise<readonly RenewOutcome[]> => adapter.renew([renewal])
+      outcome = (await boundedCall(this.#context, this.name, call, { retry: false })).answer[0] ?? 'unknown'
+    } catch (error) {
+      failure = error
+    }
+    if (outcome === 'renewed') hold.ttlMs = asked
+    hold.answered(outcome, sentAt, asked, failure)
+    if (hold.ended !== undefined) throw hold.ended
+    if (this.#left) throw this.#notOwned()
+    if (outcome !== 'renewed') throw storeError(this.name, failure)
+  }
+
+  release(): Promise<void> {
+    if (this.#releasing !== undefined) return this.#releasing
+    const hold = this.#hold
+    if (!this.#over && !this.#unconfirmed) {
+      if (hold.check() === 'lost' || hold.ended !== undefined) this.#over = true
+      else {
+        hold.leases -= 1
+        this.#left = true
+        if (hold.leases === 0) return (this.#releasing = this.#free())
+        this.#over = true
+        return Promise.resolve()
+      }
+    }
+    if (this.#over) return Promise.reject(hold.ended ?? this.#notOwned())
+    return (this.#releasing = this.#free())
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#over) await this.release()
+  }
+
+  serialize(): string {
+    const { capabilities } = this.#context.adapter
+    if (!capabilities.handover) throw unsupported('serialize (hand-over)')
+    this.#assertLive()
+    if (this.#hold.leases > 1)
+      throw new LockError(
+        'LOCK_UNSUPPORTED',
+        `lock ${quote(this.name)} is re-entered; hand over its only lease`,
+      )
+    this.#left = true
+    this.#over = true
+    const hold = this.#hold
+    const minHoldMs = hold.minHoldMs()
+    hold.handOver()
+    const lease = { ...hold.request, fence: this.fence, ttlMs: hold.ttlMs }
+    return writeHandover(minHoldMs === 0 ? lease : { ...lease, minHoldMs })
+  }
+
+  toJSON(): LeaseJson {
+    const { name, owner, state, fence } = this
+    return { name, owner, state, fence: String(fence), remainingMs: Math.floor(this.remainingMs) }
+  }
+
+  #inspected(depth: number, options: InspectOptions): string {
+    if (depth < 0) return '[Lease]'
+    return `Lease ${inspect({ ...this.toJSON(), fence: this.fence }, options)}`
+  }
+
+  /** The store is asked before this comes to its end, so `#releasing` is set by then. */
+  async #free(): Promise<void> {
+    try {
+      await (this.#unconfirmed ? this.#hold.releaseAgain() : this.#hold.release())
+      this.#over = true
+    } catch (error) {
+      if (isLockError(error, 'LOCK_LOST')) this.#over = true
+      else this.#unconfirmed = true
+      throw error
+    } finally {
+      this.#releasing = undefined
+    }
+  }
+
+  /** By the clock and by what was reported so far. */
+  #checked(): LeaseState {
+    const state = this.#hold.check()
+    return this.#left && state !== 'lost' ? 'released' : state
+  }
+
+  #assertLive(): void {
+    const state = this.#checked()
+    if (state === 'held' || state === 'jeopardy') return
+    throw this.#hold.ended ?? this.#notOwned()
+  }
+
+  #inDoubt(unreadMs: number): LockError {
+    const unread = `the event loop has not read the connection that holds it for ${Math.round(unreadMs)} ms`
+    return new LockError(
+      'LOCK_UNAVAILABLE',
+      `cannot tell whether lock ${quote(this.name)} is still held: ${unread}; ` +
+        'await lease.extend(), which asks the store, and go on only if it resolves',
+      { lock: this.name },
+    )
+  }
+
+  #notOwned(): LockError {
+    return new LockError('LOCK_NOT_OWNED', `this lease of ${quote(this.name)} was released before`, {
+      lock: this.name,
+    })
+  }
+}

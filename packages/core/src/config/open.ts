@@ -1,0 +1,129 @@
+import { importAdapter } from './import.ts'
+import { adapterOf } from './schemes.ts'
+import type { LocksConfig, UncheckedConfig } from './types.ts'
+import { isPlain, plainUrl, plainValue } from './values.ts'
+import type { Plain } from './values.ts'
+import { createLocks } from '../api/locks.ts'
+import type { Locks } from '../api/locks.ts'
+import type { LocksOptions } from '../api/options.ts'
+import type { AdapterFactory } from '../adapter/spi.ts'
+import { invalid } from '../api/validate.ts'
+
+export type OpenOptions = LocksOptions & {
+  /** Which of several `stores`, also named in events. Default: the config's `default`, or its only store. */
+  readonly store?: string
+}
+
+/**
+ * Makes a client from config: a URL, an adapter with its options, or one of several named stores. Without
+ * any, the URL comes from the environment as `LOCKS_URL`. Adapters are loaded when they are named, not before.
+ */
+export async function openLocks(config?: LocksConfig, options: OpenOptions = {}): Promise<Locks> {
+  const { store: asked, ...given } = options
+  const { adapter, options: own, defaults, store } = settle(config, asked)
+  const factory = await configured(adapter, own)
+  // Checked by createLocks like any other options, under the same names.
+  return createLocks(factory, overlay(defaults, { ...given, store }))
+}
+
+/** `given` over `base`, key by key, those of `retry` too. An explicit undefined means "not given". */
+function overlay(base: Plain, given: Plain): Plain {
+  const laid = new Map<string, unknown>(Object.entries(base))
+  for (const [key, value] of Object.entries(given)) {
+    if (value === undefined) continue
+    const below = laid.get(key)
+    laid.set(key, isPlain(below) && isPlain(value) ? overlay(below, value) : value)
+  }
+  return Object.fromEntries(laid)
+}
+
+/** Imports the adapter that `config` names and configures it, without the config's `defaults`. Connects to nothing yet. */
+export async function loadAdapter(config?: UncheckedConfig, store?: string): Promise<AdapterFactory> {
+  const { adapter, options } = settle(config, store)
+  return configured(adapter, options)
+}
+
+/**
+ * Makes the tables of the store that `config` names, by `migrate` of its adapter. Returns the adapter's name and whether
+ * there was anything to make: most stores need nothing.
+ */
+export async function migrateStore(
+  config?: UncheckedConfig,
+  store?: string,
+): Promise<{ readonly adapter: string; readonly migrated: boolean }> {
+  const { adapter, options } = settle(config, store)
+  const module = await importAdapter(adapter)
+  // Refuses what is wrong with the options before anything is touched.
+  await module.fromConfig(options)
+  await module.migrate?.(options)
+  return { adapter, migrated: module.migrate !== undefined }
+}
+
+async function configured(adapter: string, options: Plain): Promise<AdapterFactory> {
+  return (await importAdapter(adapter)).fromConfig(options)
+}
+
+interface Settled {
+  /** Its name, of several stores. */
+  readonly store?: string
+  readonly adapter: string
+  readonly options: Plain
+  readonly defaults: Plain
+}
+
+function settle(config: unknown, store: string | undefined): Settled {
+  if (config === undefined) {
+    const url = process.env['LOCKS_URL']
+    if (url === undefined || url === '')
+      throw invalid('no config: pass a URL or { adapter }, or set LOCKS_URL to a URL')
+    return settle(url, store)
+  }
+  const value = plainValue('config', config)
+  if (isPlain(value) && Object.hasOwn(value, 'stores')) {
+    const [name, ...picked] = pick(value, store)
+    return { ...settleStore(picked), store: name }
+  }
+  if (store !== undefined) throw invalid('store is for a config with several stores; this one has none')
+  return settleStore(['config', value])
+}
+
+function settleStore([path, value]: readonly [path: string, value: unknown]): Settled {
+  if (typeof value === 'string') {
+    const url = plainUrl(value)
+    return { adapter: adapterOf(url), options: { url }, defaults: {} }
+  }
+  if (!isPlain(value) || typeof value['adapter'] !== 'string' || value['adapter'] === '')
+    throw invalid(`${path} must be a URL or an object with the key adapter: a package name or a module path`)
+  const { adapter, defaults = {}, ...options } = value
+  if (!isPlain(defaults)) throw invalid(`${path}.defaults must be an object of lock options`)
+  for (const key of ['clock', 'store'])
+    if (key in defaults) throw invalid(`unknown key "${key}" in ${path}.defaults`)
+  const { url } = options
+  return {
+    adapter,
+    options: typeof url === 'string' ? { ...options, url: plainUrl(url) } : options,
+    defaults,
+  }
+}
+
+/** One of several stores, by name. */
+function pick(
+  config: Plain,
+  asked: string | undefined,
+): readonly [name: string, path: string, value: unknown] {
+  const { stores, default: usual, ...others } = config
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined)
+    throw invalid(`unknown key ${JSON.stringify(unknown)} in config; known beside stores: default`)
+  if (!isPlain(stores) || Object.keys(stores).length === 0)
+    throw invalid('config.stores must be an object of at least one store by name')
+  const names = Object.keys(stores).join(', ')
+  const [only, ...more] = Object.keys(stores)
+  if (usual !== undefined && (typeof usual !== 'string' || !Object.hasOwn(stores, usual)))
+    throw invalid(`config.default must be the name of a store: ${names}`)
+  const name = asked ?? usual ?? (more.length === 0 ? only : undefined)
+  if (name === undefined) throw invalid(`config has no default; ask for one of its stores: ${names}`)
+  if (!Object.hasOwn(stores, name))
+    throw invalid(`config has no store ${JSON.stringify(name)}; its stores: ${names}`)
+  return [name, `config.stores.${name}`, stores[name]]
+}

@@ -1,0 +1,57 @@
+import { parseDuration } from '../api/duration.ts'
+import { invalid } from '../api/validate.ts'
+
+export type Plain = Readonly<Record<string, unknown>>
+
+/** Deeper than any config; a value that contains itself ends here. */
+const MAX_DEPTH = 16
+
+/**
+ * A copy of what JSON could carry, own keys only and durations in milliseconds. Anything else is refused by
+ * the name of its key, and never shown.
+ */
+export function plainValue(path: string, value: unknown, depth = 0): unknown {
+  if (depth > MAX_DEPTH) throw invalid(`${path} is nested too deeply`)
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number' && Number.isFinite(value)) return value
+  if (Array.isArray(value))
+    return value.map((item: unknown, n) => plainValue(`${path}[${n}]`, item, depth + 1))
+  if (isPlain(value)) {
+    const entries = Object.entries(value).filter(([, given]) => given !== undefined)
+    return Object.fromEntries(
+      entries.map(([key, given]) => [key, keyValue(`${path}.${key}`, key, given, depth)]),
+    )
+  }
+  const kind = typeof value === 'object' ? 'an object of a class' : `a ${typeof value}`
+  throw invalid(
+    `${path} must be what JSON can carry, got ${kind}; give it to the adapter's own function instead`,
+  )
+}
+
+function keyValue(path: string, key: string, value: unknown, depth: number): unknown {
+  // There keys are names that users chose.
+  const isDuration = key.endsWith('Ms') && path !== `config.stores.${key}`
+  if (!isDuration || typeof value !== 'string') return plainValue(path, value, depth + 1)
+  const ms = parseDuration(value)
+  if (ms === undefined) throw invalid(`${path} must be whole milliseconds or a text such as '10s'`)
+  return ms
+}
+
+/**
+ * The scheme in small letters, and durations in milliseconds: `…?sessionTtlMs=10s`. For adapters, where they read their
+ * URL: so it means the same to their own functions as to `openLocks`.
+ */
+export function plainUrl(url: string): string {
+  return url
+    .replace(/^[a-z][a-z0-9+.-]*:/i, (scheme) => scheme.toLowerCase())
+    .replaceAll(/([?&]\w+Ms=)([^&#]*)/g, (given, key: string, text: string) => {
+      const ms = parseDuration(text)
+      return ms === undefined ? given : `${key}${ms}`
+    })
+}
+
+export function isPlain(value: unknown): value is Plain {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}

@@ -1,0 +1,57 @@
+import { types } from 'node:util'
+import { isLockError } from '../api/errors.ts'
+import type { LockErrorCode } from '../api/errors.ts'
+
+/** The SPI's answers use these codes. The others are core's own conclusions, which no adapter can draw. */
+const codes: ReadonlySet<string> = new Set<LockErrorCode>([
+  'LOCK_UNAVAILABLE',
+  'LOCK_INVALID_ARGUMENT',
+  'LOCK_UNSUPPORTED',
+  'LOCK_CLOSED',
+])
+
+/** An answer that the SPI does not allow. Callers get it as `LOCK_UNAVAILABLE` for their lock, by `storeError`. */
+export function adapterFault(method: string, answered: string): Error {
+  return new Error(
+    `the adapter is faulty: ${method} answered ${answered}. ` +
+      'The answer was discarded and the outcome counts as unknown; tell the author of the adapter',
+  )
+}
+
+/** What a method of the adapter failed with, as core can handle it: reading it runs no code of the adapter's. */
+export function adapterFailure(method: string, error: unknown): unknown {
+  try {
+    if (types.isNativeError(error) && hasPlainMessage(error)) {
+      if (!isLockError(error) || codes.has(error.code)) return error
+      return new Error(`the adapter rejected ${method} with ${error.code}: ${error.message}`, {
+        cause: error,
+      })
+    }
+    if (error instanceof Error) return new Error(String(error.message), { cause: error })
+  } catch {
+    return adapterFault(method, 'with a rejection that cannot be read')
+  }
+  return typeof error === 'string' ? error : adapterFault(method, `with a rejection that is ${kindOf(error)}`)
+}
+
+/** Names a value in an error, without showing text: it may be somebody's attempt id or password. */
+export function kindOf(value: unknown): string {
+  switch (typeof value) {
+    case 'number':
+    case 'bigint':
+    case 'boolean':
+    case 'undefined':
+      return String(value).slice(0, 40)
+    case 'string':
+      return value === '' ? 'an empty text' : `a text of ${value.length} characters`
+    case 'object':
+      return value === null ? 'null' : 'an object'
+    default:
+      return `a ${typeof value}`
+  }
+}
+
+function hasPlainMessage(error: Error): boolean {
+  const own = Object.getOwnPropertyDescriptor(error, 'message')
+  return own === undefined ? error.message === '' : typeof own.value === 'string'
+}

@@ -1,0 +1,11 @@
+import type { Clock } from '../adapter/clock.ts'
+
+/** Exponential back-off with full jitter: anywhere between 1 ms and `delayMs · 2ⁿ`, capped. */
+export function backoffMs(
+  n: number,
+  { delayMs, maxDelayMs }: { readonly delayMs: number; readonly maxDelayMs: number },
+  clock: Clock,
+): number {
+  const ceiling = Math.min(maxDelayMs, delayMs * 2 ** Math.min(n, 30))
+  return Math.max(1, clock.random() * ceiling)
+}

@@ -1,0 +1,129 @@
+import { adapterFailure } from './adapter-fault.ts'
+import { checkAdapter } from './checked-capabilities.ts'
+import {
+  readAdopted,
+  readAttempt,
+  readBroken,
+  readFindings,
+  readPruned,
+  readPushed,
+  readReleased,
+  readRenewed,
+  readState,
+  readStates,
+} from './checked-answers.ts'
+import { fallbacksOf } from '../adapter/fallbacks.ts'
+import type { CompleteAdapter } from '../adapter/fallbacks.ts'
+import type { AdapterFactory, AdapterHost } from '../adapter/spi.ts'
+
+/**
+ * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can
+ * read, a method that `capabilities` does not claim is absent, and one that core needs is there. An answer that the SPI does not allow rejects
+ * as `LOCK_UNAVAILABLE`: an unknown outcome, which is tried again and in the end withdrawn.
+ */
+export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): CompleteAdapter {
+  const inner = factory(host)
+  const checked = checkAdapter(inner)
+  const { capabilities } = checked
+  const { withdraw, close } = fallbacksOf(inner)
+  const waits = inner.wait !== undefined
+  const diagnoses = inner.diagnose !== undefined
+  const prunes = inner.prune !== undefined
+
+  async function ask<T>(
+    method: string,
+    call: () => Promise<unknown> | undefined,
+    read: (answer: unknown) => T,
+  ): Promise<T> {
+    try {
+      return read(await call())
+    } catch (error) {
+      throw adapterFailure(method, error)
+    }
+  }
+
+  return {
+    ...checked,
+
+    // These two are on the way of every acquire, so they do without the closures of `ask`.
+    async attempt(request) {
+      try {
+        return readAttempt(await inner.attempt(request), request, capabilities)
+      } catch (error) {
+        throw adapterFailure('attempt', error)
+      }
+    },
+
+    async release(grant, keepMs) {
+      try {
+        const answer = keepMs === undefined ? inner.release(grant) : inner.release(grant, keepMs)
+        return readReleased(await answer)
+      } catch (error) {
+        throw adapterFailure('release', error)
+      }
+    },
+
+    withdraw(request) {
+      return ask('withdraw', () => withdraw(request), ignore)
+    },
+
+    renew(renewals) {
+      const { length } = renewals
+      return ask(
+        'renew',
+        () => inner.renew(renewals),
+        (answer) => readRenewed(answer, length),
+      )
+    },
+
+    inspect(name) {
+      const read = (answer: unknown): ReturnType<typeof readState> =>
+        readState('inspect', answer, name, capabilities)
+      return ask('inspect', () => inner.inspect(name), read)
+    },
+
+    close() {
+      return ask('close', () => close(), ignore)
+    },
+
+    ...(waits && {
+      wait(request, maxMs, signal) {
+        return ask(
+          'wait',
+          () => inner.wait?.(request, maxMs, signal),
+          (answer) => readPushed(answer, request, capabilities, host.clock.now()),
+        )
+      },
+    }),
+
+    ...(capabilities.handover && {
+      adopt(from, request) {
+        return ask(
+          'adopt',
+          () => inner.adopt?.(from, request),
+          (answer) => readAdopted(answer, request, from.fence, capabilities),
+        )
+      },
+    }),
+
+    ...(capabilities.list && {
+      list: (limit) =>
+        ask(
+          'list',
+          () => inner.list?.(limit),
+          (answer) => readStates(answer, limit, capabilities),
+        ),
+    }),
+
+    ...(capabilities.break && {
+      break: (name, holder) => ask('break', () => inner.break?.(name, holder), readBroken),
+    }),
+
+    ...(diagnoses && { diagnose: () => ask('diagnose', () => inner.diagnose?.(), readFindings) }),
+
+    ...(prunes && { prune: (idleMs, names) => ask('prune', () => inner.prune?.(idleMs, names), readPruned) }),
+  }
+}
+
+/** What `withdraw` and `close` resolve with says nothing. */
+function ignore(): void {}

@@ -1,0 +1,228 @@
+import { adapterFault, kindOf } from './adapter-fault.ts'
+import type { Capabilities } from '../adapter/capabilities.ts'
+import { MAX_FENCE } from '../adapter/fence.ts'
+import { withJson } from '../api/json.ts'
+import { ranges } from '../api/options.ts'
+import type {
+  AcquireRequest,
+  Busy,
+  Finding,
+  Grant,
+  Holder,
+  HolderMetadata,
+  LockState,
+  Pruned,
+  PushedGrant,
+  RenewOutcome,
+  Waiter,
+} from '../adapter/spi.ts'
+
+// Every property is read once and copied: an answer may be a proxy, or change after it was checked.
+
+type Asked = Pick<AcquireRequest, 'name' | 'attemptId' | 'ttlMs'>
+
+const MAX_FINDINGS = 10_000
+const MAX_WAITING = 100
+
+export function readAttempt(answer: unknown, asked: Asked, capabilities: Capabilities): Grant | Busy {
+  if (!isRecord(answer)) throw adapterFault('attempt', kindOf(answer))
+  const { busy } = answer
+  if (busy === undefined) return readGrant('attempt', answer, asked, capabilities)
+  if (busy !== true) throw adapterFault('attempt', `busy: ${kindOf(busy)}`)
+  if (answer['fence'] !== undefined) throw adapterFault('attempt', 'busy together with a fence')
+  const { holder, retryInMs } = answer
+  return {
+    busy,
+    ...(holder !== undefined && { holder: readHolder('attempt', holder, capabilities) }),
+    ...(retryInMs !== undefined && { retryInMs: readSpan('attempt', 'retryInMs', retryInMs) }),
+  }
+}
+
+function readGrant(method: string, answer: unknown, asked: Asked, capabilities: Capabilities): Grant {
+  if (!isRecord(answer)) throw adapterFault(method, kindOf(answer))
+  const { name, attemptId, fence, ttlMs } = answer
+  if (name !== asked.name) throw adapterFault(method, `a grant of another name: ${kindOf(name)}`)
+  if (attemptId !== asked.attemptId)
+    throw adapterFault(method, `a grant of another attempt: ${kindOf(attemptId)}`)
+  // A lease that outlives what was asked for outlives it at the holder only.
+  const maxTtlMs = capabilities.kind === 'lease' ? asked.ttlMs : ranges.ttlMs[1]
+  if (typeof ttlMs !== 'number' || !(ttlMs > 0 && ttlMs <= maxTtlMs))
+    throw adapterFault(
+      method,
+      `a grant with ttlMs ${kindOf(ttlMs)}, which must be above 0 and at most ${maxTtlMs}`,
+    )
+  return {
+    name: asked.name,
+    attemptId: asked.attemptId,
+    fence: readFence(method, fence, capabilities),
+    ttlMs,
+  }
+}
+
+/** `now` is by the host's clock, as `grantedAt` is: a grant from the future would be believed for too long. */
+export function readPushed(
+  answer: unknown,
+  asked: Asked,
+  capabilities: Capabilities,
+  now: number,
+): PushedGrant | undefined {
+  if (answer === undefined) return undefined
+  const grant = readGrant('wait', answer, asked, capabilities)
+  const grantedAt = isRecord(answer) ? answer['grantedAt'] : undefined
+  if (typeof grantedAt !== 'number' || !Number.isFinite(grantedAt) || grantedAt > now)
+    throw adapterFault('wait', `grantedAt ${kindOf(grantedAt)} at ${now}`)
+  return { ...grant, grantedAt }
+}
+
+export function readAdopted(
+  answer: unknown,
+  asked: Asked,
+  fence: bigint,
+  capabilities: Capabilities,
+): Grant | 'lost' {
+  if (answer === 'lost') return 'lost'
+  const grant = readGrant('adopt', answer, asked, capabilities)
+  if (grant.fence !== fence) throw adapterFault('adopt', `fence ${grant.fence} in place of ${fence}`)
+  return grant
+}
+
+export function readRenewed(answer: unknown, count: number): readonly RenewOutcome[] {
+  return readList('renew', answer, { exactly: count }).map((outcome) => {
+    if (outcome === 'renewed' || outcome === 'lost' || outcome === 'unknown') return outcome
+    throw adapterFault('renew', `the outcome ${kindOf(outcome)}`)
+  })
+}
+
+export function readReleased(answer: unknown): 'released' | 'not-held' {
+  if (answer === 'released' || answer === 'not-held') return answer
+  throw adapterFault('release', kindOf(answer))
+}
+
+export function readBroken(answer: unknown): 'broken' | 'not-held' {
+  if (answer === 'broken' || answer === 'not-held') return answer
+  throw adapterFault('break', kindOf(answer))
+}
+
+export function readState(
+  method: string,
+  answer: unknown,
+  asked: string | undefined,
+  capabilities: Capabilities,
+): LockState {
+  if (!isRecord(answer)) throw adapterFault(method, kindOf(answer))
+  const { name, held, holder, remainingMs, waiters, waiting } = answer
+  if (typeof name !== 'string' || (asked !== undefined && name !== asked))
+    throw adapterFault(method, `the state of another name: ${kindOf(name)}`)
+  if (typeof held !== 'boolean') throw adapterFault(method, `held: ${kindOf(held)}`)
+  if (waiters !== undefined && !isCount(waiters)) throw adapterFault(method, `waiters: ${kindOf(waiters)}`)
+  return {
+    name,
+    held,
+    ...(holder !== undefined && { holder: readHolder(method, holder, capabilities) }),
+    ...(remainingMs !== undefined && { remainingMs: readSpan(method, 'remainingMs', remainingMs) }),
+    ...(waiters !== undefined && { waiters }),
+    ...(waiting !== undefined && { waiting: readWaiting(method, waiting) }),
+  }
+}
+
+export function readStates(answer: unknown, limit: number, capabilities: Capabilities): readonly LockState[] {
+  return readList('list', answer, { upTo: limit }).map((state) =>
+    readState('list', state, undefined, capabilities),
+  )
+}
+
+export function readPruned(answer: unknown): Pruned {
+  if (!isRecord(answer)) throw adapterFault('prune', kindOf(answer))
+  const { pruned, more, kept } = answer
+  if (!isCount(pruned) || typeof more !== 'boolean')
+    throw adapterFault('prune', `${kindOf(pruned)} pruned, more: ${kindOf(more)}`)
+  if (kept === undefined) return { pruned, more }
+  if (!isRecord(kept)) throw adapterFault('prune', `kept: ${kindOf(kept)}`)
+  const { names, why } = kept
+  if (!isCount(names) || typeof why !== 'string') throw adapterFault('prune', 'kept without names or why')
+  return { pruned, more, kept: { names, why } }
+}
+
+export function readFindings(answer: unknown): readonly Finding[] {
+  return readList('diagnose', answer, { upTo: MAX_FINDINGS }).map((finding) => {
+    if (!isRecord(finding)) throw adapterFault('diagnose', `a finding that is ${kindOf(finding)}`)
+    const { check, level, message, advice } = finding
+    if (level !== 'ok' && level !== 'warning' && level !== 'danger')
+      throw adapterFault('diagnose', `a finding of level ${kindOf(level)}`)
+    if (typeof check !== 'string' || typeof message !== 'string')
+      throw adapterFault('diagnose', 'a finding without check or message')
+    if (advice === undefined) return { check, level, message }
+    if (typeof advice !== 'string') throw adapterFault('diagnose', `advice that is ${kindOf(advice)}`)
+    return { check, level, message, advice }
+  })
+}
+
+function readFence(method: string, fence: unknown, { fencing }: Capabilities): bigint {
+  const min = fencing === 'none' ? 0n : 1n
+  if (typeof fence === 'bigint' && fence >= min && fence <= MAX_FENCE) return fence
+  throw adapterFault(method, `the fence ${kindOf(fence)}, which must be a bigint from ${min} to 2^63-1`)
+}
+
+function readHolder(method: string, holder: unknown, capabilities: Capabilities): Holder {
+  if (!isRecord(holder)) throw adapterFault(method, `a holder that is ${kindOf(holder)}`)
+  const { owner, fence, metadata, since } = holder
+  if (typeof owner !== 'string') throw adapterFault(method, `a holder whose owner is ${kindOf(owner)}`)
+  if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
+    throw adapterFault(method, `a holder since ${kindOf(since)}`)
+  return withJson({
+    owner,
+    ...(fence !== undefined && { fence: readFence(method, fence, capabilities) }),
+    ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
+    ...(since !== undefined && { since }),
+  })
+}
+
+function readWaiting(method: string, answer: unknown): readonly Waiter[] {
+  return readList(method, answer, { upTo: MAX_WAITING }).map((waiter) => {
+    if (!isRecord(waiter)) throw adapterFault(method, `a waiter that is ${kindOf(waiter)}`)
+    const { owner, metadata, since } = waiter
+    if (typeof owner !== 'string') throw adapterFault(method, `a waiter whose owner is ${kindOf(owner)}`)
+    if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
+      throw adapterFault(method, `a waiter since ${kindOf(since)}`)
+    return {
+      owner,
+      ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
+      ...(since !== undefined && { since }),
+    }
+  })
+}
+
+function readMetadata(method: string, metadata: unknown): HolderMetadata {
+  if (!isRecord(metadata)) throw adapterFault(method, `metadata that is ${kindOf(metadata)}`)
+  const { host, pid, label } = metadata
+  if (typeof host !== 'string' || !isCount(pid) || (label !== undefined && typeof label !== 'string'))
+    throw adapterFault(method, 'metadata without a host and a pid')
+  return label === undefined ? { host, pid } : { host, pid, label }
+}
+
+/** A length of time. One that is over by the time it is computed may be negative: clamped at zero. */
+function readSpan(method: string, key: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isFinite(value)) return Math.max(0, value)
+  throw adapterFault(method, `${key} ${kindOf(value)}, which must be a finite number of milliseconds`)
+}
+
+/** What is beyond `upTo` is left out. Not read by its iterator or methods, which may be another's. */
+function readList(
+  method: string,
+  answer: unknown,
+  { exactly, upTo = Infinity }: { readonly exactly?: number; readonly upTo?: number },
+): unknown[] {
+  if (!Array.isArray(answer)) throw adapterFault(method, kindOf(answer))
+  const { length } = answer
+  if (!isCount(length) || (exactly !== undefined && length !== exactly))
+    throw adapterFault(method, `a list of ${kindOf(length)}, asked for ${exactly ?? 'any'}`)
+  return Array.from({ length: Math.min(length, upTo) }, (_, i): unknown => answer[i])
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}

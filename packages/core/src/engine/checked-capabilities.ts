@@ -1,0 +1,75 @@
+import { kindOf } from './adapter-fault.ts'
+import type { Capabilities } from '../adapter/capabilities.ts'
+import { isLockError } from '../api/errors.ts'
+import type { LockError } from '../api/errors.ts'
+import type { Adapter } from '../adapter/spi.ts'
+import { invalid } from '../api/validate.ts'
+
+const words: Readonly<Record<string, readonly string[]>> = {
+  scope: ['process', 'host', 'cluster'],
+  kind: ['lease', 'session', 'connection'],
+  fencing: ['durable', 'clock-assisted', 'none'],
+  wait: ['handoff', 'notify', 'poll'],
+  fairness: ['fifo', 'none'],
+}
+const flags = ['handover', 'lockDelay', 'minHold', 'list', 'break']
+const methods = ['attempt', 'renew', 'release', 'inspect']
+const optionalMethods = ['wait', 'withdraw', 'diagnose', 'prune', 'close']
+const claimed = { adopt: 'handover', list: 'list', break: 'break' } as const
+
+/** Checks what a factory made, once, and returns name and capabilities as values that cannot change any more. */
+export function checkAdapter(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
+  try {
+    return check(adapter)
+  } catch (error) {
+    throw isLockError(error) ? error : faulty('its capabilities or methods cannot be read')
+  }
+}
+
+function check(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
+  if (!isObject(adapter) || !isObject(adapter.capabilities))
+    throw faulty('its factory must return an object with capabilities and methods')
+  const capabilities: Capabilities = Object.freeze({ ...adapter.capabilities })
+  const values = new Map<string, unknown>(Object.entries(capabilities))
+  for (const [key, known] of Object.entries(words)) {
+    const value = values.get(key)
+    if (typeof value !== 'string' || !known.includes(value))
+      throw faulty(`capabilities.${key} must be one of ${known.join(', ')}, got ${kindOf(value)}`)
+  }
+  for (const key of flags)
+    if (typeof values.get(key) !== 'boolean')
+      throw faulty(`capabilities.${key} must be true or false, got ${kindOf(values.get(key))}`)
+  const { modes } = capabilities
+  if (!Array.isArray(modes) || modes.length !== 1 || modes[0] !== 'exclusive')
+    throw faulty("capabilities.modes must be ['exclusive']")
+  for (const key of ['minTtlMs', 'maxNameBytes'] as const) checkLimit(key, capabilities[key])
+  for (const method of methods) checkMethod(adapter, method)
+  for (const method of optionalMethods)
+    if (Reflect.get(adapter, method) !== undefined) checkMethod(adapter, method)
+  for (const [method, capability] of Object.entries(claimed))
+    if (capabilities[capability]) checkMethod(adapter, method)
+  // A release does not take anybody out of a queue.
+  if (capabilities.wait === 'handoff' || capabilities.fairness === 'fifo') checkMethod(adapter, 'withdraw')
+  const { name } = adapter
+  if (name === undefined) return { capabilities }
+  if (typeof name !== 'string') throw faulty(`name must be a string, got ${kindOf(name)}`)
+  return { name, capabilities }
+}
+
+function checkLimit(key: string, value: unknown): void {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1)
+    throw faulty(`capabilities.${key} must be a whole number above 0, got ${kindOf(value)}`)
+}
+
+function checkMethod(adapter: Adapter, method: string): void {
+  const found: unknown = Reflect.get(adapter, method)
+  if (typeof found !== 'function') throw faulty(`${method} must be a function, got ${kindOf(found)}`)
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
+}
+
+function faulty(what: string): LockError {
+  return invalid(`the adapter is faulty: ${what}`)
+}

@@ -1,0 +1,78 @@
+import { adapterFault } from './adapter-fault.ts'
+import type { Context } from './context.ts'
+import { isWhole } from '../adapter/options.ts'
+import type { Finding, Holder, LockState } from '../adapter/spi.ts'
+import { boundedCall } from './bounded-call.ts'
+import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
+import { checkInteger, checkName, invalid, unsupported } from '../api/validate.ts'
+
+// What operators do to a store, beside what programs do with a lock.
+
+export async function breakHold(
+  context: Context,
+  { name, held, holder }: LockState,
+  fence: bigint | undefined,
+): Promise<Holder | null> {
+  const breakIt = context.adapter.break?.bind(context.adapter)
+  if (breakIt === undefined) throw unsupported('break')
+  if (!held || holder === undefined) return null
+  if (fence !== undefined && holder.fence !== fence) return null
+  // It may have been closed since it looked.
+  context.assertOpen()
+  const { answer, tries } = await boundedCall(context, name, () => breakIt(name, holder), { retry: true })
+  // An earlier try, whose reply was lost, may be why it is over.
+  return answer === 'broken' || tries > 1 ? holder : null
+}
+
+export async function listHeld(context: Context, limit: number): Promise<readonly LockState[]> {
+  context.assertOpen()
+  checkInteger('limit', limit)
+  const list = context.adapter.list?.bind(context.adapter)
+  if (list === undefined) throw unsupported('list')
+  return (await boundedCall(context, '(all)', () => list(limit), { retry: false })).answer
+}
+
+export async function diagnose(context: Context): Promise<readonly Finding[]> {
+  context.assertOpen()
+  const look = context.adapter.diagnose?.bind(context.adapter)
+  if (look === undefined) return []
+  return (await boundedCall(context, '(all)', look, { retry: false })).answer
+}
+
+/** More steps without a find than any store needs to look at all it has. */
+const MAX_EMPTY_STEPS = 1_000_000
+
+export interface PruneOptions {
+  /** Names that were not granted for so long. Default: a day. */
+  readonly idleMs?: number
+  /** These alone. Default: all names. */
+  readonly names?: readonly string[]
+}
+
+export async function prune(
+  context: Context,
+  { idleMs = FENCE_IDLE_MS, names }: PruneOptions,
+): Promise<number> {
+  context.assertOpen()
+  if (!isWhole(idleMs, [0, MAX_FENCE_IDLE_MS]))
+    throw invalid(`idleMs must be a whole number from 0 to ${MAX_FENCE_IDLE_MS}`)
+  checkNames(names, context)
+  const step = context.adapter.prune?.bind(context.adapter)
+  let all = 0
+  for (let empty = 0; step !== undefined;) {
+    context.assertOpen()
+    const call = boundedCall(context, '(all)', () => step(idleMs, names), { retry: false })
+    const { pruned, more } = (await call).answer
+    all += pruned
+    if (!more) break
+    empty = pruned === 0 ? empty + 1 : 0
+    if (empty > MAX_EMPTY_STEPS) throw adapterFault('prune', 'more to prune, without end')
+  }
+  return all
+}
+
+function checkNames(names: unknown, { adapter }: Context): void {
+  if (names === undefined) return
+  if (!Array.isArray(names)) throw invalid('names must be an array of lock names')
+  for (const name of names) checkName(name, adapter.capabilities)
+}

@@ -1,0 +1,73 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Context } from './context.ts'
+import type { Hold } from './hold.ts'
+
+/**
+ * The async context of a `with` callback. A nested acquire re-enters a hold of an enclosing callback,
+ * never one of a sibling: two branches that run side by side inside one callback exclude each other.
+ */
+export interface Scope {
+  readonly context: Context
+  readonly hold: Hold
+  outer: Scope | undefined
+  /** The callback still runs. What it left running behind it has nothing to re-enter. */
+  active: boolean
+}
+
+const scopes = new AsyncLocalStorage<Scope | undefined>()
+
+export async function runInScope<T>(context: Context, hold: Hold, fn: () => T | Promise<T>): Promise<T> {
+  const scope: Scope = { context, hold, outer: currentScope(), active: true }
+  try {
+    return await scopes.run(scope, async () => fn())
+  } finally {
+    scope.active = false
+  }
+}
+
+/** The innermost of `scope` and those around it whose callback still runs. */
+function living(scope: Scope | undefined): Scope | undefined {
+  let found = scope
+  while (found?.active === false) found = found.outer
+  return found
+}
+
+/**
+ * Takes scopes that are over out of the chain: a task that starts its successor from within a callback
+ * would otherwise keep all that came before it.
+ */
+function currentScope(): Scope | undefined {
+  const current = scopes.getStore()
+  for (let scope = current; scope !== undefined; scope = scope.outer) scope.outer = living(scope.outer)
+  return living(current)
+}
+
+/**
+ * Calls listeners of the user's. They must not inherit the scope of whoever happened to trigger them:
+ * they would re-enter a lock that is not theirs.
+ */
+export function outsideScopes(fn: () => void): void {
+  scopes.run(undefined, fn)
+}
+
+/** Where an acquire was called from, for what has to be said of it later. */
+export function callingScope(): Scope | undefined {
+  return scopes.getStore()
+}
+
+/** Whether `scope` lies inside a callback that still runs under `hold`. */
+export function isWithin(scope: Scope | undefined, hold: Hold): boolean {
+  for (let outer = scope; outer !== undefined; outer = outer.outer)
+    if (outer.active && outer.hold === hold) return true
+  return false
+}
+
+/** The hold of `name` by an enclosing callback that has not released it, if there is one. */
+export function enclosingHold(context: Context, name: string): Hold | undefined {
+  for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) {
+    const { hold, active } = scope
+    if (active && scope.context === context && hold.grant.name === name && hold.check() !== 'released')
+      return hold
+  }
+  return undefined
+}

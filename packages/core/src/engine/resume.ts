@@ -1,0 +1,66 @@
+import type { Context } from './context.ts'
+import { isLockError, LockError, quote } from '../api/errors.ts'
+import { readHandover } from '../api/serialized-lease.ts'
+import { Hold } from './hold.ts'
+import { LeaseHandle } from '../api/lease.ts'
+import type { LockOptions, Settings } from '../api/options.ts'
+import { reportEnd } from './report-end.ts'
+import type { Grant } from '../adapter/spi.ts'
+import { boundedCall } from './bounded-call.ts'
+import { safeTtlMs } from '../adapter/safe-ttl.ts'
+import { checkName, settle, unsupported } from '../api/validate.ts'
+
+export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
+
+/** Continues the lease that `text` describes, as its one successor. */
+export async function resumeLease(
+  context: Context,
+  defaults: Settings,
+  text: string,
+  options: ResumeOptions,
+): Promise<LeaseHandle> {
+  context.assertOpen()
+  const { adapter, clock } = context
+  const from = readHandover(text)
+  const { name, owner, ttlMs, lockDelayMs, minHoldMs = 0 } = from
+  checkName(name, adapter.capabilities)
+  const chosen = settle('resume', options, defaults, adapter.capabilities)
+  const terms = { owner, ttlMs, lockDelayMs, minHoldMs }
+  const settings = settle('acquire', terms, chosen, adapter.capabilities)
+  const adopt = adapter.adopt?.bind(adapter)
+  if (adopt === undefined) throw unsupported('resume (hand-over)')
+
+  const request = context.request(name, settings)
+  const calledAt = clock.now()
+  let sentAt = calledAt
+  let attempts = 0
+  let answer: Promise<Grant | 'lost'> | undefined
+  const call = (): Promise<Grant | 'lost'> => {
+    sentAt = clock.now()
+    attempts += 1
+    return (answer = adopt(from, request))
+  }
+  const adopting = boundedCall(context, name, call, { retry: true })
+  // So that `close` waits for the outcome, and for the withdrawal that may follow.
+  void context.inBackground(adopting)
+  try {
+    const { answer: grant } = await adopting
+    context.assertOpen()
+    if (grant === 'lost' || clock.now() >= sentAt + safeTtlMs(grant.ttlMs))
+      throw new LockError('LOCK_LOST', `the serialised lease of ${quote(name)} is over`, { lock: name })
+    const queue = context.queue(name)
+    const hold = new Hold(context, queue, request, grant, sentAt, settings)
+    const lease = LeaseHandle.first(context, hold, calledAt, attempts)
+    queue.occupy(hold)
+    return lease
+  } catch (error) {
+    void context.undo(request, answer && { answer, sentAt })
+    reportEnd(context, { request, calledAt, attempts }, { outcome: outcomeOf(error), error })
+    throw error
+  }
+}
+
+function outcomeOf(error: unknown): 'lost' | 'aborted' | 'unavailable' {
+  if (isLockError(error, 'LOCK_LOST')) return 'lost'
+  return isLockError(error, 'LOCK_CLOSED') ? 'aborted' : 'unavailable'
+}

@@ -1,0 +1,27 @@
+import type { Context } from './context.ts'
+import { liveHolds } from './hold.ts'
+import { isWithin } from './re-entry.ts'
+import type { Scope } from './re-entry.ts'
+import type { Holder } from '../adapter/spi.ts'
+
+/** What to do about a lock that this process itself holds; undefined when another one does. */
+export function selfDeadlock(
+  context: Context,
+  name: string,
+  holder: Holder,
+  scope: Scope | undefined,
+): { readonly advice: string } | undefined {
+  // Spares most of those who wait for others the search.
+  if ((holder.metadata?.pid ?? process.pid) !== process.pid) return undefined
+  for (const hold of liveHolds) {
+    const { owner, grant } = hold
+    // The process id may be that of another container's process; owner and fence together are not.
+    if (grant.name !== name || owner !== holder.owner || grant.fence !== (holder.fence ?? grant.fence))
+      continue
+    const before = hold.isOf(context) ? 'before' : 'before, through another client'
+    const how = `${hold.isOf(context) ? '' : 'use one client and '}pass the same \`owner\` to both to re-enter`
+    if (isWithin(scope, hold)) return { advice: `the same task acquired it ${before}; ${how}` }
+    return { advice: `if the same task acquired it ${before}, ${how}` }
+  }
+  return undefined
+}

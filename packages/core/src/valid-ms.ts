@@ -1,4 +1,0 @@
-/** How much of a ttl may be relied on: clocks of client and store may run at slightly different rates. */
-export function validMs(ttlMs: number): number {
-  return ttlMs - ttlMs / 100 - 2
-}
