@@ -28,6 +28,7 @@ export interface CasOptions {
 
 /** Locks by compare-and-set on any versioned store: `createLocks(cas(fileStore({ directory })))`. */
 export function cas(open: StoreFactory, options: CasOptions = {}): AdapterFactory<CasCapabilities> {
+  if (typeof open !== 'function') throw invalid('cas needs a store, such as fileStore({ directory })')
   const fenceIdleMs = fenceIdleOf(options.fenceIdleMs, invalid)
   // What one client saw holds for all that share its clock.
   const seen = new WeakMap<Clock, Observations>()

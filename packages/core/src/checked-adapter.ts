@@ -12,6 +12,7 @@ import {
   readState,
   readStates,
 } from './checked-answers.ts'
+import { isLockError, LockError } from './errors.ts'
 import type { Adapter, AdapterFactory, AdapterHost } from './spi.ts'
 
 /**
@@ -20,7 +21,7 @@ import type { Adapter, AdapterFactory, AdapterHost } from './spi.ts'
  * as `LOCK_UNAVAILABLE`: an unknown outcome, which is tried again and in the end withdrawn.
  */
 export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adapter {
-  const inner = factory(host)
+  const inner = made(factory, host)
   const checked = checkAdapter(inner)
   const { capabilities } = checked
   const waits = inner.wait !== undefined
@@ -120,6 +121,22 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Adap
 
     ...(prunes && { prune: (idleMs, names) => ask('prune', () => inner.prune?.(idleMs, names), readPruned) }),
   }
+}
+
+/** Says so where a program may have passed `redis` in place of `redis({ url })`. */
+function made(factory: AdapterFactory, host: AdapterHost): Adapter {
+  const { name } = factory
+  const hint = `createLocks needs what ${name || 'the adapter'}(…) returns: call it, as in createLocks(redis({ url }))`
+  let inner: Adapter
+  try {
+    inner = factory(host)
+  } catch (error) {
+    // What an adapter returns has no name of its own, unlike the function that makes it.
+    if (name === '' || !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
+    throw new LockError('LOCK_INVALID_ARGUMENT', `${hint}: ${error.message}`, { cause: error })
+  }
+  if (typeof inner === 'function') throw new LockError('LOCK_INVALID_ARGUMENT', hint)
+  return inner
 }
 
 /** What `withdraw` and `close` resolve with says nothing. */

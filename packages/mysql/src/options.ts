@@ -76,6 +76,8 @@ const DEFAULT_TABLE = 'locks'
 const sessionOnly = ['maxConnections', 'sessionTtlMs']
 
 export function settle(options: Readonly<Record<string, unknown>>): Settings {
+  if (typeof options !== 'object' || options === null)
+    throw invalid("options must be an object, such as { url: 'mysql://user@host/database' }")
   for (const key of Object.keys(options))
     if (key !== 'url' && key !== 'pool' && !own.includes(key))
       throw invalid(`unknown key ${JSON.stringify(key)}; known: url, pool, ${own.join(', ')}`)

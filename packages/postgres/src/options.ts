@@ -117,6 +117,8 @@ const passedOn = new Set([
 ])
 
 export function settle(options: Readonly<Record<string, unknown>>): Settings {
+  if (typeof options !== 'object' || options === null)
+    throw invalid("options must be an object, such as { url: 'postgres://user@host/database' }")
   for (const key of Object.keys(options))
     if (key !== 'url' && key !== 'pool' && !own.includes(key))
       throw invalid(`unknown key ${JSON.stringify(key)}; known: url, pool, ${own.join(', ')}`)

@@ -20,7 +20,10 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
   })
 
   test('a missing table is refused at once', async () => {
-    await expectRefusedAtOnce(fromConfig({ url, strategy, table: 'nowhere' }), /locks migrate.*42P01/)
+    await expectRefusedAtOnce(
+      fromConfig({ url, strategy, table: 'nowhere' }),
+      /42P01.*; run: .*locks migrate postgres:\S+$/,
+    )
   })
 
   test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {

@@ -71,7 +71,7 @@ const known = new Set([...places, ...ranges.keys(), ...texts, 'fenceIdleMs', 'on
 
 /** Validates what came from a program or from JSON alike. */
 export function settle(options: unknown): RedisSettings {
-  if (!isRecord(options)) throw invalid('options must be an object')
+  if (!isRecord(options)) throw invalid("options must be an object, such as { url: 'redis://host' }")
   for (const key of Object.keys(options))
     if (!known.has(key)) throw invalid(`unknown key ${JSON.stringify(key)}; known: ${[...known].join(', ')}`)
   const given = places.filter((place) => options[place] !== undefined)

@@ -32,7 +32,8 @@ const inUrl = ['prefix', 'quorum', 'nodeTimeoutMs', 'fencing', 'fenceIdleMs']
 const form = 'redlock://[user:password@]host:port,host:port,…[/db] or redlock:redis://…,redis://…'
 
 export function settle(options: unknown): RedlockSettings {
-  if (!isRecord(options)) throw invalid('options must be an object')
+  if (!isRecord(options))
+    throw invalid("options must be an object, such as { nodes: ['redis://a', 'redis://b', 'redis://c'] }")
   for (const key of Object.keys(options))
     if (!known.includes(key)) throw invalid(`unknown key ${JSON.stringify(key)}; known: ${known.join(', ')}`)
   if ((options['nodes'] === undefined) === (options['url'] === undefined))

@@ -10,7 +10,7 @@ export type { ZookeeperAclEntry, ZookeeperAuth, ZookeeperClient, ZookeeperOption
 
 /** Locks in the layout of Curator's `InterProcessMutex`. Each client has one session, shared by all its locks. */
 export function zookeeper(options: ZookeeperOptions): AdapterFactory<ZookeeperCapabilities> {
-  const settings = settle({ ...options })
+  const settings = settle(typeof options === 'object' ? { ...options } : options)
   return (host) => withFinalErrors(zookeeperAdapter(settings, host))
 }
 

@@ -20,6 +20,8 @@ const known = ['url', 'servers', 'client', 'auth', 'acl', 'sessionTimeoutMs', 'b
 
 /** Checks what a program, a config file or a URL asks for. No message shows a value that may be secret. */
 export function settle(given: Readonly<Record<string, unknown>>): Settings {
+  if (typeof given !== 'object' || given === null)
+    throw invalid("options must be an object, such as { url: 'zookeeper://host' }")
   for (const key of Object.keys(given))
     if (!known.includes(key)) throw invalid(`unknown key ${JSON.stringify(key)}; known: ${known.join(', ')}`)
   const { url, ...rest } = given
