@@ -25,6 +25,7 @@ export const looks: readonly Look[] = Object.entries(sizes).flatMap(([device, vi
   })),
 )
 
+export const onDesk: Look = { title: 'desk', viewport: sizes.desktop, colorScheme: 'light' }
 export const onPhone: Look = { title: 'phone', viewport: sizes.phone, colorScheme: 'light' }
 
 /** A browser whose profile is new and empty, and goes with it. */

@@ -4,6 +4,7 @@ import type { Pool as PromisePool } from 'mysql2/promise'
 
 export const declared = {
   adapter: '@locks/mysql',
+  example: "{ url: 'mysql://user@host/database' }",
   by: 'strategy',
   options: {
     /** `mysql://user:password@host:port/database`, with options and `ssl=true` behind `?`. */

@@ -3,6 +3,7 @@ import type { Pool } from 'pg'
 
 export const declared = {
   adapter: '@locks/postgres',
+  example: "{ url: 'postgres://user@host/database' }",
   by: 'strategy',
   options: {
     /** `postgres://user:password@host:port/database`, with options behind `?`. */

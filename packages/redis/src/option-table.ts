@@ -3,6 +3,7 @@ import type { Duration } from '@locks/core/adapter'
 
 export const declared = {
   adapter: '@locks/redis',
+  example: "{ url: 'redis://host' }",
   options: {
     /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, with options behind `?`. */
     url: {

@@ -3,6 +3,7 @@ import type { RedisOptions } from '@locks/redis'
 
 export const declared = {
   adapter: '@locks/redlock',
+  example: "{ nodes: ['redis://a', 'redis://b', 'redis://c'] }",
   options: {
     /** Three, five or any number of independent primaries, by URL or as for `@locks/redis`. */
     nodes: {

@@ -34,8 +34,12 @@ export function faultsOf(dialect: Dialect, url = 'URL'): Faults {
       const [code] = Object.values(codes)
       const told = code === undefined ? message : `${message} (${code})`
       const advice = adviceOn(error)?.replaceAll('URL', () => url)
-      if (advice !== undefined)
-        return new LockError('LOCK_INVALID_ARGUMENT', `${adapter}: ${advice}: ${told}`, { cause })
+      if (advice !== undefined) {
+        // What to do comes last: it may be a line to copy.
+        const [what, ...todo] = advice.split('; ')
+        const text = [`${adapter}: ${what}: ${told}`, ...todo].join('; ')
+        return new LockError('LOCK_INVALID_ARGUMENT', text, { cause })
+      }
       const hint = hintOn?.(error)
       const failed = hint === undefined ? `${server} failed` : `${server} failed; ${hint}`
       return new LockError('LOCK_UNAVAILABLE', `${failed}: ${told}`, { cause })

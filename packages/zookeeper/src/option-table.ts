@@ -2,6 +2,7 @@ import type { Duration } from '@locks/core/adapter'
 
 export const declared = {
   adapter: '@locks/zookeeper',
+  example: "{ url: 'zookeeper://host' }",
   options: {
     /** `zookeeper://[user:password@]host:port,host:port[/chroot]`, with options behind `?`. */
     url: {

@@ -7,6 +7,12 @@ import { timeline } from './timeline.ts'
 
 const marks = { passed: '✓', failed: '✗', 'not applicable': 'n/a', 'not tried': '?' } as const
 
+/** Beside the marks: what has no result, and why. */
+const explained: Readonly<Record<string, string>> = {
+  'not applicable': ': the adapter does not claim it',
+  'not tried': ': this run lacks what it needs',
+}
+
 const meanings = {
   'not applicable': 'The adapter does not claim the capability of these rules.',
   'not tried': 'These rules apply, but this run lacks what they need.',
@@ -53,7 +59,7 @@ ${leftOut(outcomes, 'not applicable')}
 
 function matrix(outcomes: readonly Outcome[]): string {
   const rows = [...byArea(outcomes)].map(([area, own]) => {
-    const cells = own.map(({ id, state, promise, reason, durationMs }) => {
+    const cells = own.toSorted(byNumber).map(({ id, state, promise, reason, durationMs }) => {
       const wasRun = state === 'passed' || state === 'failed'
       const why = wasRun ? `${state} in ${durationMs} ms` : `${state}: ${reason ?? ''}`
       return `<li class="${classOf(state)}" title="${escapeHtml(`${promise} (${why})`)}">${marks[state]} ${id}</li>`
@@ -63,9 +69,15 @@ function matrix(outcomes: readonly Outcome[]): string {
   return `<section><h2>Rules</h2>${legend(outcomes)}<table><tbody>${rows.join('')}</tbody></table></section>`
 }
 
+function byNumber({ id: a }: Outcome, { id: b }: Outcome): number {
+  return Number(/\d+$/.exec(a)?.[0]) - Number(/\d+$/.exec(b)?.[0])
+}
+
 function legend(outcomes: readonly Outcome[]): string {
   const used = Object.entries(marks).filter(([state]) => outcomes.some((one) => one.state === state))
-  const items = used.map(([state, mark]) => `<li class="${classOf(state)}">${mark} ${state}</li>`)
+  const items = used.map(
+    ([state, mark]) => `<li class="${classOf(state)}">${mark} ${state}${explained[state] ?? ''}</li>`,
+  )
   return `<ul class="legend">${items.join('')}</ul>`
 }
 

@@ -34,6 +34,7 @@ li.not-tried { color: var(--warn); border-style: dashed; border-color: currentCo
 li.failed { border-color: var(--bad); font-weight: 700 }
 section > p { margin: 0 0 .6rem }
 .legend { margin: 0 0 .6rem }
+.legend li { white-space: normal }
 .again { margin: .5rem 0 0; font-size: .85rem }
 code { font: .8rem ui-monospace, monospace }
 article { border-left: 3px solid var(--bad); background: var(--panel); padding: .6rem .8rem; margin: .6rem 0 }

@@ -56,6 +56,8 @@ export type OptionTable = Readonly<Record<string, Option>>
 export interface Declaration {
   /** The package; messages begin with it. */
   readonly adapter: string
+  /** Options as code, for the message about something else. */
+  readonly example?: string
   /** The choice that decides which options with `only` may be given. */
   readonly by?: string
   readonly options: OptionTable

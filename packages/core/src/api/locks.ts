@@ -73,7 +73,8 @@ export function createLocks<C extends Capabilities>(
   options?: LocksOptions<C>,
 ): Locks<C>
 export function createLocks(adapter: AdapterFactory, options: LocksOptions = {}): Locks {
-  if (typeof adapter !== 'function') throw invalid('createLocks needs an adapter, such as memory()')
+  if (typeof adapter !== 'function')
+    throw invalid('createLocks needs an adapter, such as redis({ url }); a URL or a config goes to openLocks')
   if (typeof options !== 'object' || options === null || Array.isArray(options))
     throw invalid('options must be an object')
   const { storeTimeoutMs = 5_000, clock = systemClock, store, ...defaults } = options
