@@ -28,9 +28,9 @@ const quick: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
-const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
+const first: Group = { maxWorkers: 5, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
-const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
+const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
 const waiting = { maxConcurrency: 8 }
 const heavy = ['torture/**/*.test.ts']
@@ -42,15 +42,27 @@ const long = {
 }
 const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 
-/** What takes longest should not be what a run waits for in the end. */
-class LongestFirst extends BaseSequencer {
+/** Each takes a minute or more, most of it computing. */
+const isLong = ({ moduleId }: TestSpecification): boolean =>
+  /\/(conformance|custom-store|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
+
+/**
+ * Spreads the files that compute among those that wait, so that the processor is busy throughout and never overloaded.
+ * The last files are short, so that no worker is idle for long in the end.
+ */
+class Mixed extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isLong = ({ moduleId }: TestSpecification): boolean =>
-      /\/(conformance|custom-store|mutants|torture|planned-failover|refused-reconnects|file-crash)[\w-]*\.test\.ts$/.test(
-        moduleId,
-      )
-    return (await super.sort(files)).toSorted((a, b) => Number(isLong(b)) - Number(isLong(a)))
+    const sorted = (await super.sort(files)).toSorted((a, b) => Number(isMutants(b)) - Number(isMutants(a)))
+    const long = sorted.filter(isLong)
+    const short = sorted.filter((file) => !isLong(file))
+    const between = Math.floor((short.length / Math.max(long.length, 1)) * 0.75)
+    return [...long.flatMap((file) => [file, ...short.splice(0, between)]), ...short]
   }
+}
+
+/** The longest of all. */
+function isMutants({ moduleId }: TestSpecification): boolean {
+  return moduleId.endsWith('/mutants/mutants.test.ts')
 }
 
 export default defineConfig({
@@ -68,7 +80,7 @@ export default defineConfig({
     // What is built is loaded by Node as it is: to transform it again in every worker takes longer than most tests.
     server: { deps: { external: [/\/packages\/\w+\/dist\//] } },
     globalSetup: [join(root, 'conformance/services/global-setup.ts')],
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: Mixed },
     projects:
       scope() === 'quick'
         ? quickProjects()

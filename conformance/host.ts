@@ -16,7 +16,7 @@ export async function hostConformance(subject: Subject, otherwise?: Subject): Pr
 }
 
 /** Areas that more servers of the same kind, or another store behind the same adapter, may change. */
-const affected: readonly Area[] = [
+export const affected: readonly Area[] = [
   'atomicity',
   'uniqueness',
   'waiting',

@@ -33,7 +33,7 @@ export const declared = {
     /** `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. */
     listen: { kind: 'boolean', default: true, only: ['unique-key'], inUrl: true },
     /** How long a lock that was handed off waits for its new holder to renew it. */
-    claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 2_000, only: ['unique-key'], inUrl: true },
+    claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 3_000, only: ['unique-key'], inUrl: true },
     /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
     maxConnections: { kind: 'integer', range: [1, 10_000], default: 50, only: ['row'], inUrl: true },
     /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. */
@@ -85,7 +85,7 @@ export interface UniqueKeyOptions {
    * `true`.
    */
   readonly listen?: boolean
-  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
 }
 // </options>

@@ -37,7 +37,7 @@ export const declared = {
     /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. */
     prefix: { kind: 'text', default: 'locks:', inUrl: true },
     /** How long a lock that was handed off waits for its new holder to renew it. */
-    claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 2_000, inUrl: true },
+    claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 3_000, inUrl: true },
     /** A grant that fewer replicas have within `waitForReplicasMs` is undone. */
     waitForReplicas: { kind: 'integer', range: [0, 100], default: 0, inUrl: true },
     /** How long a grant waits for `waitForReplicas`. */
@@ -81,7 +81,7 @@ export interface RedisOptions {
   readonly client?: Redis | Cluster
   /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. Default: `locks:`. */
   readonly prefix?: string
-  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
   /** A grant that fewer replicas have within `waitForReplicasMs` is undone. Default: 0. */
   readonly waitForReplicas?: number
