@@ -4,7 +4,8 @@ import type { Outcome, RunInfo } from './outcome.ts'
 import type { Progress } from './progress.ts'
 import { startWorker } from './start-worker.ts'
 import type { Worker } from './start-worker.ts'
-import type { CaseInfo, WorkerOrder } from './worker-protocol.ts'
+import type { CaseInfo } from './case-info.ts'
+import type { WorkerOrder } from './worker-protocol.ts'
 
 export interface SuiteRun {
   readonly info: RunInfo

@@ -8,7 +8,8 @@ import { leftOut, outcomeOf } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import { resolveSubject } from './resolve-subject.ts'
 import type { OpenSubject } from './resolve-subject.ts'
-import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
+import type { CaseInfo } from './case-info.ts'
+import type { WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
 // A process that runs cases one at a time, with its own subject.
 
