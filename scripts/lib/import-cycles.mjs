@@ -10,18 +10,6 @@ const known = [
   'packages/cas/src/contract/rules.ts',
   'packages/cas/src/contract/watch-rules.ts',
   'packages/cas/src/contract/worker-process.ts',
-  'packages/core/src/api/events.ts',
-  'packages/core/src/api/lease.ts',
-  'packages/core/src/engine/acquisition.ts',
-  'packages/core/src/engine/bounded-call.ts',
-  'packages/core/src/engine/context.ts',
-  'packages/core/src/engine/hold.ts',
-  'packages/core/src/engine/late-release.ts',
-  'packages/core/src/engine/name-queue.ts',
-  'packages/core/src/engine/re-entry.ts',
-  'packages/core/src/engine/renewals.ts',
-  'packages/core/src/engine/report-end.ts',
-  'packages/core/src/engine/self-deadlock.ts',
 ]
 
 /**
