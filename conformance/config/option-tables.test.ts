@@ -12,6 +12,7 @@ import {
   withTable,
 } from '../../scripts/lib/options.mjs'
 import { publicPackages } from '../../scripts/lib/packages.mjs'
+import { atLength } from '../selection.ts'
 import { copyOf } from '../mutants/mutant.ts'
 
 const run = promisify(execFile)
@@ -137,27 +138,33 @@ describe('what is generated', () => {
 
   test('is as declared', async () => expect(await check(root)).toBe('fresh'))
 
-  test.each([
-    ['packages/redis/README.md', '| 2 s |', '| 3 s |'],
+  /** Each copies the tree and checks it three times. */
+  const changes = [
+    ['packages/redis/README.md', '| 3 s |', '| 4 s |'],
+    ['packages/core/src/config/types.ts', "readonly store: 'file'", "readonly store: 'flie'"],
+    // A declaration that was changed, and nothing else: its comment, or a value, which is built.
+    ['packages/mysql/dist/option-table.js', 'default: 50', 'default: 60'],
+    ['packages/zookeeper/src/option-table.ts', '    /** Where the locks are. ', '    /** Where locks are. '],
     ['packages/postgres/src/option-table.ts', '  readonly listen?: boolean', '  readonly listen?: string'],
     ['packages/redlock/src/option-table.ts', '  readonly quorum?: number\n', ''],
     ['packages/cas/src/stores/file.ts', '  readonly directory: string\n', ''],
-    ['packages/core/src/config/types.ts', "readonly store: 'file'", "readonly store: 'flie'"],
-    // A declaration that was changed, and nothing else: its comment, or a value, which is built.
-    ['packages/zookeeper/src/option-table.ts', '    /** Where the locks are. ', '    /** Where locks are. '],
-    ['packages/mysql/dist/option-table.js', 'default: 50', 'default: 60'],
-  ])('and %s that is stale fails the check until it is written again', async (file, found, replaced) => {
-    const folder = await copyOfTree()
-    expect(await check(folder)).toBe('fresh')
-    const text = await readFile(join(folder, file), 'utf8')
-    expect(text.split(found)).toHaveLength(2)
-    await writeFile(join(folder, file), text.replace(found, replaced))
-    const stale = await check(folder)
-    const isDeclaration = found.startsWith('    /**') || file.includes('dist')
-    const named = isDeclaration ? file.replace(/(dist|src)\/option-table\.\w+/, 'README.md') : file
-    expect(stale).toContain(`${named} does not show the options as declared; run: node scripts/options.mjs`)
-    await run(process.execPath, [join(folder, 'scripts/options.mjs')], { cwd: folder })
-    expect(await check(folder)).toBe('fresh')
-    if (!isDeclaration) expect(await readFile(join(folder, file), 'utf8')).toBe(text)
-  })
+  ] as const
+
+  test.each(changes.slice(0, atLength(3, changes.length)))(
+    'and %s that is stale fails the check until it is written again',
+    async (file, found, replaced) => {
+      const folder = await copyOfTree()
+      expect(await check(folder)).toBe('fresh')
+      const text = await readFile(join(folder, file), 'utf8')
+      expect(text.split(found)).toHaveLength(2)
+      await writeFile(join(folder, file), text.replace(found, replaced))
+      const stale = await check(folder)
+      const isDeclaration = found.startsWith('    /**') || file.includes('dist')
+      const named = isDeclaration ? file.replace(/(dist|src)\/option-table\.\w+/, 'README.md') : file
+      expect(stale).toContain(`${named} does not show the options as declared; run: node scripts/options.mjs`)
+      await run(process.execPath, [join(folder, 'scripts/options.mjs')], { cwd: folder })
+      expect(await check(folder)).toBe('fresh')
+      if (!isDeclaration) expect(await readFile(join(folder, file), 'utf8')).toBe(text)
+    },
+  )
 })

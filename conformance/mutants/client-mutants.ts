@@ -2,6 +2,7 @@ import { adapter, core } from './edits.ts'
 import type { Mutant } from './mutant.ts'
 
 const acquisition = core('engine/acquisition')
+const contention = core('engine/contention')
 const hold = core('engine/hold')
 const lease = core('api/lease')
 /** The memory adapter has no connections; its holds may be treated as if they had. */
@@ -14,7 +15,7 @@ export const clientMutants: readonly Mutant[] = [
     bug: 'a try gives up when the store fails once',
     rule: 'ERR-14',
     edits: [
-      acquisition('const spent = this.#attempts >= this.#settings.attempts;', 'const spent = this.#spent;'),
+      contention('const spent = this.attempts >= this.#settings.attempts;', 'const spent = this.#spent;'),
     ],
   },
   {
@@ -26,17 +27,17 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'deadline counted from the reply',
     rule: 'RENEW-9',
-    edits: [acquisition('this.#take(answer, sentAt)', 'this.#take(answer, clock.now())')],
+    edits: [contention('this.#take(answer, sentAt)', 'this.#take(answer, clock.now())')],
   },
   {
     bug: 'a grant slower than its ttl is returned as held',
     rule: 'RENEW-10',
-    edits: [acquisition('if (this.#context.clock.now() < grantedAt + safeTtlMs(grant.ttlMs))', 'if (true)')],
+    edits: [contention('if (this.#context.clock.now() < grantedAt + safeTtlMs(grant.ttlMs))', 'if (true)')],
   },
   {
     bug: 'no validity check before a protected write',
     rule: 'PAUSE-2',
-    edits: [hold('if (this.live && this.#context.clock.now() >= this.#deadline)', 'if (false)')],
+    edits: [hold('if (this.live && this.#context.clock.now() >= this.#term.deadline)', 'if (false)')],
   },
   {
     bug: 'a hold that is a connection counts as held though nothing was read since a stall',
@@ -63,13 +64,13 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'the signal never aborts',
     rule: 'RENEW-3',
-    edits: [hold('outsideScopes(() => this.#controller?.abort(this.#ended));', ';')],
+    edits: [hold('this.#context.events.outside(() => this.#controller?.abort(this.#ended));', ';')],
   },
   {
     bug: 'renewal goes on after release',
     rule: 'RENEW-8',
     edits: [
-      hold('this.#context.timers.cancel(this);', ''),
+      hold('this.#alarm.cancel();', ''),
       core('engine/renewals')('filter((hold) => hold.live)', 'filter(() => true)'),
       hold("return this.#state === 'held' || this.#state === 'jeopardy';", 'return true;'),
     ],
@@ -77,7 +78,7 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'a fixed lease is renewed',
     rule: 'RENEW-2',
-    edits: [hold('this.#renew = settings.renew;', 'this.#renew = true;')],
+    edits: [core('engine/term')('this.#renew = renew;', 'this.#renew = true;')],
   },
   {
     bug: 're-entry freed by the first release',
@@ -103,14 +104,14 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'no poll behind a lost notification',
     rule: 'WAIT-13',
-    edits: [acquisition('startedAt + maxMs + WAIT_GRACE_MS', 'Infinity')],
+    edits: [contention('startedAt + maxMs + WAIT_GRACE_MS', 'Infinity')],
   },
   {
     bug: 'every local task contends at the store',
     rule: 'WAIT-9',
     edits: [
       core('engine/name-queue')(
-        'if (this.#idle() && this.#waiting.size === 0)',
+        'if (this.#idle() && this.#inLine.size === 0)',
         'if (this.#hold === undefined)',
       ),
     ],
@@ -118,7 +119,7 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'abort leaves the grant behind',
     rule: 'LOST-6',
-    edits: [acquisition('clean ? undefined : this.#context.undo(this.#request, attempt)', 'undefined')],
+    edits: [contention('clean ? undefined : withdraw(this.#context, this.#request, attempt)', 'undefined')],
   },
   {
     bug: 'a withdrawal overtakes the attempt that is under way',
@@ -129,7 +130,7 @@ export const clientMutants: readonly Mutant[] = [
         'async attempt(request) {\n            await (this.connected ??= new Promise((done) => setTimeout(done, 30)));',
       ),
     ],
-    edits: [core('engine/context')('if (attempt === undefined)', 'if (true)')],
+    edits: [core('engine/withdraw')('if (attempt === undefined)', 'if (true)')],
   },
   {
     bug: 'owner id reused across acquires',
@@ -149,7 +150,9 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'outage reported as busy',
     rule: 'ERR-1',
-    edits: [acquisition('return this.#fail(error);', "return this.#refuse('busy', undefined);")],
+    edits: [
+      contention('return this.#contender.fail(error);', "return this.#contender.refuse('busy', undefined);"),
+    ],
   },
   {
     bug: 'monitoring hears nothing of a try that found the lock held',
@@ -204,7 +207,7 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'a time-out after a wait does not say who holds the lock',
     rule: 'ERR-7',
-    edits: [acquisition('{ holder: this.#busy?.holder }', '{ holder: undefined }')],
+    edits: [acquisition('{ holder: this.#contention?.busy?.holder }', '{ holder: undefined }')],
   },
   {
     bug: 'a withdrawal leaves the place in the queue',
@@ -217,7 +220,7 @@ export const clientMutants: readonly Mutant[] = [
     edits: [
       acquisition(
         'if (signal !== undefined && this.#onAbort !== undefined)',
-        'if (signal !== undefined && this.#onAbort !== undefined && (this.once || this.#context.clock.now() < this.#waitUntil))',
+        'if (signal !== undefined && this.#onAbort !== undefined && (this.once || this.#context.clock.now() < this.waitUntil))',
       ),
     ],
   },

@@ -80,8 +80,8 @@ export const onceMutants: readonly Mutant[] = [
     bug: 'minHoldMs counts from when the request was sent',
     rule: 'ONCE-10',
     edits: [
-      hold('new MinHold(now)', 'new MinHold(this.since)'),
-      hold('this.#minHold.add(minHoldMs, now)', 'this.#minHold.add(minHoldMs, this.since)'),
+      hold('new MinHold(now)', 'new MinHold(this.#term.since)'),
+      hold('this.#minHold.add(minHoldMs, now)', 'this.#minHold.add(minHoldMs, this.#term.since)'),
     ],
   },
   {

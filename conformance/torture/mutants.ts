@@ -11,7 +11,6 @@ export interface TortureMutant {
 }
 
 const hold = core('engine/hold')
-const acquisition = core('engine/acquisition')
 const redis =
   (file: string) =>
   (find: string, replace: string): Edit => ({ file: `redis/${file}.js`, find, replace })
@@ -23,24 +22,19 @@ export const tortureMutants: readonly TortureMutant[] = [
     bug: 'a renewal that failed extends the lease all the same',
     faults: 'refuse',
     shows: 'two holders',
-    edits: [
-      hold(
-        "if (outcome === 'renewed')\n            this.#deadline",
-        "if (outcome !== 'lost')\n            this.#deadline",
-      ),
-    ],
+    edits: [hold("if (outcome === 'renewed')", "if (outcome !== 'lost')")],
   },
   {
     bug: 'a lease is taken for valid until a timer says otherwise',
     faults: 'pause,block',
     shows: 'two holders',
-    edits: [hold('if (this.live && this.#context.clock.now() >= this.#deadline)', 'if (false)')],
+    edits: [hold('if (this.live && this.#context.clock.now() >= this.#term.deadline)', 'if (false)')],
   },
   {
     bug: 'a lease is relied on for longer than the store keeps it',
     faults: 'refuse',
     shows: 'two holders',
-    edits: [hold('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
+    edits: [core('adapter/safe-ttl')('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
   },
   {
     bug: 'assertHeld passes after a loss',
@@ -70,18 +64,13 @@ export const tortureMutants: readonly TortureMutant[] = [
     bug: 'a grant counts from its reply',
     faults: 'delay',
     shows: 'two holders',
-    edits: [acquisition('this.#take(answer, sentAt)', 'this.#take(answer, clock.now())')],
+    edits: [core('engine/contention')('this.#take(answer, sentAt)', 'this.#take(answer, clock.now())')],
   },
   {
     bug: 'a renewal counts from its reply',
     faults: 'delay',
     shows: 'two holders',
-    edits: [
-      hold(
-        'Math.max(this.#deadline, sentAt + safeTtlMs(ttlMs))',
-        'Math.max(this.#deadline, this.#context.clock.now() + safeTtlMs(ttlMs))',
-      ),
-    ],
+    edits: [hold('term.extend(sentAt, ttlMs)', 'term.extend(this.#context.clock.now(), ttlMs)')],
   },
   {
     bug: 'redis: a pushed grant counts from its receipt',

@@ -1,4 +1,4 @@
-import { commands } from './command.ts'
+import { commands } from './commands/index.ts'
 import type { Command } from './command.ts'
 import { exitCodesHelp } from './exit-codes.ts'
 import { commonOptions } from './options.ts'

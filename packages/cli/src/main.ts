@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { commands } from './command.ts'
+import { commands } from './commands/index.ts'
 import type { Command } from './command.ts'
 import { UsageError } from './errors.ts'
 import { exitCodes } from './exit-codes.ts'

@@ -1,5 +1,5 @@
 import { isLockError } from '@locks/core'
-import { commands } from './command.ts'
+import { commands } from './commands/index.ts'
 import { CannotRun, Interrupted, UsageError } from './errors.ts'
 import { exitCodes, signalCode } from './exit-codes.ts'
 import { printable, toJson } from './output.ts'

@@ -1,5 +1,5 @@
 import type { Area, HistoryEvent } from '@locks/core/conformance'
-import type { CaseInfo } from './worker-protocol.ts'
+import type { CaseInfo } from './case-info.ts'
 
 /** `not applicable`: the adapter does not claim the capability. `not tried`: this run lacks what the rule needs. */
 export type State = 'passed' | 'failed' | 'not applicable' | 'not tried'

@@ -6,7 +6,8 @@ import { leftText } from './text-report.ts'
 import type { Left } from './tidy.ts'
 import { startWorker } from './start-worker.ts'
 import type { Worker } from './start-worker.ts'
-import type { CaseInfo, WorkerOrder } from './worker-protocol.ts'
+import type { CaseInfo } from './case-info.ts'
+import type { WorkerOrder } from './worker-protocol.ts'
 
 export interface SuiteRun {
   readonly info: RunInfo

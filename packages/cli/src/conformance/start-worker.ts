@@ -5,7 +5,8 @@ import { UsageError } from '../errors.ts'
 import { outcomeOf } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import type { Left } from './tidy.ts'
-import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
+import type { CaseInfo } from './case-info.ts'
+import type { WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
 /** A process that runs cases one at a time. */
 export interface Worker {

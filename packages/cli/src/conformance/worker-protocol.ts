@@ -1,4 +1,4 @@
-import type { Area, RuleKind } from '@locks/core/conformance'
+import type { CaseInfo } from './case-info.ts'
 import type { Outcome } from './outcome.ts'
 import type { Left } from './tidy.ts'
 
@@ -7,18 +7,6 @@ export interface WorkerOrder {
   readonly target: string
   readonly options: Readonly<Record<string, unknown>>
   readonly ttlMs?: number
-}
-
-/** The data of a case, as sent between processes. */
-export interface CaseInfo {
-  readonly id: string
-  readonly area: Area
-  readonly kind: RuleKind
-  /** The promise, without id and kind. */
-  readonly promise: string
-  readonly timeoutMs: number
-  readonly untested?: string
-  readonly applicable: boolean
 }
 
 export type WorkerCall =

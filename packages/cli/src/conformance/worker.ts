@@ -9,7 +9,8 @@ import type { Outcome } from './outcome.ts'
 import { resolveSubject } from './resolve-subject.ts'
 import type { OpenSubject } from './resolve-subject.ts'
 import { tidy } from './tidy.ts'
-import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
+import type { CaseInfo } from './case-info.ts'
+import type { WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
 // A process that runs cases one at a time, with its own subject.
 

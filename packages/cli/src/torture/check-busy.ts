@@ -1,5 +1,5 @@
 import type { HistoryEvent } from '@locks/core/conformance'
-import type { Violation } from './verdict.ts'
+import type { Violation } from './violation.ts'
 
 /** The time in which one acquire may have held its name or been in its queue. */
 interface Claim {

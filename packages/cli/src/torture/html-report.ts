@@ -8,7 +8,7 @@ import { toJson } from '../output.ts'
 import type { TortureResult } from './options.ts'
 import { overview } from './overview.ts'
 import { countOf, countsOf } from './text-report.ts'
-import type { Violation } from './verdict.ts'
+import type { Violation } from './violation.ts'
 
 const MOST_SHOWN = 20
 const AROUND_MS = 250

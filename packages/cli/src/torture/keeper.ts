@@ -1,5 +1,5 @@
 import { setTimeout as pass } from 'node:timers/promises'
-import { acquireWith, ownName, renewedOrNot, tryWith } from './task.ts'
+import { acquireWith, ownName, renewedOrNot, tryWith } from './run-task.ts'
 import type { Task } from './task.ts'
 
 // Ordinary tasks release their locks early, which hides timing bugs. These tasks look for them.

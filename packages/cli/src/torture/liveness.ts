@@ -1,6 +1,7 @@
 import type { FaultKind } from './faults.ts'
 import type { TortureOptions } from './options.ts'
-import type { Verdict, Violation } from './verdict.ts'
+import type { Verdict } from './verdict.ts'
+import type { Violation } from './violation.ts'
 
 export function tasksOf(processes: readonly string[], tasks: number): readonly string[] {
   return processes.flatMap((process) => Array.from({ length: tasks }, (_, n) => `${process}/t${n + 1}`))

@@ -2,7 +2,7 @@ import { showDuration } from '../duration.ts'
 import { printable, table, toJson } from '../output.ts'
 import type { Paint } from '../output.ts'
 import type { TortureResult } from './options.ts'
-import type { Violation } from './verdict.ts'
+import type { Violation } from './violation.ts'
 
 const MOST_SHOWN = 10
 const MOST_LINES = 12

@@ -15,7 +15,7 @@ import { routeOf } from '../route.ts'
 import { isWireFault } from './faults.ts'
 import { runStage } from './stage.ts'
 import { judge } from './verdict.ts'
-import type { Violation } from './verdict.ts'
+import type { Violation } from './violation.ts'
 
 const STORE_TIMEOUT_MS = 3_000
 /** For the client that looks for leftovers, even right after a server fault. */

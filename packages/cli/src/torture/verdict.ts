@@ -4,13 +4,7 @@ import { percentile } from '../statistics.ts'
 import { checkBusy } from './check-busy.ts'
 import type { Lingering } from './check-busy.ts'
 import { isWireFault } from './faults.ts'
-
-/** Something that must never happen, with the events that show it. */
-export interface Violation {
-  readonly check: string
-  readonly message: string
-  readonly events: readonly HistoryEvent[]
-}
+import type { Violation } from './violation.ts'
 
 export interface Bounds extends Lingering {
   readonly ttlMs: number

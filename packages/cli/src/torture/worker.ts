@@ -4,7 +4,7 @@ import { signals } from '../invocation.ts'
 import { keepersOf, runKeeper } from './keeper.ts'
 import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
 import { seeded } from './random.ts'
-import { runTask } from './task.ts'
+import { runTask } from './run-task.ts'
 
 // A worker: one client, a few tasks. It may be killed, paused and blocked at any moment.
 

@@ -1,6 +1,5 @@
 import { channel } from 'node:diagnostics_channel'
 import { withJson } from './json.ts'
-import { outsideScopes } from '../engine/re-entry.ts'
 import type { Holder } from '../adapter/spi.ts'
 import { invalid } from './validate.ts'
 
@@ -70,6 +69,13 @@ export class Events {
     contended: new Set(),
   }
 
+  /** Calls into the program: outside the scopes of `with` callbacks, so that a listener does not re-enter their locks. */
+  readonly outside: (call: () => void) => void
+
+  constructor(outside: (call: () => void) => void) {
+    this.outside = outside
+  }
+
   on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void {
     if (!Object.hasOwn(this.#listeners, event))
       throw invalid(`unknown event; known: ${Object.keys(this.#listeners).join(', ')}`)
@@ -87,7 +93,7 @@ export class Events {
 
   emit<K extends LockEventName>(event: K, payload: LockEvents[K]): void {
     withJson(payload)
-    outsideScopes(() => {
+    this.outside(() => {
       if (channels[event].hasSubscribers) channels[event].publish(payload)
       for (const listener of this.#listeners[event]) callListener(() => listener(payload))
     })

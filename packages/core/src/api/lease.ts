@@ -6,7 +6,6 @@ import type { Duration } from './duration.ts'
 import { isLockError, LockError, quote, storeError } from './errors.ts'
 import { writeHandover } from './serialized-lease.ts'
 import type { Hold, LeaseState } from '../engine/hold.ts'
-import { reportEnd } from '../engine/report-end.ts'
 import { writeSequencer } from './sequencer.ts'
 import type { RenewOutcome } from '../adapter/spi.ts'
 import { boundedCall } from '../engine/bounded-call.ts'
@@ -116,7 +115,7 @@ export class LeaseHandle implements Lease {
     const lease = new LeaseHandle(context, hold)
     const { request, grant } = hold
     const { fence } = grant
-    reportEnd(context, { request, calledAt, attempts }, { outcome: 'acquired', fence, reentered })
+    context.reportEnd({ request, calledAt, attempts }, { outcome: 'acquired', fence, reentered })
     return lease
   }
 

@@ -1,12 +1,12 @@
 import { Acquisition } from '../engine/acquisition.ts'
 import type { Capabilities } from '../adapter/capabilities.ts'
+import type { Client } from '../engine/client.ts'
 import type { Context } from '../engine/context.ts'
 import { heldError, isLockError, LockError } from './errors.ts'
 import type { Hold } from '../engine/hold.ts'
 import { LeaseHandle } from './lease.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOptions, OnceOptions, Settings } from './options.ts'
-import { reportEnd } from '../engine/report-end.ts'
 import { enclosingHold, runInScope } from '../engine/re-entry.ts'
 import { breakHold } from '../engine/operators.ts'
 import type { Holder, LockState } from '../adapter/spi.ts'
@@ -51,11 +51,13 @@ export type Body<T> = (lease: Lease) => T | Promise<T>
 
 export class NamedLock implements Lock {
   readonly name: string
+  readonly #client: Client
   readonly #context: Context
   readonly #defaults: Settings
 
-  constructor(context: Context, name: string, defaults: Settings) {
-    this.#context = context
+  constructor(client: Client, name: string, defaults: Settings) {
+    this.#client = client
+    this.#context = client.context
     this.name = name
     this.#defaults = defaults
   }
@@ -98,13 +100,13 @@ export class NamedLock implements Lock {
     try {
       value = await runInScope(this.#context, lease.hold, () => fn(lease))
     } catch (error) {
-      const loss = await endOf(lease)
+      const loss = await this.#endOf(lease)
       if (loss === undefined || error === loss) throw error
       // The callback may have stopped at this very loss.
       if (isLockError(error, loss.code) && error.lock === this.name) throw error
       throw new LockError(loss.code, loss.message, { lock: this.name, cause: error })
     }
-    const loss = await endOf(lease)
+    const loss = await this.#endOf(lease)
     if (loss !== undefined) throw loss
     return value
   }
@@ -140,9 +142,9 @@ export class NamedLock implements Lock {
       return Promise.resolve(LeaseHandle.join(context, held, context.clock.now(), 0))
     }
     // One that is over by the clock ends here, and its queue may go with it.
-    context.existingQueue(this.name)?.hold?.check()
+    this.#client.queues.existing(this.name)?.hold?.check()
     return new Promise((resolve, reject) => {
-      new Acquisition(context, context.queue(this.name), settings, onBusy, resolve, reject).start()
+      new Acquisition(context, this.#client.queues.of(this.name), settings, onBusy, resolve, reject).start()
     })
   }
 
@@ -150,25 +152,25 @@ export class NamedLock implements Lock {
   #ended(settings: Settings, outcome: 'aborted' | 'lost', error: unknown): unknown {
     const context = this.#context
     const request = context.request(this.name, settings)
-    reportEnd(context, { request, calledAt: context.clock.now(), attempts: 0 }, { outcome, error })
+    context.reportEnd({ request, calledAt: context.clock.now(), attempts: 0 }, { outcome, error })
     return error
   }
 
   #reenterable(owner: string | undefined): Hold | undefined {
     if (owner === undefined) return enclosingHold(this.#context, this.name)
-    const hold = this.#context.existingQueue(this.name)?.hold
+    const hold = this.#client.queues.existing(this.name)?.hold
     hold?.check()
     return hold?.live === true && hold.owner === owner ? hold : undefined
   }
-}
 
-/** Releases; returns only what must surface. A release that was not confirmed shows in events, and goes on. */
-async function endOf(lease: LeaseHandle): Promise<LockError | undefined> {
-  try {
-    await lease.release()
-  } catch (error) {
-    if (isLockError(error, 'LOCK_LOST') || isLockError(error, 'LOCK_CLOSED')) return error
-    if (!isLockError(error, 'LOCK_NOT_OWNED')) lease.hold.releaseLater()
+  /** Releases; returns only what must surface. A release that was not confirmed shows in events, and goes on. */
+  async #endOf(lease: LeaseHandle): Promise<LockError | undefined> {
+    try {
+      await lease.release()
+    } catch (error) {
+      if (isLockError(error, 'LOCK_LOST') || isLockError(error, 'LOCK_CLOSED')) return error
+      if (!isLockError(error, 'LOCK_NOT_OWNED')) this.#client.lateReleases.start(lease.hold)
+    }
+    return undefined
   }
-  return undefined
 }

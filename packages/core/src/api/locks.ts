@@ -1,5 +1,6 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
-import { Context } from '../engine/context.ts'
+import { Client } from '../engine/client.ts'
+import type { Context } from '../engine/context.ts'
 import { systemClock } from '../adapter/clock.ts'
 import type { LockEventName, LockEvents } from './events.ts'
 import type { Lease } from './lease.ts'
@@ -79,21 +80,28 @@ export function createLocks(adapter: AdapterFactory, options: LocksOptions = {})
     throw invalid('options must be an object')
   const { storeTimeoutMs = 5_000, clock = systemClock, store, ...defaults } = options
   if (store !== undefined) checkText('store', store, MAX_LABEL_BYTES)
-  const context = new Context(adapter, clock, checkInteger('storeTimeoutMs', storeTimeoutMs), store)
+  const client = new Client(adapter, {
+    clock,
+    storeTimeoutMs: checkInteger('storeTimeoutMs', storeTimeoutMs),
+    store,
+  })
+  const { context } = client
   try {
-    return new LocksClient(context, settle('lock', defaults, defaultSettings, context.adapter.capabilities))
+    return new LocksClient(client, settle('lock', defaults, defaultSettings, context.adapter.capabilities))
   } catch (error) {
-    void context.inBackground(context.close())
+    void context.inBackground(client.close())
     throw error
   }
 }
 
 class LocksClient implements Locks {
+  readonly #client: Client
   readonly #context: Context
   readonly #defaults: Settings
 
-  constructor(context: Context, defaults: Settings) {
-    this.#context = context
+  constructor(client: Client, defaults: Settings) {
+    this.#client = client
+    this.#context = client.context
     this.#defaults = defaults
   }
 
@@ -103,7 +111,7 @@ class LocksClient implements Locks {
 
   lock(name: string, options?: LockOptions): NamedLock {
     checkName(name, this.capabilities)
-    return new NamedLock(this.#context, name, settle('lock', options, this.#defaults, this.capabilities))
+    return new NamedLock(this.#client, name, settle('lock', options, this.#defaults, this.capabilities))
   }
 
   async with<T>(name: string, optionsOrFn: AcquireOptions | Body<T>, fn?: Body<T>): Promise<T> {
@@ -138,7 +146,7 @@ class LocksClient implements Locks {
   }
 
   async resume(text: string, options: ResumeOptions = {}): Promise<Lease> {
-    return resumeLease(this.#context, this.#defaults, text, options)
+    return resumeLease(this.#client, this.#defaults, text, options)
   }
 
   on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void {
@@ -146,7 +154,7 @@ class LocksClient implements Locks {
   }
 
   close(): Promise<void> {
-    return this.#context.close()
+    return this.#client.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {

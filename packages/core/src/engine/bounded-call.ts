@@ -1,10 +1,17 @@
+import type { Clock } from '../adapter/clock.ts'
 import { graceMs, Patience } from '../adapter/patience.ts'
-import type { Alarm } from './timers.ts'
-import { backoffMs } from './backoff.ts'
-import type { Context } from './context.ts'
 import { isFinal, storeError } from '../api/errors.ts'
 import type { LockError } from '../api/errors.ts'
 import { defaultSettings } from '../api/options.ts'
+import { backoffMs } from './backoff.ts'
+import type { Alarm, AlarmTarget, Timers } from './timers.ts'
+
+/** What bounds the calls of a client. */
+interface Bounds {
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly storeTimeoutMs: number
+}
 
 interface CallOptions {
   /** Whether a rejection is tried again: only for calls that are idempotent. */
@@ -18,22 +25,19 @@ interface CallOptions {
  * client's `storeTimeoutMs`, even if the adapter never settles. After a pause of this process the answer gets a grace.
  */
 export function boundedCall<T>(
-  context: Context,
+  bounds: Bounds,
   lock: string,
   call: () => Promise<T>,
   options: CallOptions,
 ): Promise<{ readonly answer: T; readonly tries: number }> {
   return new Promise((resolve, reject) => {
-    new BoundedCall(context, lock, call, options, resolve, reject).start()
+    new BoundedCall(bounds, lock, call, options, resolve, reject).start()
   })
 }
 
-class BoundedCall<T> implements Alarm {
-  at = 0
-  slackMs = 0
-  slot = -1
-  readonly keepsAlive = true
-  readonly #context: Context
+class BoundedCall<T> implements AlarmTarget {
+  readonly #bounds: Bounds
+  readonly #alarm: Alarm
   readonly #lock: string
   readonly #call: () => Promise<T>
   readonly #retry: boolean
@@ -47,24 +51,25 @@ class BoundedCall<T> implements Alarm {
   #failure: unknown
 
   constructor(
-    context: Context,
+    bounds: Bounds,
     lock: string,
     call: () => Promise<T>,
-    { retry, since = context.clock.now() }: CallOptions,
+    { retry, since = bounds.clock.now() }: CallOptions,
     resolve: (result: { answer: T; tries: number }) => void,
     reject: (error: LockError) => void,
   ) {
-    this.#context = context
+    this.#bounds = bounds
     this.#lock = lock
     this.#call = call
     this.#retry = retry
     this.#resolve = resolve
     this.#reject = reject
-    this.#giveUpAt = since + context.storeTimeoutMs
+    this.#alarm = bounds.timers.alarm(this, 'ref')
+    this.#giveUpAt = since + bounds.storeTimeoutMs
   }
 
   start(): void {
-    this.#context.timers.set(this, this.#giveUpAt)
+    this.#alarm.set(this.#giveUpAt)
     void this.#try()
   }
 
@@ -72,10 +77,10 @@ class BoundedCall<T> implements Alarm {
     if (now >= this.#giveUpAt) {
       this.#patience ??= new Patience()
       if (!this.#patience.forgives(this.#giveUpAt, now)) return this.#fail()
-      this.#giveUpAt = now + graceMs(this.#context.storeTimeoutMs)
+      this.#giveUpAt = now + graceMs(this.#bounds.storeTimeoutMs)
     }
     if (this.#waiting) this.start()
-    else this.#context.timers.set(this, this.#giveUpAt)
+    else this.#alarm.set(this.#giveUpAt)
   }
 
   async #try(): Promise<void> {
@@ -89,9 +94,9 @@ class BoundedCall<T> implements Alarm {
       this.#failure = error
       if (!this.#retry || isFinal(error)) return this.#fail()
       this.#waiting = true
-      const { timers, clock } = this.#context
+      const { clock } = this.#bounds
       const again = clock.now() + backoffMs(this.#tries, defaultSettings, clock)
-      timers.set(this, Math.min(again, this.#giveUpAt))
+      this.#alarm.set(Math.min(again, this.#giveUpAt))
     }
   }
 
@@ -103,7 +108,7 @@ class BoundedCall<T> implements Alarm {
   #end(): boolean {
     if (this.#done) return false
     this.#done = true
-    this.#context.timers.cancel(this)
+    this.#alarm.cancel()
     return true
   }
 }

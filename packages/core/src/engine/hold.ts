@@ -1,61 +1,45 @@
-import type { Alarm } from './timers.ts'
-import type { Context } from './context.ts'
+import type { AcquireRequest, Grant, Holder, RenewOutcome, Renewal } from '../adapter/spi.ts'
 import { LockError, quote } from '../api/errors.ts'
 import type { EventSubject } from '../api/events.ts'
 import { withJson } from '../api/json.ts'
-import { STALL_MS } from './loop-meter.ts'
-import { LateRelease } from './late-release.ts'
-import { MinHold } from './min-hold.ts'
 import type { Settings } from '../api/options.ts'
-import { outsideScopes } from './re-entry.ts'
-import type { NameQueue } from './name-queue.ts'
-import type { AcquireRequest, Grant, Holder, RenewOutcome, Renewal } from '../adapter/spi.ts'
 import { boundedCall } from './bounded-call.ts'
-import { safeTtlMs } from '../adapter/safe-ttl.ts'
+import type { Context } from './context.ts'
+import { STALL_MS } from './loop-meter.ts'
+import { MinHold } from './min-hold.ts'
+import { Term } from './term.ts'
+import type { Alarm, AlarmTarget } from './timers.ts'
 
 export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
 
-/** Those of every client of this process that are neither released nor lost. */
+/** The queue that a hold keeps waiting. */
+export interface HoldOwner {
+  /** The hold ended. The next waiter may go on once `cleanup` settles. */
+  vacate(hold: Hold, cleanup?: Promise<unknown>): void
+}
+
+/** The holds of all clients of this process that are neither released nor lost. */
 export const liveHolds: Set<Hold> = new Set()
 
-/**
- * One hold of a name at the store, shared by the leases that re-entered it. Its deadline is on the
- * local monotonic clock and moves only by confirmed renewals, counted from before they were sent.
- * It is long for a file, as `Acquisition` is, and for the same reason.
- */
-export class Hold implements Alarm {
-  at = 0
-  slackMs = 0
-  slot = -1
-  readonly keepsAlive = false
+/** One hold of a name at the store, shared by the leases that re-entered it. */
+export class Hold implements AlarmTarget {
   readonly grant: Grant
-  readonly owner: string
-  readonly since: number
-  ttlMs: number
+  readonly request: AcquireRequest
   leases = 0
   readonly #context: Context
-  readonly #queue: NameQueue
-  readonly #request: AcquireRequest
-  readonly #renew: boolean
-  readonly #renewUntil: number
-  /** Handed off with a short claim, which is stretched to the lease's length once, even after `maxHoldMs`. */
-  #claimed: boolean
+  readonly #queue: HoldOwner
+  readonly #term: Term
+  readonly #alarm: Alarm
   #state: LeaseState = 'held'
-  #deadline: number
-  /** The last confirmed grant or renewal: when it was sent, and the ttl it gave. */
-  #confirmedAt: number
-  #periodMs: number
-  /** When the renewal was sent that is not answered yet, the last of them. */
-  #askedAt: number | undefined
   #ended: LockError | undefined
   #controller: AbortController | undefined
-  /** Absent as long as no lease asks for `minHoldMs`. */
+  /** Absent until a lease asks for `minHoldMs`. */
   #minHold: MinHold | undefined
   #holder: Holder | undefined
 
   constructor(
     context: Context,
-    queue: NameQueue,
+    queue: HoldOwner,
     request: AcquireRequest,
     grant: Grant,
     grantedAt: number,
@@ -63,21 +47,31 @@ export class Hold implements Alarm {
   ) {
     this.#context = context
     this.#queue = queue
-    this.#request = request
+    this.request = request
     this.grant = grant
-    this.owner = request.owner
-    this.ttlMs = this.ttlOf(request.ttlMs)
-    this.since = grantedAt
-    this.#renew = settings.renew
-    this.#claimed = grant.ttlMs < this.ttlMs
-    this.#renewUntil = grantedAt + settings.maxHoldMs
-    this.#confirmedAt = grantedAt
-    this.#periodMs = grant.ttlMs
-    this.#deadline = grantedAt + safeTtlMs(grant.ttlMs)
+    this.#term = new Term(grantedAt, grant.ttlMs, this.ttlOf(request.ttlMs), settings)
+    this.#alarm = context.timers.alarm(this, 'unref')
     context.holds.set(grant.attemptId, this)
     this.keepFor(settings.minHoldMs)
     liveHolds.add(this)
     this.#arm()
+  }
+
+  get owner(): string {
+    return this.request.owner
+  }
+
+  get deadline(): number {
+    return this.#term.deadline
+  }
+
+  /** The length that renewals ask for. */
+  get ttlMs(): number {
+    return this.#term.ttlMs
+  }
+
+  set ttlMs(ttlMs: number) {
+    this.#term.ttlMs = ttlMs
   }
 
   isOf(context: Context): boolean {
@@ -87,10 +81,6 @@ export class Hold implements Alarm {
   /** Whether it may still be renewed and released; says nothing about the clock. */
   get live(): boolean {
     return this.#state === 'held' || this.#state === 'jeopardy'
-  }
-
-  get request(): AcquireRequest {
-    return this.#request
   }
 
   /** Why it ended other than by a release. */
@@ -108,7 +98,7 @@ export class Hold implements Alarm {
 
   /** The state by the clock, now: a callback that blocks the event loop outruns every timer. */
   check(): LeaseState {
-    if (this.live && this.#context.clock.now() >= this.#deadline) this.#expire()
+    if (this.live && this.#context.clock.now() >= this.#term.deadline) this.#expire()
     return this.#state
   }
 
@@ -116,27 +106,30 @@ export class Hold implements Alarm {
   unreadMs(): number {
     const { meter, clock } = this.#context
     if (meter === undefined) return 0
-    const unreadMs = clock.now() - Math.max(meter.readAt, this.#confirmedAt)
+    const unreadMs = clock.now() - Math.max(meter.readAt, this.#term.confirmedAt)
     return unreadMs > STALL_MS ? unreadMs : 0
   }
 
   remainingMs(): number {
     this.check()
-    return !this.live || this.unreadMs() > 0 ? 0 : Math.max(0, this.#deadline - this.#context.clock.now())
+    return !this.live || this.unreadMs() > 0
+      ? 0
+      : Math.max(0, this.#term.deadline - this.#context.clock.now())
   }
 
   holder(): Holder {
-    const { metadata } = this.#request
+    const { metadata } = this.request
     return (this.#holder ??= withJson({ owner: this.owner, fence: this.grant.fence, metadata }))
   }
 
   fire(now: number): void {
-    if (now >= this.#deadline) return this.#expire()
-    if (!this.#renewable(now)) {
-      if (this.#renew) this.#doubt(new Error('maxHoldMs is over: the lease is not renewed any more'))
-      return this.#armAt(this.#deadline)
+    const term = this.#term
+    if (now >= term.deadline) return this.#expire()
+    if (!term.renewable(now)) {
+      if (term.isRenewed) this.#doubt(new Error('maxHoldMs is over: the lease is no longer renewed'))
+      return this.#armAt(term.deadline)
     }
-    if (this.#askedAt !== undefined) this.#doubt(undefined)
+    if (term.isAsking) this.#doubt(undefined)
     this.#context.renewals.add(this)
   }
 
@@ -146,29 +139,25 @@ export class Hold implements Alarm {
   }
 
   /** The renewal to send now. */
-  renewal(sentAt: number, ttlMs: number = this.#nextTtlMs(sentAt)): Renewal {
-    this.#askedAt = sentAt
-    this.#armAt(Math.min(this.#deadline, sentAt + this.#periodMs / 3))
+  renewal(sentAt: number, ttlMs: number = this.#term.nextTtlMs(sentAt)): Renewal {
+    this.#armAt(this.#term.asked(sentAt))
     return this.#renewalOf(ttlMs)
   }
 
   answered(outcome: RenewOutcome, sentAt: number, ttlMs: number, failure: unknown): void {
-    if (sentAt === this.#askedAt) this.#askedAt = undefined
+    const term = this.#term
+    term.answered(sentAt)
     this.check()
     if (!this.live) return
     if (outcome === 'lost') return this.#lose('the store no longer knows this holder', { definite: true })
-    // The store never brings an end forward, so an earlier, longer one still stands.
-    if (outcome === 'renewed') this.#deadline = Math.max(this.#deadline, sentAt + safeTtlMs(ttlMs))
-    // Otherwise an older try that is answered late says nothing about a renewal confirmed since.
-    if (sentAt < this.#confirmedAt) return
+    if (outcome === 'renewed') term.extend(sentAt, ttlMs)
+    // An old renewal that is answered late says nothing about one confirmed since.
+    if (sentAt < term.confirmedAt) return
     if (outcome === 'unknown') {
       this.#doubt(failure)
-      const again = this.#context.clock.now() + Math.max(1, this.#periodMs / 12)
-      return this.#armAt(Math.min(this.#deadline, again))
+      return this.#armAt(term.retryAt(this.#context.clock.now()))
     }
-    this.#claimed = false
-    this.#confirmedAt = sentAt
-    this.#periodMs = ttlMs
+    term.confirm(sentAt, ttlMs)
     this.#state = 'held'
     this.#arm()
   }
@@ -217,17 +206,12 @@ export class Hold implements Alarm {
     return freed
   }
 
-  /** Goes on with a release that was not confirmed, in the background. */
-  releaseLater(): void {
-    new LateRelease(this.#context, this, this.#deadline).start()
-  }
-
   /** The lease goes on in another process: forget it here, leave it at the store. */
   handOver(): void {
     const now = this.#context.clock.now()
-    // Of a short claim that no renewal has stretched yet; whoever resumes it was promised the whole.
-    const stretch = this.#renewable(now) && this.#periodMs < this.ttlMs
-    const renewal = this.#renewalOf(this.#nextTtlMs(now))
+    // A short claim that was not renewed yet: the successor was promised the full length.
+    const stretch = this.#term.renewable(now) && this.#term.isShort
+    const renewal = this.#renewalOf(this.#term.nextTtlMs(now))
     this.#finish('released')
     this.#queue.vacate(this)
     if (!stretch) return
@@ -266,31 +250,15 @@ export class Hold implements Alarm {
   }
 
   #renewalOf(ttlMs: number): Renewal {
-    return { grant: this.grant, ttlMs, lockDelayMs: this.#request.lockDelayMs }
-  }
-
-  #nextTtlMs(now: number): number {
-    return this.#keptUp(now) ? this.ttlMs : Math.max(1, Math.floor(this.since + this.ttlMs - now))
-  }
-
-  #renewable(now: number): boolean {
-    return this.#claimed || this.#keptUp(now)
-  }
-
-  #keptUp(now: number): boolean {
-    return this.#renew && now < this.#renewUntil
+    return { grant: this.grant, ttlMs, lockDelayMs: this.request.lockDelayMs }
   }
 
   #arm(): void {
-    if (!this.#renew && !this.#claimed) return this.#armAt(this.#deadline)
-    // A little early is fine if it then goes with others.
-    this.#armAt(Math.min(this.#confirmedAt + this.#periodMs / 3, this.#deadline), this.#periodMs / 30)
+    this.#armAt(this.#term.dueAt, this.#term.slackMs)
   }
 
   #armAt(at: number, slackMs = 0): void {
-    if (!this.live) return
-    this.slackMs = slackMs
-    this.#context.timers.set(this, at)
+    if (this.live) this.#alarm.set(at, slackMs)
   }
 
   #doubt(cause: unknown): void {
@@ -299,7 +267,7 @@ export class Hold implements Alarm {
     const { events } = this.#context
     if (!events.wanted('jeopardy')) return
     // Not by `check`: whether it is over by now is told as a loss, after this.
-    const remainingMs = Math.max(0, this.#deadline - this.#context.clock.now())
+    const remainingMs = Math.max(0, this.#term.deadline - this.#context.clock.now())
     events.emit('jeopardy', { ...this.#about(), remainingMs, ...(cause === undefined ? {} : { cause }) })
   }
 
@@ -313,7 +281,7 @@ export class Hold implements Alarm {
     this.#finish('lost')
     this.#queue.vacate(this)
     // The store may still hold the name for us (a session does); a lock-delay wants just that.
-    if (!definite && this.#request.lockDelayMs === 0) {
+    if (!definite && this.request.lockDelayMs === 0) {
       const call = (): Promise<unknown> => this.releaseAtStore()
       void this.#context.inBackground(boundedCall(this.#context, this.grant.name, call, { retry: false }))
     }
@@ -324,12 +292,12 @@ export class Hold implements Alarm {
   }
 
   #abortSignal(): void {
-    if (this.#ended !== undefined) outsideScopes(() => this.#controller?.abort(this.#ended))
+    if (this.#ended !== undefined) this.#context.events.outside(() => this.#controller?.abort(this.#ended))
   }
 
   #finish(state: 'lost' | 'released'): void {
     this.#state = state
-    this.#context.timers.cancel(this)
+    this.#alarm.cancel()
     this.#context.holds.delete(this.grant.attemptId)
     liveHolds.delete(this)
   }
@@ -347,10 +315,10 @@ export class Hold implements Alarm {
   }
 
   #about(): EventSubject & { fence: bigint } {
-    return { ...this.#context.about(this.#request), fence: this.grant.fence }
+    return { ...this.#context.about(this.request), fence: this.grant.fence }
   }
 
   #holdMs(): number {
-    return this.#context.clock.now() - this.since
+    return this.#context.clock.now() - this.#term.since
   }
 }

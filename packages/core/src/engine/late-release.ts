@@ -1,55 +1,68 @@
-import type { Alarm } from './timers.ts'
+import { boundedCall } from './bounded-call.ts'
 import type { Context } from './context.ts'
 import type { Hold } from './hold.ts'
-import { boundedCall } from './bounded-call.ts'
+import type { Alarm, AlarmTarget } from './timers.ts'
 
 const FIRST_DELAY_MS = 250
 const MAX_DELAY_MS = 5_000
 
-/**
- * Repeats a release that failed and that no caller waits for, so that a passing error does not leave the lock held
- * until its ttl. It ends once the store answers, at the lease's own deadline, or with the client. It does not keep the
- * process alive between two tries.
- */
-export class LateRelease implements Alarm {
-  at = 0
-  slackMs = 0
-  slot = -1
-  readonly keepsAlive = false
+/** The releases of one client that were not confirmed and go on in the background. */
+export class LateReleases {
   readonly #context: Context
-  readonly #hold: Hold
-  readonly #until: number
-  #delayMs = FIRST_DELAY_MS
+  readonly #open = new Set<LateRelease>()
 
-  constructor(context: Context, hold: Hold, until: number) {
+  constructor(context: Context) {
     this.#context = context
-    this.#hold = hold
-    this.#until = until
   }
 
-  start(): void {
+  start(hold: Hold): void {
     if (this.#context.closed) return
-    this.#context.lateReleases.add(this)
-    this.#arm()
+    const release = new LateRelease(this.#context, this.#open, hold)
+    this.#open.add(release)
+    release.arm()
+  }
+
+  /** The client closes: each is tried once more, now. */
+  finish(): void {
+    for (const release of [...this.#open]) release.finish()
+  }
+}
+
+/**
+ * Repeats a release that failed and that no caller waits for, so that a short outage does not leave the lock held until
+ * its ttl ends. It stops when the store answers, at the deadline of the lease, or when the client closes. It does not
+ * keep the process alive between two tries.
+ */
+class LateRelease implements AlarmTarget {
+  readonly #context: Context
+  readonly #open: Set<LateRelease>
+  readonly #hold: Hold
+  readonly #alarm: Alarm
+  #delayMs = FIRST_DELAY_MS
+
+  constructor(context: Context, open: Set<LateRelease>, hold: Hold) {
+    this.#context = context
+    this.#open = open
+    this.#hold = hold
+    this.#alarm = context.timers.alarm(this, 'unref')
+  }
+
+  arm(): void {
+    const at = this.#context.clock.now() + this.#delayMs
+    this.#delayMs = Math.min(this.#delayMs * 2, MAX_DELAY_MS)
+    if (at < this.#hold.deadline) this.#alarm.set(at)
+    else this.#open.delete(this)
   }
 
   fire(): void {
-    // A failure is one more reason to go on, unless the client was closed meanwhile.
-    void this.#release().catch(() => this.#context.lateReleases.has(this) && this.#arm())
+    // After a failure it goes on, unless the client was closed meanwhile.
+    void this.#release().catch(() => this.#open.has(this) && this.arm())
   }
 
-  /** The client closes: one last try, now. */
   finish(): void {
-    this.#context.lateReleases.delete(this)
-    this.#context.timers.cancel(this)
+    this.#open.delete(this)
+    this.#alarm.cancel()
     void this.#context.inBackground(this.#release())
-  }
-
-  #arm(): void {
-    const at = this.#context.clock.now() + this.#delayMs
-    this.#delayMs = Math.min(this.#delayMs * 2, MAX_DELAY_MS)
-    if (at < this.#until) this.#context.timers.set(this, at)
-    else this.#context.lateReleases.delete(this)
   }
 
   async #release(): Promise<void> {
@@ -58,6 +71,6 @@ export class LateRelease implements Alarm {
     const released = boundedCall(this.#context, hold.grant.name, call, { retry: false })
     void this.#context.inBackground(released)
     await released
-    this.#context.lateReleases.delete(this)
+    this.#open.delete(this)
   }
 }

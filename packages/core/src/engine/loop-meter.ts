@@ -11,13 +11,12 @@ export const STALL_MS = 500
  */
 export class LoopMeter {
   readonly #clock: Clock
-  readonly #inUse: () => boolean
+  #inUse = false
   #timer: Timer | undefined
   #readAt = 0
 
-  constructor(clock: Clock, inUse: () => boolean) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#inUse = inUse
   }
 
   /** Everything that had arrived by this time has been read. */
@@ -27,8 +26,14 @@ export class LoopMeter {
 
   /** Call before the first lock is asked for: nothing can be unread of a hold that is not there yet. */
   start(): void {
+    this.#inUse = true
     this.#readAt = this.#clock.now()
     if (this.#timer === undefined) this.#arm()
+  }
+
+  /** No lock is in use: the next tick is the last. */
+  pause(): void {
+    this.#inUse = false
   }
 
   stop(): void {
@@ -42,7 +47,7 @@ export class LoopMeter {
 
   #tick(): void {
     this.#timer = undefined
-    if (!this.#inUse()) return
+    if (!this.#inUse) return
     this.#arm()
     // Callbacks may take long before the next poll, and after it: only what came before this moment is sure to be read.
     const at = this.#clock.now()

@@ -1,30 +1,91 @@
-import { SILENCE_MS } from './acquisition.ts'
-import type { Acquisition, Obstacle } from './acquisition.ts'
-import type { Context } from './context.ts'
+import type { Busy, Holder } from '../adapter/spi.ts'
 import type { LockError } from '../api/errors.ts'
-import type { Hold } from './hold.ts'
-import type { Holder } from '../adapter/spi.ts'
+import type { Context } from './context.ts'
+import type { Hold, HoldOwner } from './hold.ts'
+import { SILENCE_MS } from './outage.ts'
+import type { Obstacle } from './outage.ts'
+
+/** An acquire, as the queue of its name sees it. */
+export interface QueuedAcquire {
+  readonly calledAt: number
+  /** The explicit owner, by which a waiter may join a hold that began meanwhile. */
+  readonly owner: string | undefined
+  /** Tries without waiting. */
+  readonly once: boolean
+  /** The last answer of the store, if it was "busy". */
+  readonly busy: Busy | undefined
+  /** What the store last failed with, if it has not answered since. */
+  readonly failure: unknown
+  /** What this one waits for, and so do the acquires queued behind it. */
+  obstacle(now: number): Obstacle
+  /** It is its turn: attempts and waits at the store until there is an outcome. */
+  contend(): void
+  /** Called when the name is known to be held. Reports that once, and ends a try that will not wait. */
+  foundBusy(holder: Holder | undefined): void
+  /** Joins a hold of its owner. If it contends at the store itself, that ends. */
+  reenter(hold: Hold): void
+  /** Ends without a lease and leaves nothing behind. */
+  abandon(outcome: 'aborted', error: unknown): void
+}
+
+/** The queues of one client, by name. */
+export class NameQueues {
+  readonly #context: Context
+  readonly #byName = new Map<string, NameQueue>()
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  /** The queue of `name`, which is dropped when nothing is left in it. */
+  of(name: string): NameQueue {
+    const known = this.#byName.get(name)
+    if (this.#byName.size === 0) this.#context.meter?.start()
+    if (known !== undefined) return known
+    const queue = new NameQueue(this, this.#context, name)
+    this.#byName.set(name, queue)
+    return queue
+  }
+
+  existing(name: string): NameQueue | undefined {
+    return this.#byName.get(name)
+  }
+
+  drop(queue: NameQueue): void {
+    if (this.#byName.get(queue.name) === queue) this.#byName.delete(queue.name)
+    if (this.#byName.size === 0) this.#context.meter?.pause()
+  }
+
+  close(): void {
+    for (const queue of [...this.#byName.values()]) queue.close(this.#context.closedError(queue.name))
+  }
+}
+
+/** What a queue without waiters iterates over. */
+const nobody: ReadonlySet<QueuedAcquire> = new Set()
 
 /**
- * The in-process side of one name: the hold this client has, the one acquisition that waits at the
- * store, and those that wait behind it in the order they came. However many tasks want the name,
- * the store sees one of them wait.
+ * One name inside one client: the hold that this client has, the acquire that contends at the store (the head), and
+ * those that wait behind it in the order of their calls. However many tasks want the name, the store sees one of them.
  */
-export class NameQueue {
+export class NameQueue implements HoldOwner {
   readonly name: string
+  readonly #queues: NameQueues
   readonly #context: Context
-  readonly #waiting = new Set<Acquisition>()
-  /** Tries that will not wait, made past a head that does. */
-  readonly #passing = new Set<Acquisition>()
+  /** Made with the first waiter: most queues never have one. */
+  #waiting: Set<QueuedAcquire> | undefined
+  /** Tries that will not wait and contend beside a head that does. */
+  #passing: Set<QueuedAcquire> | undefined
   #hold: Hold | undefined
-  #head: Acquisition | undefined
+  #head: QueuedAcquire | undefined
   /** Releases and withdrawals under way: the next head would only run into them. */
   #cleaning = 0
   #cleaningSince = 0
-  /** Why the last one left, if the store failed it: likely what keeps the withdrawal from coming through, too. */
+  /** What the store failed the last acquire with: its withdrawal likely fails for the same reason. */
   #failure: unknown
 
-  constructor(context: Context, name: string) {
+  constructor(queues: NameQueues, context: Context, name: string) {
+    this.#queues = queues
     this.#context = context
     this.name = name
   }
@@ -33,42 +94,41 @@ export class NameQueue {
     return this.#hold
   }
 
-  /** What the store failed the last acquisition with: a try that waits for its withdrawal reports the same. */
+  /** What the store failed the last acquire with. A try that waits for its withdrawal reports the same. */
   get failure(): unknown {
     return this.#failure
   }
 
-  enter(acquisition: Acquisition): void {
-    if (this.#idle() && this.#waiting.size === 0) return this.#lead(acquisition)
+  enter(acquire: QueuedAcquire): void {
+    if (this.#idle() && this.#inLine.size === 0) return this.#lead(acquire)
     const headWaits = this.#head?.busy !== undefined
-    if (this.#hold === undefined && headWaits && acquisition.once) {
-      // What the head heard may be old: a try gets an answer of its own.
-      return this.#pass(acquisition)
-    }
-    this.#waiting.add(acquisition)
-    if (this.#hold !== undefined) acquisition.foundBusy(this.#hold.holder())
-    else if (headWaits) acquisition.foundBusy(this.#head?.busy?.holder)
+    // The head's answer may be old: a try gets an answer of its own.
+    if (this.#hold === undefined && headWaits && acquire.once) return this.#pass(acquire)
+    this.#waiting ??= new Set()
+    this.#waiting.add(acquire)
+    if (this.#hold !== undefined) acquire.foundBusy(this.#hold.holder())
+    else if (headWaits) acquire.foundBusy(this.#head?.busy?.holder)
   }
 
   /**
-   * The store told `acquisition` that the name is taken, asked at `sentAt`. A try that was called since gets a newer
-   * answer: its own past a head that waits on, and otherwise that of whoever asks next.
+   * The store answered "busy" to an attempt of `acquire` sent at `sentAt`. A try called since then gets a newer answer:
+   * from its own attempt if the head keeps waiting, otherwise from the next head's.
    */
-  heardBusy(acquisition: Acquisition, holder: Holder | undefined, sentAt: number): void {
-    if (this.#head !== acquisition) return
-    for (const waiter of this.#waiting) {
+  heardBusy(acquire: QueuedAcquire, holder: Holder | undefined, sentAt: number): void {
+    if (this.#head !== acquire) return
+    for (const waiter of this.#inLine) {
       if (!waiter.once || waiter.calledAt <= sentAt) waiter.foundBusy(holder)
-      else if (!acquisition.once) this.#passFromLine(waiter)
+      else if (!acquire.once) this.#passFromLine(waiter)
     }
   }
 
-  /** The store failed `acquisition`, which may go on trying; tries in line behind it get an answer of their own. */
-  heardFailure(acquisition: Acquisition): void {
-    if (this.#head !== acquisition) return
-    for (const waiter of this.#waiting) if (waiter.once) this.#passFromLine(waiter)
+  /** The store failed `acquire`, which may go on. Tries queued behind it get an answer of their own. */
+  heardFailure(acquire: QueuedAcquire): void {
+    if (this.#head !== acquire) return
+    for (const waiter of this.#inLine) if (waiter.once) this.#passFromLine(waiter)
   }
 
-  /** Why the name is not to be had for those in line. */
+  /** What the waiters wait for. */
   obstacle(now: number): Obstacle {
     if (this.#hold !== undefined) return { holder: this.#hold.holder() }
     if (this.#head !== undefined) return this.#head.obstacle(now)
@@ -76,58 +136,68 @@ export class NameQueue {
     return silent || this.#failure !== undefined ? { failure: this.#failure } : { holder: undefined }
   }
 
-  /** A hold began, by `acquisition` or from elsewhere. */
-  occupy(hold: Hold, acquisition?: Acquisition): void {
+  /** A hold began: of `acquire`, or one that was resumed. */
+  occupy(hold: Hold, acquire?: QueuedAcquire): void {
     this.#hold = hold
     this.#failure = undefined
-    if (acquisition !== undefined) this.#remove(acquisition)
-    const contending = this.#head === undefined ? [...this.#passing] : [this.#head, ...this.#passing]
-    for (const other of [...contending, ...this.#waiting]) if (other.owner === hold.owner) other.reenter(hold)
-    for (const waiter of this.#waiting) waiter.foundBusy(hold.holder())
+    if (acquire !== undefined) this.#remove(acquire)
+    const head = this.#head === undefined ? [] : [this.#head]
+    for (const other of [...head, ...this.#besideHead, ...this.#inLine])
+      if (other.owner === hold.owner) other.reenter(hold)
+    for (const waiter of this.#inLine) waiter.foundBusy(hold.holder())
   }
 
-  /** The hold ended. The next in line goes on once `cleanup` is over, whatever came of it. */
+  /** The hold ended. The next waiter contends once `cleanup` settles. */
   vacate(hold: Hold, cleanup?: Promise<unknown>): void {
     if (this.#hold !== hold) return
     this.#hold = undefined
     this.#cleanThenAdvance(cleanup)
   }
 
-  /** An acquisition is over without a hold. */
-  leave(acquisition: Acquisition, cleanup?: Promise<unknown>): void {
-    this.#remove(acquisition)
-    this.#failure = acquisition.failure
+  /** An acquire ended without a hold. */
+  leave(acquire: QueuedAcquire, cleanup?: Promise<unknown>): void {
+    this.#remove(acquire)
+    this.#failure = acquire.failure
     this.#cleanThenAdvance(cleanup)
   }
 
   close(error: LockError): void {
-    for (const one of [...this.#waiting, ...this.#passing]) one.abandon('aborted', error)
+    for (const one of [...this.#inLine, ...this.#besideHead]) one.abandon('aborted', error)
     this.#head?.abandon('aborted', error)
+  }
+
+  get #inLine(): ReadonlySet<QueuedAcquire> {
+    return this.#waiting ?? nobody
+  }
+
+  get #besideHead(): ReadonlySet<QueuedAcquire> {
+    return this.#passing ?? nobody
   }
 
   #idle(): boolean {
     return this.#hold === undefined && this.#head === undefined && this.#cleaning === 0
   }
 
-  #remove(acquisition: Acquisition): void {
-    if (this.#head === acquisition) this.#head = undefined
-    this.#waiting.delete(acquisition)
-    this.#passing.delete(acquisition)
+  #remove(acquire: QueuedAcquire): void {
+    if (this.#head === acquire) this.#head = undefined
+    this.#waiting?.delete(acquire)
+    this.#passing?.delete(acquire)
   }
 
-  #lead(acquisition: Acquisition): void {
-    this.#head = acquisition
-    void acquisition.contend()
+  #lead(acquire: QueuedAcquire): void {
+    this.#head = acquire
+    acquire.contend()
   }
 
-  #pass(acquisition: Acquisition): void {
-    this.#passing.add(acquisition)
-    void acquisition.contend()
+  #pass(acquire: QueuedAcquire): void {
+    this.#passing ??= new Set()
+    this.#passing.add(acquire)
+    acquire.contend()
   }
 
-  #passFromLine(acquisition: Acquisition): void {
-    this.#waiting.delete(acquisition)
-    this.#pass(acquisition)
+  #passFromLine(acquire: QueuedAcquire): void {
+    this.#waiting?.delete(acquire)
+    this.#pass(acquire)
   }
 
   #cleanThenAdvance(cleanup: Promise<unknown> | undefined): void {
@@ -142,10 +212,10 @@ export class NameQueue {
 
   #advance(): void {
     if (!this.#idle()) return
-    for (const next of this.#waiting) {
-      this.#waiting.delete(next)
+    for (const next of this.#inLine) {
+      this.#waiting?.delete(next)
       return this.#lead(next)
     }
-    if (this.#passing.size === 0) this.#context.forget(this)
+    if (this.#besideHead.size === 0) this.#queues.drop(this)
   }
 }

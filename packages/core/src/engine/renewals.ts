@@ -1,18 +1,27 @@
-import type { Context } from './context.ts'
-import type { Hold } from './hold.ts'
-import type { RenewOutcome } from '../adapter/spi.ts'
+import type { Clock } from '../adapter/clock.ts'
+import type { Adapter, Renewal, RenewOutcome } from '../adapter/spi.ts'
 
-/** Sends the renewals that fall due together to the adapter together. */
+/** A hold that is due for renewal. */
+interface Renewable {
+  readonly live: boolean
+  /** The renewal to send now. */
+  renewal(sentAt: number): Renewal
+  answered(outcome: RenewOutcome, sentAt: number, ttlMs: number, failure: unknown): void
+}
+
+/** Sends renewals that are due together in one call. */
 export class Renewals {
-  readonly #context: Context
-  #due: Hold[] = []
+  readonly #clock: Clock
+  readonly #adapter: Pick<Adapter, 'renew'>
+  #due: Renewable[] = []
 
-  constructor(context: Context) {
-    this.#context = context
+  constructor(clock: Clock, adapter: Pick<Adapter, 'renew'>) {
+    this.#clock = clock
+    this.#adapter = adapter
   }
 
-  add(hold: Hold): void {
-    // The alarms of one ring all fire before this microtask runs.
+  add(hold: Renewable): void {
+    // All alarms that are due fire before this microtask runs.
     if (this.#due.push(hold) === 1) queueMicrotask(() => void this.#flush())
   }
 
@@ -20,18 +29,16 @@ export class Renewals {
     const holds = this.#due.filter((hold) => hold.live)
     this.#due = []
     if (holds.length === 0) return
-    const sentAt = this.#context.clock.now()
+    const sentAt = this.#clock.now()
     const renewals = holds.map((hold) => hold.renewal(sentAt))
     let outcomes: readonly RenewOutcome[] = []
     let failure: unknown
     try {
-      outcomes = await this.#context.adapter.renew(renewals)
+      outcomes = await this.#adapter.renew(renewals)
     } catch (error) {
       failure = error
     }
-    holds.forEach((hold, i) => {
-      const { ttlMs } = renewals[i] ?? hold
-      hold.answered(outcomes[i] ?? 'unknown', sentAt, ttlMs, failure)
-    })
+    for (const [i, { ttlMs }] of renewals.entries())
+      holds[i]?.answered(outcomes[i] ?? 'unknown', sentAt, ttlMs, failure)
   }
 }

@@ -1,12 +1,12 @@
-import type { Context } from './context.ts'
+import type { Client } from './client.ts'
 import { isLockError, LockError, quote } from '../api/errors.ts'
 import { readHandover } from '../api/serialized-lease.ts'
 import { Hold } from './hold.ts'
 import { LeaseHandle } from '../api/lease.ts'
 import type { LockOptions, Settings } from '../api/options.ts'
-import { reportEnd } from './report-end.ts'
 import type { Grant } from '../adapter/spi.ts'
 import { boundedCall } from './bounded-call.ts'
+import { withdraw } from './withdraw.ts'
 import { safeTtlMs } from '../adapter/safe-ttl.ts'
 import { checkName, settle, unsupported } from '../api/validate.ts'
 
@@ -14,7 +14,7 @@ export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
 
 /** Continues the lease that `text` describes, as its one successor. */
 export async function resumeLease(
-  context: Context,
+  { context, queues }: Client,
   defaults: Settings,
   text: string,
   options: ResumeOptions,
@@ -48,14 +48,14 @@ export async function resumeLease(
     context.assertOpen()
     if (grant === 'lost' || clock.now() >= sentAt + safeTtlMs(grant.ttlMs))
       throw new LockError('LOCK_LOST', `the serialised lease of ${quote(name)} is over`, { lock: name })
-    const queue = context.queue(name)
+    const queue = queues.of(name)
     const hold = new Hold(context, queue, request, grant, sentAt, settings)
     const lease = LeaseHandle.first(context, hold, calledAt, attempts)
     queue.occupy(hold)
     return lease
   } catch (error) {
-    void context.undo(request, answer && { answer, sentAt })
-    reportEnd(context, { request, calledAt, attempts }, { outcome: outcomeOf(error), error })
+    void withdraw(context, request, answer && { answer, sentAt })
+    context.reportEnd({ request, calledAt, attempts }, { outcome: outcomeOf(error), error })
     throw error
   }
 }

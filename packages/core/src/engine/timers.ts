@@ -1,27 +1,53 @@
 import type { Clock, Timer } from '../adapter/clock.ts'
 
-/** Something that wants to be called at a time. Carries its own place in the heap, so that it can leave at once. */
-export interface Alarm {
-  at: number
-  /** How much earlier it may be called, to go together with others. */
-  slackMs: number
-  /** Index in the heap, -1 when not set. Owned by `Timers`. */
-  slot: number
-  /** Whether the process must stay alive for it. */
-  readonly keepsAlive: boolean
+/** What an alarm calls when it is due. */
+export interface AlarmTarget {
   fire(now: number): void
 }
 
-const MISTAKE_MS = 1_000
+/** A deadline of one target, made by `Timers.alarm`. Set or not, it may be set anew at any time. */
+export interface Alarm {
+  /** Fires at `time`, or up to `slackMs` earlier if the timer runs for another alarm then. */
+  set(time: number, slackMs?: number): void
+  cancel(): void
+}
+
+/** An alarm's place in the heap. Knows its index, so that it can be taken out without a search. */
+class HeapEntry implements Alarm {
+  at = 0
+  slackMs = 0
+  /** Index in the heap, -1 while it is not set. */
+  index = -1
+  readonly target: AlarmTarget
+  readonly keepsAlive: boolean
+  readonly #timers: Timers
+
+  constructor(timers: Timers, target: AlarmTarget, keepsAlive: boolean) {
+    this.#timers = timers
+    this.target = target
+    this.keepsAlive = keepsAlive
+  }
+
+  set(time: number, slackMs = 0): void {
+    this.slackMs = slackMs
+    this.#timers.set(this, time)
+  }
+
+  cancel(): void {
+    this.#timers.cancel(this)
+  }
+}
+
+/** When a time that is not a number fires: it is a bug, but the alarm must neither be lost nor loop. */
+const NOT_A_TIME_MS = 1_000
 
 /**
- * Every deadline of a client on one timer: a binary heap of alarms. Setting and cancelling on the
- * way of an uncontended cycle touches no system timer: a timer that is armed too early just fires,
- * finds nothing due and re-arms.
+ * Every deadline of a client on one system timer: a binary heap of alarms. An uncontended acquire and release touch
+ * no system timer: one that is armed too early fires, finds nothing due and is armed again.
  */
 export class Timers {
   readonly #clock: Clock
-  readonly #heap: Alarm[] = []
+  readonly #heap: HeapEntry[] = []
   #timer: Timer | undefined
   #armedFor = Infinity
   #keepAlive = 0
@@ -34,29 +60,35 @@ export class Timers {
     return this.#heap.length
   }
 
-  /** A time that is not a number rings after a second: it is a mistake, but must neither be lost nor loop. */
-  set(alarm: Alarm, time: number): void {
-    if (alarm.slot >= 0) this.cancel(alarm)
-    const at = Number.isNaN(time) ? this.#clock.now() + MISTAKE_MS : time
-    alarm.at = at
-    alarm.slot = this.#heap.push(alarm) - 1
-    this.#up(alarm.slot)
-    if (at < this.#armedFor) this.#arm(at)
-    if (alarm.keepsAlive && this.#keepAlive++ === 0) this.#timer?.keepAlive(true)
+  /** A new alarm, not set yet. With `ref` the process stays alive while it is set. */
+  alarm(target: AlarmTarget, alive: 'ref' | 'unref'): Alarm {
+    return new HeapEntry(this, target, alive === 'ref')
   }
 
-  cancel(alarm: Alarm): void {
-    const { slot } = alarm
-    if (slot < 0) return
-    alarm.slot = -1
+  /** Private to alarms. */
+  set(entry: HeapEntry, time: number): void {
+    if (entry.index >= 0) this.cancel(entry)
+    const at = Number.isNaN(time) ? this.#clock.now() + NOT_A_TIME_MS : time
+    entry.at = at
+    entry.index = this.#heap.push(entry) - 1
+    this.#up(entry.index)
+    if (at < this.#armedFor) this.#arm(at)
+    if (entry.keepsAlive && this.#keepAlive++ === 0) this.#timer?.keepAlive(true)
+  }
+
+  /** Private to alarms. */
+  cancel(entry: HeapEntry): void {
+    const { index } = entry
+    if (index < 0) return
+    entry.index = -1
     const last = this.#heap.pop()
-    if (last !== undefined && last !== alarm) {
-      this.#heap[slot] = last
-      last.slot = slot
-      this.#up(slot)
-      this.#down(slot)
+    if (last !== undefined && last !== entry) {
+      this.#heap[index] = last
+      last.index = index
+      this.#up(index)
+      this.#down(index)
     }
-    if (alarm.keepsAlive && --this.#keepAlive === 0) this.#timer?.keepAlive(false)
+    if (entry.keepsAlive && --this.#keepAlive === 0) this.#timer?.keepAlive(false)
   }
 
   stop(): void {
@@ -75,12 +107,12 @@ export class Timers {
   #ring(): void {
     this.stop()
     const now = this.#clock.now()
-    // Bounded, so that alarms which set themselves for a time that is over still let the process breathe.
+    // Bounded, so that targets which set their alarm for a time in the past do not block the event loop.
     let most = this.#heap.length
     for (let next = this.#heap[0]; next !== undefined && most > 0; next = this.#heap[0], most -= 1) {
       if (next.at - next.slackMs > now) break
       this.cancel(next)
-      next.fire(now)
+      next.target.fire(now)
     }
     const next = this.#heap[0]
     if (next !== undefined && next.at < this.#armedFor) this.#arm(next.at)
@@ -88,28 +120,28 @@ export class Timers {
 
   #up(from: number): void {
     const heap = this.#heap
-    let slot = from
-    const alarm = heap[slot]
-    if (alarm === undefined) return
-    while (slot > 0) {
-      const above = (slot - 1) >> 1
+    let index = from
+    const entry = heap[index]
+    if (entry === undefined) return
+    while (index > 0) {
+      const above = (index - 1) >> 1
       const parent = heap[above]
-      if (parent === undefined || parent.at <= alarm.at) break
-      heap[slot] = parent
-      parent.slot = slot
-      slot = above
+      if (parent === undefined || parent.at <= entry.at) break
+      heap[index] = parent
+      parent.index = index
+      index = above
     }
-    heap[slot] = alarm
-    alarm.slot = slot
+    heap[index] = entry
+    entry.index = index
   }
 
   #down(from: number): void {
     const heap = this.#heap
-    let slot = from
-    const alarm = heap[slot]
-    if (alarm === undefined) return
+    let index = from
+    const entry = heap[index]
+    if (entry === undefined) return
     for (;;) {
-      let below = 2 * slot + 1
+      let below = 2 * index + 1
       let child = heap[below]
       if (child === undefined) break
       const right = heap[below + 1]
@@ -117,12 +149,12 @@ export class Timers {
         child = right
         below += 1
       }
-      if (child.at >= alarm.at) break
-      heap[slot] = child
-      child.slot = slot
-      slot = below
+      if (child.at >= entry.at) break
+      heap[index] = child
+      child.index = index
+      index = below
     }
-    heap[slot] = alarm
-    alarm.slot = slot
+    heap[index] = entry
+    entry.index = index
   }
 }

@@ -1,22 +1,23 @@
 import { describe, expect, test } from 'vitest'
 import { Timers } from '../../src/engine/timers.ts'
-import type { Alarm } from '../../src/engine/timers.ts'
+import type { Alarm, AlarmTarget } from '../../src/engine/timers.ts'
 import { fc } from '../support/fast-check.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
-class Bell implements Alarm {
-  at = 0
-  slackMs = 0
-  slot = -1
-  readonly keepsAlive: boolean
+/** Records when it fires. */
+class Bell implements AlarmTarget {
   readonly rings: number[] = []
+  readonly alarm: Alarm
   readonly #onRing: (now: number) => void
 
-  constructor({
-    keepsAlive = false,
-    onRing = () => undefined,
-  }: { keepsAlive?: boolean; onRing?: (now: number) => void } = {}) {
-    this.keepsAlive = keepsAlive
+  constructor(
+    timers: Timers,
+    {
+      keepsAlive = false,
+      onRing = () => undefined,
+    }: { keepsAlive?: boolean; onRing?: (now: number) => void } = {},
+  ) {
+    this.alarm = timers.alarm(this, keepsAlive ? 'ref' : 'unref')
     this.#onRing = onRing
   }
 
@@ -44,7 +45,7 @@ describe('timers', () => {
         const rung: string[] = []
         const bells = Array.from(
           { length: 16 },
-          (_, i) => new Bell({ onRing: (now) => rung.push(`${i}@${now}`) }),
+          (_, i) => new Bell(timers, { onRing: (now) => rung.push(`${i}@${now}`) }),
         )
         const model = new Map<number, number>()
         const expected: string[] = []
@@ -52,10 +53,10 @@ describe('timers', () => {
           const bell = bells[who]
           if (bell === undefined) continue
           if (kind === 'set') {
-            timers.set(bell, clock.now() + ms)
+            bell.alarm.set(clock.now() + ms)
             model.set(who, clock.now() + ms)
           } else if (kind === 'cancel') {
-            timers.cancel(bell)
+            bell.alarm.cancel()
             model.delete(who)
           } else {
             const until = clock.now() + ms
@@ -78,31 +79,29 @@ describe('timers', () => {
 
   test('any number of alarms use one system timer', () => {
     const { clock, timers, start } = setUp()
-    for (let i = 0; i < 10_000; i += 1) timers.set(new Bell(), start + 10_000 - i)
+    for (let i = 0; i < 10_000; i += 1) new Bell(timers).alarm.set(start + 10_000 - i)
     expect(timers.size).toBe(10_000)
     expect(clock.armed).toBe(1)
   })
 
   test('setting later alarms touches no system timer', () => {
     const { clock, timers, start } = setUp()
-    timers.set(new Bell(), start + 10)
+    new Bell(timers).alarm.set(start + 10)
     const { created } = clock
     for (let i = 0; i < 1_000; i += 1) {
-      const bell = new Bell()
-      timers.set(bell, start + 20)
-      timers.cancel(bell)
+      const bell = new Bell(timers)
+      bell.alarm.set(start + 20)
+      bell.alarm.cancel()
     }
     expect(clock.created).toBe(created)
   })
 
   test('slack lets an alarm ring early, but only together with one that is due', async () => {
     const { clock, timers, start } = setUp()
-    const [due, near, far] = [new Bell(), new Bell(), new Bell()]
-    near.slackMs = 5
-    far.slackMs = 5
-    timers.set(due, start + 10)
-    timers.set(near, start + 14)
-    timers.set(far, start + 16)
+    const [due, near, far] = [new Bell(timers), new Bell(timers), new Bell(timers)]
+    due.alarm.set(start + 10)
+    near.alarm.set(start + 14, 5)
+    far.alarm.set(start + 16, 5)
     await clock.advance(10)
     expect([due.rings, near.rings, far.rings]).toEqual([[start + 10], [start + 10], []])
     await clock.advance(6)
@@ -111,14 +110,14 @@ describe('timers', () => {
 
   test('an alarm may set itself and others while it rings', async () => {
     const { clock, timers, start } = setUp()
-    const other = new Bell()
-    const again: Bell = new Bell({
+    const other = new Bell(timers)
+    const again: Bell = new Bell(timers, {
       onRing: (now) => {
-        if (again.rings.length < 3) timers.set(again, now + 10)
-        timers.set(other, now)
+        if (again.rings.length < 3) again.alarm.set(now + 10)
+        other.alarm.set(now)
       },
     })
-    timers.set(again, start + 10)
+    again.alarm.set(start + 10)
     await clock.advance(100)
     expect(again.rings).toEqual([start + 10, start + 20, start + 30])
     expect(other.rings).toEqual([start + 10, start + 20, start + 30])
@@ -126,30 +125,34 @@ describe('timers', () => {
 
   test('the process is kept alive exactly while an alarm that asks for it is set', async () => {
     const { clock, timers, start } = setUp()
-    const [quiet, one, two] = [new Bell(), new Bell({ keepsAlive: true }), new Bell({ keepsAlive: true })]
-    timers.set(quiet, start + 5)
+    const [quiet, one, two] = [
+      new Bell(timers),
+      new Bell(timers, { keepsAlive: true }),
+      new Bell(timers, { keepsAlive: true }),
+    ]
+    quiet.alarm.set(start + 5)
     expect(clock.keepsAlive).toBe(false)
-    timers.set(one, start + 50)
-    timers.set(two, start + 60)
-    timers.set(two, start + 70)
+    one.alarm.set(start + 50)
+    two.alarm.set(start + 60)
+    two.alarm.set(start + 70)
     expect(clock.keepsAlive).toBe(true)
     await clock.advance(10)
     expect(clock.keepsAlive).toBe(true)
-    timers.cancel(one)
+    one.alarm.cancel()
     expect(clock.keepsAlive).toBe(true)
-    timers.cancel(two)
-    timers.cancel(two)
+    two.alarm.cancel()
+    two.alarm.cancel()
     expect(clock.keepsAlive).toBe(false)
-    timers.set(quiet, start + 20)
+    quiet.alarm.set(start + 20)
     expect(clock.keepsAlive).toBe(false)
   })
 
   test('a time that is not a number rings after a while, and neither loops nor disturbs the others', async () => {
     const { clock, timers, start } = setUp()
-    const other = new Bell()
-    const broken: Bell = new Bell({ onRing: () => timers.set(broken, NaN) })
-    for (const time of [NaN, -Infinity, Infinity, NaN]) timers.set(broken, time)
-    timers.set(other, start + 5)
+    const other = new Bell(timers)
+    const broken: Bell = new Bell(timers, { onRing: () => broken.alarm.set(NaN) })
+    for (const time of [NaN, -Infinity, Infinity, NaN]) broken.alarm.set(time)
+    other.alarm.set(start + 5)
     await clock.advance(10_000)
     expect(other.rings).toEqual([start + 5])
     expect(broken.rings).toHaveLength(10)
@@ -158,21 +161,21 @@ describe('timers', () => {
   test('alarms that set themselves for a time that is over let other work go on', async () => {
     const { clock, timers, start } = setUp()
     let worked = 0
-    const eager: Bell = new Bell({
+    const eager: Bell = new Bell(timers, {
       onRing: (now) => {
-        if (eager.rings.length < 100) timers.set(eager, now - 1)
+        if (eager.rings.length < 100) eager.alarm.set(now - 1)
         setImmediate(() => (worked += 1))
       },
     })
-    timers.set(eager, start)
+    eager.alarm.set(start)
     await clock.advance(0)
     expect([eager.rings.length, worked]).toEqual([100, 100])
   })
 
   test('after stop nothing rings', async () => {
     const { clock, timers, start } = setUp()
-    const bell = new Bell({ keepsAlive: true })
-    timers.set(bell, start + 5)
+    const bell = new Bell(timers, { keepsAlive: true })
+    bell.alarm.set(start + 5)
     timers.stop()
     await clock.advance(100)
     expect(bell.rings).toEqual([])
