@@ -1,18 +1,17 @@
-import { LockError } from '@locks/core/adapter'
+import { errorsOf } from '@locks/core/adapter'
 import type { AdapterFactory } from '@locks/core/adapter'
 import { memoryAdapter } from './adapter.ts'
 import type { MemoryCapabilities, MemoryStore } from './adapter.ts'
 
 export type { MemoryCapabilities } from './adapter.ts'
 
-/**
- * Locks inside this process. Clients made from one `memory()` value exclude each other; another
- * `memory()` is another store.
- */
+/** Locks inside this process. Clients of one `memory()` value exclude each other; another value is another store. */
 export function memory(): AdapterFactory<MemoryCapabilities> {
   const store: MemoryStore = { entries: new Map(), lastFence: 0n, sweepAt: 0 }
   return (host) => memoryAdapter(store, host)
 }
+
+const { invalid } = errorsOf('@locks/memory')
 
 const named = new Map<string, AdapterFactory<MemoryCapabilities>>()
 
@@ -26,8 +25,4 @@ export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterF
   let factory = named.get(url)
   if (factory === undefined) named.set(url, (factory = memory()))
   return factory
-}
-
-function invalid(message: string): LockError {
-  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/memory: ${message}`)
 }
