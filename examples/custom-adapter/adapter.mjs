@@ -1,117 +1,78 @@
-import { LockError } from '@locks/core'
-import { createClient } from './client.mjs'
+import { capabilities } from '@locks/core/adapter'
+import { openStore } from './store.mjs'
 
-/** @typedef {import('./server.mjs').Entry} Entry */
+/** @typedef {Required<Pick<import('@locks/core').Holder, 'owner' | 'metadata' | 'since'>>} Described */
+/** @typedef {Described & { attemptId: string, expiresAt: number }} Hold */
+/** @typedef {{ fence: number, hold?: Hold }} LockRecord What is stored for a name. The fence outlives the hold. */
 
-const capabilities = /** @type {const} */ ({
-  scope: 'cluster',
-  kind: 'lease',
-  // The revision goes on from the server's clock when that starts again.
-  fencing: 'clock-assisted',
-  wait: 'poll',
-  fairness: 'none',
-  handover: false,
-  lockDelay: false,
-  minHold: false,
-  list: true,
-  break: true,
-  modes: ['exclusive'],
-  minTtlMs: 50,
-  maxNameBytes: 512,
-})
+/** Locks on the versioned store at `url`. @param {string} url @returns {import('@locks/core').AdapterFactory} */
+export function httpLocks(url) {
+  const store = openStore(url)
 
-/**
- * Locks on the key-value server at `host` and `port`: a lock is an entry, its holder the one who wrote it, its fence the
- * revision.
- *
- * @param {{ host: string, port: number }} address
- * @returns {import('@locks/core').AdapterFactory<typeof capabilities>}
- */
-export function keyValue(address) {
-  return () => {
-    const client = createClient(address)
-    /** @param {import('./server.mjs').Call} call @returns {Promise<{ done: boolean, entry: Entry | null }>} */
-    const change = (call) => client.call(call)
-
-    return {
-      capabilities,
-
-      async attempt({ name: key, attemptId, owner, ttlMs, metadata }) {
-        const value = JSON.stringify({ owner, metadata, since: Date.now() })
-        const { done, entry } = await change({ op: 'add', key, value, writer: attemptId, ttlMs })
-        if (entry === null) throw new Error(`${key} ended while it was asked for`)
-        const grant = { name: key, attemptId, fence: BigInt(entry.revision), ttlMs }
-        if (done) return grant
-        // Ours already: the reply to an earlier try was lost. The same fence then, and a fresh ttl.
-        if (entry.writer === attemptId) {
-          const again = await change({ op: 'prolong', key, writer: attemptId, ttlMs })
-          if (again.done) return grant
-          throw new Error(`${key} ended while it was asked for`)
-        }
-        return { busy: true, holder: holderOf(entry), retryInMs: Math.ceil(entry.remainingMs) }
-      },
-
-      async withdraw({ name: key, attemptId }) {
-        await change({ op: 'delete', key, writer: attemptId })
-      },
-
-      renew: (renewals) =>
-        Promise.all(
-          renewals.map(async ({ grant, ttlMs }) => {
-            const { name: key, attemptId: writer } = grant
-            const { done } = await change({ op: 'prolong', key, writer, ttlMs })
-            return done ? 'renewed' : 'lost'
-          }),
-        ),
-
-      async release({ name: key, attemptId: writer }) {
-        const { done } = await change({ op: 'delete', key, writer })
-        return done ? 'released' : 'not-held'
-      },
-
-      async inspect(name) {
-        const { entry } = await change({ op: 'get', key: name })
-        return entry === null ? { name, held: false } : stateOf(entry)
-      },
-
-      async list(limit) {
-        /** @type {Entry[]} */
-        const entries = await client.call({ op: 'list' })
-        return entries.slice(0, limit).map(stateOf)
-      },
-
-      async break(key, { fence }) {
-        const { done } = await change({ op: 'delete', key, revision: String(fence) })
-        return done ? 'broken' : 'not-held'
-      },
-
-      close: async () => client.close(),
+  /**
+   * Reads a record and writes what `decide` makes of it. If another client wrote in between, it decides again.
+   * Times are the store's: a hold whose time is over does not count.
+   *
+   * @template T
+   * @param {string} name
+   * @param {(current: LockRecord, now: number) => { answer: T, write?: LockRecord }} decide
+   * @returns {Promise<T>}
+   */
+  async function update(name, decide) {
+    for (;;) {
+      const { value, version, now } = await store.get(name)
+      /** @type {LockRecord} */
+      const { fence, hold } = value === undefined ? { fence: 0 } : JSON.parse(value)
+      const { answer, write } = decide(hold && now < hold.expiresAt ? { fence, hold } : { fence }, now)
+      if (write === undefined || (await store.put(name, JSON.stringify(write), version))) return answer
     }
   }
+
+  return () => ({
+    capabilities: capabilities({ fencing: 'clock-assisted' }),
+
+    attempt: ({ name, attemptId, owner, metadata, ttlMs }) =>
+      update(name, ({ fence, hold }, now) => {
+        if (hold !== undefined && hold.attemptId !== attemptId)
+          return { answer: { busy: true, holder: holderOf(fence, hold), retryInMs: hold.expiresAt - now } }
+        // Ours already if an earlier reply was lost: the same fence and a fresh ttl. A new fence starts at the
+        // store's clock, so that it rises even if the store lost its data.
+        const minted = hold === undefined ? Math.max(fence + 1, now) : fence
+        const { since, expiresAt } = hold ?? { since: now, expiresAt: 0 }
+        const mine = { attemptId, owner, metadata, since, expiresAt: Math.max(expiresAt, now + ttlMs) }
+        const grant = { name, attemptId, fence: BigInt(minted), ttlMs }
+        return { answer: grant, write: { fence: minted, hold: mine } }
+      }),
+
+    renew: (renewals) =>
+      Promise.all(
+        renewals.map(({ grant: { name, attemptId }, ttlMs }) =>
+          update(name, ({ fence, hold }, now) => {
+            if (hold?.attemptId !== attemptId) return { answer: 'lost' }
+            const expiresAt = Math.max(hold.expiresAt, now + ttlMs)
+            return { answer: 'renewed', write: { fence, hold: { ...hold, expiresAt } } }
+          }),
+        ),
+      ),
+
+    release: ({ name, attemptId }) =>
+      update(name, (current) => {
+        if (current.hold?.attemptId === attemptId)
+          return { answer: 'released', write: { fence: current.fence } }
+        // Written all the same: a new version defeats a write of this attempt that arrives late.
+        return { answer: 'not-held', write: current }
+      }),
+
+    inspect: (name) =>
+      update(name, ({ fence, hold }, now) => {
+        if (hold === undefined) return { answer: { name, held: false } }
+        const remainingMs = hold.expiresAt - now
+        return { answer: { name, held: true, holder: holderOf(fence, hold), remainingMs } }
+      }),
+  })
 }
 
-/** Lets a config name this module: `{ adapter: './adapter.mjs', url }`. @param {Readonly<Record<string, unknown>>} options */
-export function fromConfig({ url, ...others }) {
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw invalid(`unknown key ${unknown}; known: url`)
-  if (typeof url !== 'string' || !/^tcp:\/\/[\w.-]+:\d+$/.test(url))
-    throw invalid('url must be tcp://host:port')
-  const { hostname, port } = new URL(url)
-  return keyValue({ host: hostname, port: Number(port) })
-}
-
-/** @param {string} message */
-function invalid(message) {
-  return new LockError('LOCK_INVALID_ARGUMENT', message)
-}
-
-/** @param {Entry} entry @returns {import('@locks/core').Holder} */
-function holderOf({ value, revision }) {
-  const { owner, metadata, since } = JSON.parse(value)
-  return { owner, metadata, since, fence: BigInt(revision) }
-}
-
-/** @param {Entry} entry @returns {import('@locks/core').LockState} */
-function stateOf(entry) {
-  return { name: entry.key, held: true, holder: holderOf(entry), remainingMs: entry.remainingMs }
+/** Without the attempt id, which is a secret. @param {number} fence @param {Hold} hold */
+function holderOf(fence, { owner, metadata, since }) {
+  return { owner, metadata, since, fence: BigInt(fence) }
 }
