@@ -33,27 +33,20 @@ const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
 const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
 const waiting = { maxConcurrency: 8 }
-const heavy = [
-  'newcomer/**/*.test.ts',
-  'release/**/*.test.ts',
-  'site/**/*.test.ts',
-  'snippets/**/*.test.ts',
-  'torture/**/*.test.ts',
-]
+const heavy = ['torture/**/*.test.ts']
 /** For `npm test -- --all`: these keep both cores busy for long, or need a browser, or try what most tests rely on. */
-const long = [
-  'newcomer/jest.test.ts',
-  'torture/mutants.test.ts',
-  'site/**/*.test.ts',
-  'services/{mariadb,postgres,zookeeper}.test.ts',
-]
-const leftOut = scope() === 'all' ? [] : long
+const long = {
+  conformance: ['torture/mutants.test.ts', 'services/{guardian,mariadb,postgres,zookeeper}.test.ts'],
+  docs: ['test/site/**'],
+  examples: ['newcomer/jest.test.ts'],
+}
+const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 
 /** What takes longest should not be what a run waits for in the end. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const isLong = ({ moduleId }: TestSpecification): boolean =>
-      /\/(conformance|custom-store|mutants|torture|planned-failover|refused-reconnects|file-crash)[\w-]*\.test\.ts$/.test(
+      /\/(conformance|custom-adapter|mutants|torture|planned-failover|refused-reconnects|file-crash)[\w-]*\.test\.ts$/.test(
         moduleId,
       )
     return (await super.sort(files)).toSorted((a, b) => Number(isLong(b)) - Number(isLong(a)))
@@ -80,20 +73,21 @@ export default defineConfig({
       scope() === 'quick'
         ? quickProjects()
         : [
-            project(first, 'product', 'conformance', heavy, leftOut),
+            project(first, 'torture', 'conformance', heavy, leftOut('conformance')),
             project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
-            project(first, 'examples', 'examples', ['**/*.test.ts'], ['custom-store/**']),
+            project(first, 'docs', 'docs', ['test/**/*.test.ts'], leftOut('docs')),
+            project(first, 'scripts', 'scripts', ['test/**/*.test.ts']),
+            project(first, 'examples', 'examples', ['**/*.test.ts'], leftOut('examples')),
             ...packages
               .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
               .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
-            project(second, 'custom-store', 'examples/custom-store', ['*.test.ts']),
             // Those of interop need Java, and have a command of their own.
             project(
               second,
               'conformance',
               'conformance',
               ['**/*.test.ts'],
-              ['interop/**', ...heavy, ...leftOut],
+              ['interop/**', ...heavy, ...leftOut('conformance')],
               waiting,
             ),
           ],

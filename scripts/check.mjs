@@ -17,6 +17,7 @@ await runMain(async () => {
     return await runAll([
       ['format', () => run('oxfmt', ['--check', '.'])],
       ['lint', () => run('oxlint', [])],
+      ['words', () => run(process.execPath, ['scripts/words.mjs'])],
       ['types', () => run('tsc', ['-b'])],
       ['import-cycles', () => checkImportCycles(join(import.meta.dirname, '..'))],
       ['metadata', () => checkMetadata(packed)],
@@ -24,6 +25,7 @@ await runMain(async () => {
       ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],
       ['knip', () => run('knip', [])],
       ['spec', () => run(process.execPath, ['scripts/spec.mjs', '--check'])],
+      ['options', () => run(process.execPath, ['scripts/options.mjs', '--check'])],
       ['measured', () => run(process.execPath, ['scripts/behaviour.mjs', '--check'])],
       ['site', () => run('pnpm', ['--filter', '@locks/docs', 'site'])],
       ['pack-smoke', () => packSmoke(packed)],
@@ -36,7 +38,7 @@ await runMain(async () => {
 /** @typedef {{ exitCode: number, output: string }} Result */
 
 /**
- * Every check runs, whatever an earlier one found.
+ * Every check runs, even if an earlier one failed.
  *
  * @param {readonly (readonly [string, () => Promise<Result>])[]} checks
  */

@@ -79,7 +79,7 @@ export function sqlTableTests({
     const held = await locks.lock('held').acquire()
     for (let n = 0; n < 5; n += 1) await use()
     expect(await prune({ url, ...place }, 60_000)).toBe(0)
-    // Pruning while others make the very row anew: whoever comes first, fences rise.
+    // Pruning while others make the very row anew: fences rise in either order.
     for (let round = 0; round < 20; round += 1) await Promise.all([use(), prune({ url, ...place }, 0)])
     await prune({ url, ...place }, 0)
     await use()

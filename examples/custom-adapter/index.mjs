@@ -1,21 +1,28 @@
-import { errorsOf } from '@locks/core/adapter'
+import { settleOptions } from '@locks/core/adapter'
 import { httpLocks } from './adapter.mjs'
 
 export { httpLocks }
 export { subject } from './subject.mjs'
 
-const { invalid } = errorsOf('custom-adapter')
+/** Every option once: its type, check, default and documentation follow from it. */
+const declared = /** @type {const} */ ({
+  adapter: 'custom-adapter',
+  options: {
+    url: {
+      kind: 'text',
+      matches: String.raw`http://[\w.-]+:\d+/`,
+      must: 'be http://host:port/',
+      required: true,
+      doc: 'Where the server is.',
+    },
+  },
+})
 
 /**
- * For a config that names this module: `{ adapter: './index.mjs', url }`.
+ * Lets a config name this module: `{ adapter: './index.mjs', url }`. Unknown keys are refused.
  *
  * @param {Readonly<Record<string, unknown>>} options
  */
-export function fromConfig({ url, ...others }) {
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined)
-    throw invalid(`unknown option ${JSON.stringify(unknown)}; the only option is url`)
-  if (typeof url !== 'string' || !/^http:\/\/[\w.-]+:\d+\/$/.test(url))
-    throw invalid('url must be http://host:port/')
-  return httpLocks(url)
+export function fromConfig(options) {
+  return httpLocks(settleOptions(declared, options).url)
 }

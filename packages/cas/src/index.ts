@@ -1,10 +1,10 @@
-import { fenceIdleOf } from '@locks/core/adapter'
+import { settleOptions } from '@locks/core/adapter'
 import type { AdapterFactory, Clock, Duration } from '@locks/core/adapter'
 import { casAdapter } from './adapter.ts'
 import type { CasCapabilities } from './adapter.ts'
-import { invalid } from './errors.ts'
 import { Observations } from './observations.ts'
-import { needsClient, storeFrom } from './options.ts'
+import { declared } from './option-table.ts'
+import { settle } from './options.ts'
 import { loadClient } from './stores/redis-client.ts'
 import type { StoreFactory } from './versioned-store.ts'
 
@@ -18,17 +18,17 @@ export type { RedisClient, RedisStoreOptions } from './stores/redis-client.ts'
 export { tairStore } from './stores/tair.ts'
 export type { Put, StoreFactory, Versioned, VersionedStore } from './versioned-store.ts'
 
+/** Of all stores. */
+// <options CasOptions shared>
 export interface CasOptions {
-  /**
-   * After so long without a change the record of a free name is dropped, behind releases. Default: a day; 0 for
-   * never.
-   */
+  /** After so long without a change the record of a free name is dropped, behind releases. 0: never. Default: a day. */
   readonly fenceIdleMs?: Duration
 }
+// </options>
 
 /** Locks by compare-and-set on any versioned store: `createLocks(cas(fileStore({ directory })))`. */
 export function cas(open: StoreFactory, options: CasOptions = {}): AdapterFactory<CasCapabilities> {
-  const fenceIdleMs = fenceIdleOf(options.fenceIdleMs, invalid)
+  const { fenceIdleMs } = settleOptions(declared, { ...options, store: 'memory' })
   // What one client saw holds for all that share its clock.
   const seen = new WeakMap<Clock, Observations>()
   return (host) => {
@@ -38,13 +38,11 @@ export function cas(open: StoreFactory, options: CasOptions = {}): AdapterFactor
   }
 }
 
-/** `{ store: 'file', directory }`, `{ store: 'redis', url }`, `{ store: 'tair', url }`, `{ store: 'memory' }`, or a URL. */
+/** `{ store: 'file', directory }`, `{ store: 'redis', url }`, `{ store: 'memory' }`, or a URL. */
 export async function fromConfig(
   options: Readonly<Record<string, unknown>>,
 ): Promise<AdapterFactory<CasCapabilities>> {
-  const { fenceIdleMs, ...rest } = options
-  const open = storeFrom(rest)
-  const idle = { fenceIdleMs: fenceIdleOf(fenceIdleMs, invalid) }
-  if (needsClient(rest)) await loadClient()
-  return cas(open, idle)
+  const { open, needsClient, fenceIdleMs } = settle(options)
+  if (needsClient) await loadClient()
+  return cas(open, { fenceIdleMs })
 }

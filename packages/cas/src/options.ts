@@ -1,44 +1,75 @@
 import { fileURLToPath } from 'node:url'
 import { resolve } from 'node:path'
-import { invalid } from './errors.ts'
+import { invalidOption, isRecord, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
+import type { LockError, Settled } from '@locks/core/adapter'
+import { declared } from './option-table.ts'
 import { fileStore } from './stores/file.ts'
 import { memoryStore } from './stores/memory.ts'
 import { redisStore } from './stores/redis.ts'
 import { tairStore } from './stores/tair.ts'
 import type { StoreFactory } from './versioned-store.ts'
 
-type Options = Readonly<Record<string, unknown>>
+type Read = Settled<typeof declared.options>
 
-const stores: ReadonlyMap<unknown, (options: Options) => StoreFactory> = new Map([
-  ['memory', memoryFrom],
-  ['file', fileFrom],
-  ['redis', (options: Options) => redisStore(serverFrom('redis', options))],
-  ['tair', (options: Options) => tairStore(serverFrom('tair', options))],
-])
+export interface StoreSettings {
+  readonly open: StoreFactory
+  /** Whether that store talks to a server. */
+  readonly needsClient: boolean
+  readonly fenceIdleMs: number
+}
 
 const namedStores = new Map<string, StoreFactory>()
 
 /** `{ store, … }` with what that store needs, or `{ url }` alone: `file:/var/lock/app`, `tair://host:6379`. */
-export function storeFrom(options: Options): StoreFactory {
-  const { store, ...rest } = options
-  if (store === undefined && typeof rest['url'] === 'string') return fromUrl(rest['url'], rest)
-  const make = stores.get(store)
-  if (make === undefined) throw invalid(`store must be one of ${[...stores.keys()].join(', ')}`)
-  return make(rest)
+export function settle(options: unknown): StoreSettings {
+  const read = settleOptions(declared, withStore(options))
+  const { store, fenceIdleMs } = read
+  return { open: storeOf(read), needsClient: store === 'redis' || store === 'tair', fenceIdleMs }
 }
 
-/** Whether that store talks to a server. */
-export function needsClient({ store, url }: Options): boolean {
-  return store === 'redis' || store === 'tair' || (typeof url === 'string' && url.startsWith('tair:'))
+/** What `settle` opens, for programs that start others on the same store. */
+export function storeFrom(options: Readonly<Record<string, unknown>>): StoreFactory {
+  return settle(options).open
 }
 
-function fromUrl(url: string, options: Options): StoreFactory {
-  if (url.startsWith('file:')) {
-    onlyKnown(options, ['url'])
-    return fileFrom({ directory: directoryOf(url) })
+/** A URL alone says which store it is. */
+function withStore(options: unknown): unknown {
+  const url = urlOf(declared, options)
+  if (!isRecord(options) || options['store'] !== undefined) return options
+  if (url === undefined) throw wrongOption(declared, 'store')
+  if (url.startsWith('tair:')) return { ...options, store: 'tair' }
+  if (!url.startsWith('file:'))
+    throw invalid('url must begin with file: or tair:, or stand beside store: redis or tair')
+  if (options['directory'] !== undefined) throw invalid('give exactly one of url, directory')
+  const { url: _, ...rest } = options
+  return { ...rest, store: 'file', directory: directoryOf(url) }
+}
+
+function storeOf({ store, url, name, directory = '', trustFileSystem, prefix }: Read): StoreFactory {
+  switch (store) {
+    case 'memory':
+      return memoryNamed(name)
+    case 'file':
+      return fileStore({ directory: resolve(directory), trustFileSystem })
+    case 'redis':
+      return redisStore({ url: serverUrl(store, url, ['redis:', 'rediss:']), prefix })
+    case 'tair':
+      return tairStore({ url: serverUrl(store, url, ['tair:', 'redis:', 'rediss:']), prefix })
+    case undefined:
+      throw wrongOption(declared, 'store')
   }
-  if (url.startsWith('tair:')) return tairStore(serverFrom('tair', options))
-  throw invalid('url must begin with file: or tair:, or stand beside store: redis or tair')
+}
+
+function memoryNamed(name: string): StoreFactory {
+  const store = namedStores.get(name) ?? memoryStore()
+  namedStores.set(name, store)
+  return store
+}
+
+function serverUrl(store: string, url: string | undefined, schemes: readonly string[]): string {
+  if (url === undefined || !URL.canParse(url)) throw wrongOption(declared, 'url')
+  if (schemes.includes(new URL(url).protocol)) return url
+  throw invalid(`url of store ${store} must begin with ${schemes.join(' or ')}`)
 }
 
 /** `file:/path`, `file:///path` and, from the working directory, `file:path`. */
@@ -64,37 +95,6 @@ function decode(path: string): string {
   }
 }
 
-function memoryFrom(options: Options): StoreFactory {
-  onlyKnown(options, ['name'])
-  const { name = '' } = options
-  if (typeof name !== 'string') throw invalid('name must be a string')
-  let store = namedStores.get(name)
-  if (store === undefined) namedStores.set(name, (store = memoryStore()))
-  return store
-}
-
-function fileFrom(options: Options): StoreFactory {
-  onlyKnown(options, ['directory', 'trustFileSystem'])
-  const { directory, trustFileSystem = false } = options
-  if (typeof directory !== 'string' || directory === '') throw invalid('directory must be a path')
-  if (typeof trustFileSystem !== 'boolean') throw invalid('trustFileSystem must be true or false')
-  return fileStore({ directory: resolve(directory), trustFileSystem })
-}
-
-function serverFrom(store: string, options: Options): { url: string; prefix?: string } {
-  onlyKnown(options, ['url', 'prefix'])
-  const { url, prefix } = options
-  // Never the URL itself in a message: it may carry a password.
-  if (typeof url !== 'string' || !URL.canParse(url)) throw invalid(`url of store ${store} must be a URL`)
-  const { protocol } = new URL(url)
-  const allowed = store === 'tair' ? ['tair:', 'redis:', 'rediss:'] : ['redis:', 'rediss:']
-  if (!allowed.includes(protocol))
-    throw invalid(`url of store ${store} must begin with ${allowed.join(' or ')}`)
-  if (prefix !== undefined && typeof prefix !== 'string') throw invalid('prefix must be a string')
-  return prefix === undefined ? { url } : { url, prefix }
-}
-
-function onlyKnown(options: Options, known: readonly string[]): void {
-  for (const key of Object.keys(options))
-    if (!known.includes(key)) throw invalid(`unknown key ${JSON.stringify(key)}; known: ${known.join(', ')}`)
+function invalid(message: string): LockError {
+  return invalidOption(declared, message)
 }

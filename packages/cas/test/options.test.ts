@@ -20,22 +20,27 @@ test.each([
   [{ store: 'sqlite' }, /store must be one of/],
   [{ store: 'file' }, /directory must be a path/],
   [{ store: 'file', directory: 5 }, /directory must be a path/],
-  [{ store: 'file', directory: '/a', dir: '/a' }, /unknown key "dir"; known: directory, trustFileSystem/],
+  [{ store: 'file', directory: '/a', dir: '/a' }, /unknown key "dir"; known: store, directory, /],
   [{ store: 'file', directory: '/a', trustFileSystem: 'yes' }, /trustFileSystem must be true or false/],
-  [{ store: 'memory', directory: '/a' }, /unknown key "directory"; known: name/],
+  [{ store: 'memory', directory: '/a' }, /directory goes only with store file/],
   [{ store: 'memory', name: 5 }, /name must be a string/],
-  [{ store: 'redis' }, /url of store redis must be a URL/],
+  [{ store: 'redis' }, /give exactly one of url, client/],
   [{ store: 'redis', url: 'tair://host' }, /url of store redis must begin with redis: or rediss:/],
-  [{ store: 'redis', url: 'redis://:sesame@host', prefx: '' }, /unknown key "prefx"; known: url, prefix/],
+  [
+    { store: 'redis', url: 'redis://:sesame@host', prefx: '' },
+    /unknown key "prefx"; known: .*; did you mean prefix\?/,
+  ],
   [{ store: 'tair', url: 'http://u:sesame@host' }, /url of store tair must begin with tair:/],
   [{ store: 'tair', url: 'tair://host', prefix: 1 }, /prefix must be a string/],
+  [{ url: 'file:/a', prefix: 'a' }, /prefix goes only with store redis or tair/],
+  [{ store: 'redis', url: 'nonsense' }, /url must be a URL/],
   [{ url: 'file:' }, /url must name a directory/],
   [{ url: 'file://elsewhere/a' }, /a directory of this host/],
   [{ url: 'file:%zz' }, /percent-encoding/],
   [{ url: 'file:/a/#b' }, /no options after \? or #/],
   [{ url: 'file:///a?b=c' }, /no options after \? or #/],
   [{ url: 'file:a#b' }, /no options after \? or #/],
-  [{ url: 'file:/a', directory: '/a' }, /unknown key "directory"; known: url/],
+  [{ url: 'file:/a', directory: '/a' }, /give exactly one of url, directory/],
   [{ url: 'redis://u:sesame@host' }, /url must begin with file: or tair:/],
 ])('%j is refused by name, and shows no password', async (options, expected) => {
   const message = await refusal(options)
@@ -77,7 +82,7 @@ test('tair: URLs come here', async () => {
 
 test('a relative directory and two ways to name a server are refused', () => {
   expect(() => fileStore({ directory: 'relative' })).toThrow('directory must be an absolute path')
-  expect(() => redisStore({})()).toThrow('either url or client')
+  expect(() => redisStore({})()).toThrow('give exactly one of url, client')
 })
 
 test('memory stores of one name are one store throughout the process', async () => {

@@ -1,7 +1,8 @@
-import { errorsOf } from '@locks/core/adapter'
+import { settleOptions } from '@locks/core/adapter'
 import type { AdapterFactory } from '@locks/core/adapter'
 import { memoryAdapter } from './adapter.ts'
 import type { MemoryCapabilities, MemoryStore } from './adapter.ts'
+import { declared } from './option-table.ts'
 
 export type { MemoryCapabilities } from './adapter.ts'
 
@@ -11,17 +12,11 @@ export function memory(): AdapterFactory<MemoryCapabilities> {
   return (host) => memoryAdapter(store, host)
 }
 
-const { invalid } = errorsOf('@locks/memory')
-
 const named = new Map<string, AdapterFactory<MemoryCapabilities>>()
 
 /** `memory:` and `memory:name` share one store per name throughout the process. */
 export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory<MemoryCapabilities> {
-  const { url = 'memory:', ...unknown } = options
-  const [extra] = Object.keys(unknown)
-  if (extra !== undefined) throw invalid(`unknown key ${JSON.stringify(extra)}; known: url`)
-  if (typeof url !== 'string' || !/^memory:[\w.-]*$/.test(url))
-    throw invalid('url must be memory: or memory:name (letters, digits, _ . -)')
+  const { url } = settleOptions(declared, options)
   let factory = named.get(url)
   if (factory === undefined) named.set(url, (factory = memory()))
   return factory

@@ -1,8 +1,8 @@
 import { fencePieces, resourceKey, staleFence } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import { faults } from './errors.ts'
+import type { PlaceOptions } from './option-table.ts'
 import { placeOf } from './options.ts'
-import type { PlaceOptions } from './options.ts'
 import { namesOf } from './schema.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { AdapterFactory } from '@locks/core/adapter'
+import type { MysqlOptions } from './option-table.ts'
 import { settle } from './options.ts'
-import type { MysqlOptions } from './options.ts'
 import { sessionAdapter } from './session.ts'
 import type { SessionCapabilities } from './session.ts'
 import { uniqueKeyAdapter } from './unique-key.ts'
@@ -11,7 +11,14 @@ export type { FencePieces } from '@locks/sql'
 export type { Executes } from './guard.ts'
 export { migrate, migrationSql, prune } from './migrate.ts'
 export type { MigrateOptions } from './migrate.ts'
-export type { ConnectionOptions, MysqlOptions, PlaceOptions, SessionOptions, Strategy } from './options.ts'
+export type {
+  ConnectionOptions,
+  MysqlOptions,
+  PlaceOptions,
+  SessionOptions,
+  SharedOptions,
+  Strategy,
+} from './option-table.ts'
 export type { SessionCapabilities } from './session.ts'
 export type { UniqueKeyCapabilities } from './unique-key.ts'
 

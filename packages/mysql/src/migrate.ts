@@ -4,8 +4,8 @@ import { newEcho } from './echo.ts'
 import { faults, isTransient } from './errors.ts'
 import { Line } from './line.ts'
 import type { Result, Values } from './line.ts'
+import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
-import type { ConnectionOptions, PlaceOptions } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
 import { LOCK_WAIT_S, setUp } from './runner.ts'
 import type { Runner } from './runner.ts'
@@ -39,8 +39,8 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
   return onOneConnection(options, async (line) => {
     const query = (text: string, values?: Values): Promise<Result> => line.query(text, values)
     const run = retried(query, isTransient, faults, systemClock)
-    const look = async (text: string): ReturnType<Runner['look']> =>
-      (await run(text, [newEcho()])).rows.map(([, ...row]) => row)
+    const look = async (text: string, values: Values = []): ReturnType<Runner['look']> =>
+      (await run(text, [newEcho(), ...values])).rows.map(([, ...row]) => row)
     let pruned = 0
     for (const strategy of ['unique-key', 'row', 'named'] as const)
       for (let more = true; more;) {

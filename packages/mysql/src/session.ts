@@ -65,11 +65,11 @@ export function sessionAdapter(
     }
   }
 
-  async function prune(idleMs: number): Promise<Pruned> {
-    const counters = await pruneCounters(runner, place, strategy, idleMs)
+  async function prune(idleMs: number, names?: readonly string[]): Promise<Pruned> {
+    const counters = await pruneCounters(runner, place, strategy, idleMs, names)
     if (strategy === 'named' || lines.full) return counters
     const more = await onAnyLine(lines, clock, (line) =>
-      pruneRows((text, values) => line.query(text, values), place, clock),
+      pruneRows((text, values) => line.query(text, values), place, clock, names),
     )
     return { pruned: counters.pruned, more: counters.more || more }
   }

@@ -4,7 +4,7 @@ import { sqlCrashTests } from '../../../conformance/test-kit/sql-tables.ts'
 import { open, startServer } from './setup.ts'
 
 const server = await startServer()
-describe('trap 7', () =>
+describe('a crash of the server', () =>
   sqlCrashTests(
     { server, strategies: ['unique-key', 'row', 'named'], open },
     { ttlMs: scaled(1_000), waitMs: scaled(30_000) },

@@ -2,8 +2,8 @@ import { fencePieces, resourceKey, staleFence, wholeNumber } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import type { ClientBase } from 'pg'
 import { faults } from './errors.ts'
+import type { PlaceOptions } from './option-table.ts'
 import { placeOf } from './options.ts'
-import type { PlaceOptions } from './options.ts'
 import { namesOf } from './sql.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { AdapterFactory } from '@locks/core/adapter'
+import type { PostgresOptions } from './option-table.ts'
 import { settle } from './options.ts'
-import type { PostgresOptions } from './options.ts'
 import { rowAdapter } from './row.ts'
 import type { RowCapabilities } from './row.ts'
 import type { UniqueKeyCapabilities } from './unique-key.ts'
@@ -17,9 +17,10 @@ export type {
   PlaceOptions,
   PostgresOptions,
   RowOptions,
+  SharedOptions,
   Strategy,
   UniqueKeyOptions,
-} from './options.ts'
+} from './option-table.ts'
 
 /** Locks in PostgreSQL, for everyone who uses the same tables. Connects when it is first used. */
 export function postgres(

@@ -50,7 +50,7 @@ $locks$`,
     // Some of them. A row that is locked has a holder, minted or about to be, and is left alone. While its row is
     // locked here, nobody can hold the name. The row is read anew once it is locked: it may have been held since it
     // was found.
-    `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint, p_most int)
+    `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
   v_names bytea[];
@@ -61,7 +61,8 @@ BEGIN
   ${durable}
   v_names := ARRAY(
     SELECT r.name FROM ${to.rows} r JOIN ${to.holders} h ON h.name = r.name
-    WHERE h.since < clock_timestamp() - ${ms('p_older_ms')} LIMIT p_most FOR UPDATE OF r SKIP LOCKED
+    WHERE h.since < clock_timestamp() - ${ms('p_older_ms')} AND (p_names IS NULL OR r.name = ANY (p_names))
+    LIMIT p_most FOR UPDATE OF r SKIP LOCKED
   );
   WITH pruned AS (
     DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND since < clock_timestamp() - ${ms('p_older_ms')}
@@ -77,6 +78,6 @@ BEGIN
 END
 $locks$`,
     // Left there, it would stand beside the one that takes more.
-    `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint)`,
+    `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint), ${to.pruneRows}(bigint, int)`,
   ]
 }

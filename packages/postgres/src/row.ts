@@ -8,7 +8,7 @@ import type { Settings } from './options.ts'
 import { refusingPoolers } from './pooler.ts'
 import { rowDriver } from './row-driver.ts'
 import { runnerFor } from './runner.ts'
-import { rowStatements } from './sql.ts'
+import { bytesOf, rowStatements } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 
 export interface RowCapabilities extends Capabilities {
@@ -53,9 +53,9 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
 
   const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
 
-  async function prune(idleMs: number): Promise<Pruned> {
-    const [[names]] = await runner.ask(sql.prune, [idleMs, PRUNE_BATCH])
-    const pruned = Number(names)
+  async function prune(idleMs: number, names?: readonly string[]): Promise<Pruned> {
+    const [[count]] = await runner.ask(sql.prune, [idleMs, PRUNE_BATCH, bytesOf(names)])
+    const pruned = Number(count)
     return { pruned, more: pruned === PRUNE_BATCH }
   }
 

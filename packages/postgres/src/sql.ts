@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Statement } from './line.ts'
 import { sqlTagOf } from './messages.ts'
-import type { Place, Strategy } from './options.ts'
+import type { Strategy } from './option-table.ts'
+import type { Place } from './options.ts'
 
 /** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps their case. */
 export interface Names {
@@ -82,7 +83,7 @@ export function factStatements(place: Place, strategy: Strategy): FactStatements
   const tables = [...(strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]), to.strategy]
   const functions =
     strategy === 'row'
-      ? [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int)`]
+      ? [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int, bytea[])`]
       : uniqueKeyFunctions(place)
   const [kept, isFree] =
     strategy === 'row' ? [to.holders, 'true'] : [to.locks, '(attempt IS NULL OR blocked_until < now())']
@@ -104,6 +105,11 @@ WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT')
   }
 }
 
+/** The names that a statement is about; null for all. */
+export function bytesOf(names: readonly string[] | undefined): Buffer[] | null {
+  return names?.map((name) => Buffer.from(name)) ?? null
+}
+
 /** With what they take: those of an earlier version do not count. */
 function uniqueKeyFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
@@ -113,7 +119,7 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
     `${to.withdraw}(bytea, text, boolean)`,
     `${to.renewLocked}(bytea, text, int, int, int)`,
     `${to.break}(bytea, bigint, boolean)`,
-    `${to.prune}(bigint, int)`,
+    `${to.prune}(bigint, int, bytea[])`,
     `${to.waiting}(bytea)`,
   ]
 }
@@ -197,7 +203,7 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
   (SELECT o_waiters FROM ${to.inspect}(held.name))
 FROM (SELECT) AS once LEFT JOIN held ON true`),
     break: statement(`SELECT $4::text, ${to.break}($1, $2, $3)`),
-    prune: statement(`SELECT $3::text, ${to.prune}($1, $2)`),
+    prune: statement(`SELECT $4::text, ${to.prune}($1, $2, $3)`),
     pruneWaiters: statement(`SELECT ${to.pruneWaiters}()`),
   }
 }
@@ -302,7 +308,7 @@ JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2 AND ${onPri
 FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
 WHERE ${onPrimary} LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
-    prune: statement(`SELECT $3::text, ${to.pruneRows}($1, $2)`),
+    prune: statement(`SELECT $4::text, ${to.pruneRows}($1, $2, $3)`),
     isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
   }
 }

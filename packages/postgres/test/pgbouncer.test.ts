@@ -15,7 +15,7 @@ async function start(mode: 'session' | 'transaction'): Promise<string> {
   return url
 }
 
-describe('trap 6: PgBouncer', () => {
+describe('PgBouncer', () => {
   test('row refuses a pooler in transaction mode before it locks anything', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const url = await start('transaction')

@@ -1,3 +1,4 @@
+import { isRecord } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import { isCluster } from './client.ts'
 import type { Connection, Primary } from './connection.ts'
@@ -9,7 +10,6 @@ import {
   replicationFinding,
   versionFinding,
 } from './findings.ts'
-import { isRecord } from './options.ts'
 import { leftoversFinding } from './tokens.ts'
 
 const SETTINGS = ['appendfsync', 'save', 'min-replicas-to-write'] as const

@@ -1,6 +1,5 @@
-import { defaultOwner } from '@locks/core/adapter'
+import { defaultOwner, isRecord } from '@locks/core/adapter'
 import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core/adapter'
-import { isRecord } from './options.ts'
 import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
 
 /** What a request says about its holder, as it is kept beside the lock. The default owner is left out. */

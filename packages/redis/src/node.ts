@@ -7,7 +7,7 @@ import { repliedWith } from './errors.ts'
 import { fieldOf } from './findings.ts'
 import { Listener } from './listener.ts'
 import { settle } from './options.ts'
-import type { RedisOptions } from './options.ts'
+import type { RedisOptions } from './option-table.ts'
 import { checkServer } from './server-check.ts'
 import { Store } from './store.ts'
 import { forgetTokens } from './tokens.ts'
@@ -79,8 +79,8 @@ export class RedisNode {
   }
 
   /** Deletes fences of free names that were minted longer ago than `idleMs`, a page at a time. */
-  forget(idleMs: number): AsyncGenerator<number, void> {
-    return forgetTokens(this.#connection, idleMs)
+  forget(idleMs: number, names?: readonly string[]): AsyncGenerator<number, void> {
+    return forgetTokens(this.#connection, idleMs, names)
   }
 
   diagnose(): Promise<readonly Finding[]> {

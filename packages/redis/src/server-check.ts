@@ -2,7 +2,8 @@ import { LockError } from '@locks/core/adapter'
 import type { Primary } from './connection.ts'
 import { repliedWith } from './errors.ts'
 import { evictionFinding, versionFinding } from './findings.ts'
-import type { RedisSettings, RedisWarning } from './options.ts'
+import type { RedisWarning } from './option-table.ts'
+import type { RedisSettings } from './options.ts'
 
 /**
  * Looks once for settings that break locks: a version that cannot, a policy that evicts them. On a Cluster the

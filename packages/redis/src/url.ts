@@ -1,43 +1,34 @@
-import type { ClusterNode, ClusterOptions, RedisOptions as ConnectionOptions } from 'ioredis'
-import { plainUrl } from '@locks/core/adapter'
+import type { RedisOptions as ConnectionOptions } from 'ioredis'
+import { plainUrl, queryOptions, wrongOption } from '@locks/core/adapter'
 import { invalid } from './errors.ts'
+import { declared } from './option-table.ts'
+import type { ClusterPlace } from './option-table.ts'
 
 export interface ParsedUrl {
-  readonly client?: undefined
-  readonly connection?: ConnectionOptions
-  readonly cluster?: { readonly nodes: readonly ClusterNode[]; readonly options?: ClusterOptions }
+  readonly place: { readonly connection: ConnectionOptions } | { readonly cluster: ClusterPlace }
   /** Options of the adapter from behind the question mark. */
-  readonly extra: Readonly<Record<string, string>>
+  readonly extra: Readonly<Record<string, unknown>>
 }
 
-const form =
-  'redis://[user:password@]host[:port][/db], rediss://…, redis+sentinel://host:port,…/primary[/db] or redis+cluster://host:port,…'
 const parts =
   /^(redis|rediss|redis\+sentinel|redis\+cluster):\/\/(?:([^@/?#]*)@)?([^@/?#]+)([^?#]*)(?:\?([^#]*))?$/i
-const extras = [
-  'prefix',
-  'claimTtlMs',
-  'waitForReplicas',
-  'waitForReplicasMs',
-  'fenceIdleMs',
-  'serverSettings',
-]
 
-/** Several hosts may stand in one URL, which the platform's own parser refuses. Never shows the URL: it may carry a password. */
-export function parseUrl(url: unknown): ParsedUrl {
-  const match = typeof url === 'string' ? parts.exec(plainUrl(url)) : null
-  if (match === null) throw invalid(`url must be ${form}`)
+/** By hand: `URL` refuses several hosts. No message shows the URL, which may carry a password. */
+export function parseUrl(url: string): ParsedUrl {
+  const match = parts.exec(plainUrl(url))
+  if (match === null) throw wrongOption(declared, 'url')
   const [, scheme = '', login = '', hosts = '', path = '', query = ''] = match
   const nodes = hosts.split(',').map(addressOf)
-  const { tls, ...extra } = queryOf(query)
-  const secure = scheme.toLowerCase() === 'rediss' || tls === 'true'
+  const params = new URLSearchParams(query)
+  const extra = queryOptions(declared, params, ['tls'])
+  const secure = scheme === 'rediss' || tlsOf(params)
   const access = { ...loginOf(login), ...(secure ? { tls: {} } : {}) }
   const steps = path.split('/').slice(1).map(decoded)
-  switch (scheme.toLowerCase()) {
+  switch (scheme) {
     case 'redis+cluster':
       if (path !== '' && path !== '/')
         throw invalid('a Cluster has no databases: url must end after its hosts')
-      return { cluster: { nodes, options: { redisOptions: access } }, extra }
+      return { place: { cluster: { nodes, options: { redisOptions: access } } }, extra }
     case 'redis+sentinel': {
       const [name, db] = steps
       if (name === undefined || name === '' || steps.length > 2)
@@ -45,12 +36,13 @@ export function parseUrl(url: unknown): ParsedUrl {
           'url must name the primary that the sentinels watch: redis+sentinel://host:port,…/primary',
         )
       const sentinelTls = secure ? { enableTLSForSentinelMode: true } : {}
-      return { connection: { sentinels: nodes, name, ...access, ...sentinelTls, ...dbOf(db) }, extra }
+      const connection = { sentinels: nodes, name, ...access, ...sentinelTls, ...dbOf(db) }
+      return { place: { connection }, extra }
     }
     default: {
       const [node, more] = nodes
-      if (node === undefined || more !== undefined || steps.length > 1) throw invalid(`url must be ${form}`)
-      return { connection: { ...node, ...access, ...dbOf(steps[0]) }, extra }
+      if (node === undefined || more !== undefined || steps.length > 1) throw wrongOption(declared, 'url')
+      return { place: { connection: { ...node, ...access, ...dbOf(steps[0]) } }, extra }
     }
   }
 }
@@ -78,14 +70,10 @@ function dbOf(text: string | undefined): { db?: number } {
   return { db: Number(text) }
 }
 
-function queryOf(query: string): Record<string, string> {
-  const entries = [...new URLSearchParams(query)]
-  for (const [key, value] of entries) {
-    if (key === 'tls' && (value === 'true' || value === 'false')) continue
-    if (!extras.includes(key))
-      throw invalid(`url: unknown key ${JSON.stringify(key)}; known: ${extras.join(', ')}, tls`)
-  }
-  return Object.fromEntries(entries)
+function tlsOf(query: URLSearchParams): boolean {
+  const tls = query.get('tls')
+  if (tls === null || tls === 'true' || tls === 'false') return tls === 'true'
+  throw invalid('tls in url must be true or false')
 }
 
 function decoded(text: string): string {

@@ -3,11 +3,11 @@ import { RedisNode } from '@locks/redis/node'
 import { redlockAdapter } from './adapter.ts'
 import type { RedlockCapabilities } from './adapter.ts'
 import { Nodes } from './nodes.ts'
+import type { RedlockOptions } from './option-table.ts'
 import { settle } from './options.ts'
-import type { RedlockOptions } from './options.ts'
 
 export type { RedlockCapabilities } from './adapter.ts'
-export type { RedlockOptions } from './options.ts'
+export type { RedlockOptions } from './option-table.ts'
 
 /** Locks that a majority of independent Redis servers agrees on. Connects when first used. */
 export function redlock(options: RedlockOptions): AdapterFactory<RedlockCapabilities> {

@@ -1,5 +1,5 @@
 import { LockError } from '@locks/core/adapter'
-import { identifier } from './checks.ts'
+import { columnName } from './checks.ts'
 import type { Faults } from './faults.ts'
 
 /** Pieces of an UPDATE of a table that has a fence of its own in each row. */
@@ -24,7 +24,7 @@ export function fencePieces(
 ): FencePieces {
   if (typeof fence !== 'bigint' || fence < 0n || fence > MOST)
     throw faults.invalid('fence must be a bigint of 0 to 2^63 - 1')
-  const name = quoted(identifier(faults, 'column', column, 63))
+  const name = quoted(columnName(faults, column))
   return { set: `${name} = ${placeholder}`, where: `${name} <= ${placeholder}`, value: String(fence) }
 }
 

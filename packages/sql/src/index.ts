@@ -1,4 +1,4 @@
-export { boolean, fromUrl, identifier, wholeNumber } from './checks.ts'
+export { wholeNumber } from './checks.ts'
 export { faultsOf } from './faults.ts'
 export type { Dialect, Faults } from './faults.ts'
 export { fencePieces, resourceKey, staleFence } from './fence.ts'

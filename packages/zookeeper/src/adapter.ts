@@ -5,7 +5,7 @@ import { diagnose } from './diagnose.ts'
 import { unavailable } from './errors.ts'
 import { holderOf } from './holders.ts'
 import { Janitor } from './janitor.ts'
-import { breakHold, inspect, list } from './operators.ts'
+import { breakHold, inspect, list, prune } from './operators.ts'
 import { directoryOf, prefixOf } from './paths.ts'
 import { QueueNode, sweep } from './queue-node.ts'
 import { SessionManager } from './session-manager.ts'
@@ -189,6 +189,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       if (outcome === 'broken') left(directory)
       return outcome
     },
+
+    prune: async (_, names) => prune((await sessions.ready()).requests, settings, names),
 
     diagnose: async () => diagnose(await sessions.ready(), settings, clock),
 

@@ -11,6 +11,7 @@ export const code = {
   noNode: -101,
   noAuth: -102,
   nodeExists: -110,
+  notEmpty: -111,
   sessionExpired: -112,
   invalidAcl: -114,
   authFailed: -115,

@@ -1,11 +1,11 @@
 import type { AdapterFactory } from '@locks/core/adapter'
 import { zookeeperAdapter } from './adapter.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
-import type { ZookeeperOptions } from './options.ts'
+import type { ZookeeperOptions } from './option-table.ts'
 import { settle } from './settings.ts'
 
 export type { ZookeeperCapabilities } from './capabilities.ts'
-export type { ZookeeperAclEntry, ZookeeperAuth, ZookeeperClient, ZookeeperOptions } from './options.ts'
+export type { ZookeeperAclEntry, ZookeeperAuth, ZookeeperClient, ZookeeperOptions } from './option-table.ts'
 
 /** Locks in the layout of Curator's `InterProcessMutex`. Each client has one session, shared by all its locks. */
 export function zookeeper(options: ZookeeperOptions): AdapterFactory<ZookeeperCapabilities> {

@@ -1,4 +1,4 @@
-import type { Holder, LockState, Waiter } from '@locks/core/adapter'
+import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
 import { code, isRequestError, unavailable } from './errors.ts'
 import { holderOf } from './holders.ts'
 import { directoryOf, inOrder, nameOf } from './paths.ts'
@@ -49,6 +49,33 @@ export async function list(requests: Requests, layout: Layout, limit: number): P
   return held.slice(0, limit)
 }
 
+/**
+ * Removes the directories of free locks that a crash left. The server refuses to remove one that is in use, and the
+ * next fence is higher in any case, so it does not matter how long it was idle.
+ */
+export async function prune(requests: Requests, layout: Layout, names?: readonly string[]): Promise<Pruned> {
+  // Other programs may rely on a directory at a raw path.
+  if (layout.rawPath) return { pruned: 0, more: false }
+  await requests.catchUp()
+  const own = names ?? (await requests.children(layout.basePath)).flatMap((one) => nameOf(one, layout) ?? [])
+  let pruned = 0
+  for (let at = 0; at < own.length; at += BATCH) {
+    const batch = own.slice(at, at + BATCH)
+    const removals = batch.map((name) => ifAllowed(removeIfEmpty(requests, directoryOf(name, layout))))
+    pruned += (await Promise.all(removals)).filter(Boolean).length
+  }
+  return { pruned, more: false }
+}
+
+async function removeIfEmpty(requests: Requests, directory: string): Promise<boolean> {
+  try {
+    return await requests.remove(directory)
+  } catch (error) {
+    if (isRequestError(error, code.notEmpty)) return false
+    throw error
+  }
+}
+
 /** The next waiter watches the node that is removed here; the holder finds it missing at its next renewal. */
 export async function breakHold(
   requests: Requests,
@@ -75,7 +102,7 @@ async function look(requests: Requests, directory: string, name: string): Promis
   throw unavailable('the lock changes hands faster than its holder can be read; try again')
 }
 
-/** Undefined for what the ACL does not let this client read. */
+/** Undefined for what the ACL denies this client. */
 async function ifAllowed<T>(asked: Promise<T>): Promise<T | undefined> {
   try {
     return await asked

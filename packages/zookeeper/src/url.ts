@@ -1,43 +1,28 @@
-import { plainUrl } from '@locks/core/adapter'
+import { plainUrl, queryOptions, wrongOption } from '@locks/core/adapter'
 import { invalid } from './errors.ts'
+import { declared } from './option-table.ts'
 
-/** The options in a URL. Several hosts make it no URL of the platform's parser. */
-export function parseUrl(url: unknown): Readonly<Record<string, unknown>> {
-  const form = /^zookeeper:\/\/(?:([^@/?#]*)@)?([^@/?#]+)(\/[^?#]*)?(?:\?([^#]*))?$/.exec(
-    typeof url === 'string' ? plainUrl(url) : '',
-  )
-  // Not the URL itself: it may carry a password.
-  if (form === null)
-    throw invalid('url must be zookeeper://[user:password@]host:port,host:port[/chroot][?option=value]')
-  const [, user, hosts = '', chroot = '', query = ''] = form
-  const options = Object.fromEntries(
-    [...new URLSearchParams(query)].map(([key, value]) => [key, optionOf(key, value)]),
-  )
-  const servers = `${hosts}${chroot === '/' ? '' : decoded(chroot)}`
-  if (user === undefined) return { ...options, servers }
-  return { ...options, servers, auth: { scheme: 'digest', credentials: decoded(user) } }
+export interface ParsedUrl {
+  readonly servers: string
+  /** Options of the adapter: those behind the question mark, and the user as `auth`. */
+  readonly extra: Readonly<Record<string, unknown>>
 }
 
-function optionOf(key: string, value: string): unknown {
-  switch (key) {
-    case 'sessionTimeoutMs':
-      return /^\d+$/.test(value) ? Number(value) : value
-    case 'rawPath':
-      return value === 'true' ? true : value === 'false' ? false : value
-    case 'basePath':
-    case 'acl':
-      return value
-    default:
-      throw invalid(
-        `unknown option ${JSON.stringify(key)} in url; known: sessionTimeoutMs, basePath, rawPath, acl`,
-      )
-  }
+/** By hand: `URL` refuses several hosts. No message shows the URL, which may carry a password. */
+export function parseUrl(url: string): ParsedUrl {
+  const form = /^zookeeper:\/\/(?:([^@/?#]*)@)?([^@/?#]+)(\/[^?#]*)?(?:\?([^#]*))?$/.exec(plainUrl(url))
+  if (form === null) throw wrongOption(declared, 'url')
+  const [, user, hosts = '', chroot = '', query = ''] = form
+  const servers = `${hosts}${chroot === '/' ? '' : decoded(chroot)}`
+  const extra = queryOptions(declared, new URLSearchParams(query))
+  if (user === undefined) return { servers, extra }
+  return { servers, extra: { ...extra, auth: { scheme: 'digest', credentials: decoded(user) } } }
 }
 
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw invalid('url has a % that is no escape')
+    throw invalid('invalid percent-encoding in url')
   }
 }

@@ -105,8 +105,8 @@ test('a URL sets servers, chroot, credentials and options', async () => {
 test('an invalid option is named in the error, and no message shows a secret', () => {
   const servers = 'localhost:2181'
   const bad: readonly [string, Record<string, unknown>][] = [
-    ['one of url, servers and client', {}],
-    ['one of url, servers and client', { servers, url: `zookeeper://${servers}` }],
+    ['one of url, servers, client', {}],
+    ['one of url, servers, client', { servers, url: `zookeeper://${servers}` }],
     ['client must be', { client: {} }],
     ['servers', { servers: 'http://secret@x' }],
     ['servers', { servers: ['a'] }],
@@ -114,7 +114,7 @@ test('an invalid option is named in the error, and no message shows a secret', (
     ['from 1 to 65535', { url: 'zookeeper://u:secret@a:0' }],
     ['chroot', { servers: 'a:1/b//c' }],
     ['url must be', { url: 'zookeeper://u:secret@' }],
-    ['unknown option', { url: 'zookeeper://u:secret@a:1?nope=1' }],
+    ['unknown key "nope" in url', { url: 'zookeeper://u:secret@a:1?nope=1' }],
     ['sessionTimeoutMs', { url: 'zookeeper://u:secret@a:1?sessionTimeoutMs=soon' }],
     ['sessionTimeoutMs', { servers, sessionTimeoutMs: 2.5 }],
     ['rawPath', { servers, rawPath: 'yes' }],

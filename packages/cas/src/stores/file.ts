@@ -2,7 +2,9 @@ import { watch as watchFiles } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
+import { settleOptions } from '@locks/core/adapter'
 import { codeOf, invalid, unavailable } from '../errors.ts'
+import { declared } from '../option-table.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { diagnoseDirectory, prepareDirectory } from './file-directory.ts'
 import { Floor } from './file-floor.ts'
@@ -12,12 +14,15 @@ import { entryOf, folderOf, folderOfNew, newFolder, presentFile } from './file-p
 import { keptIn, pruneFolders } from './file-prune.ts'
 import { seenForMs } from './file-seen.ts'
 
+/** Of the store `file`. The directory must be absolute. */
+// <options FileStoreOptions only file>
 export interface FileStoreOptions {
-  /** An existing directory on a local file system, for these locks alone. Absolute. */
+  /** An existing directory on a local file system, writable and for these locks alone. */
   readonly directory: string
-  /** Use the directory although it is on a network file system. */
+  /** Use the directory although it is on a network file system. Default: `false`. */
   readonly trustFileSystem?: boolean
 }
+// </options>
 
 /**
  * A versioned store in a directory, for processes of one host.
@@ -27,7 +32,8 @@ export interface FileStoreOptions {
  * rename decides; everybody who comes later finds no such file. What remains, giving the next value its
  * number, can be done by anybody: if the winner dies in between, whoever looks next does it for him.
  */
-export function fileStore({ directory, trustFileSystem = false }: FileStoreOptions): StoreFactory {
+export function fileStore(options: FileStoreOptions): StoreFactory {
+  const { directory = '', trustFileSystem } = settleOptions(declared, { ...options, store: 'file' })
   if (!isAbsolute(directory)) throw invalid('directory must be an absolute path')
   return () => openFileStore(directory, trustFileSystem)
 }
@@ -108,9 +114,9 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       }
     },
 
-    async *prune(idleMs, isOver, background) {
+    async *prune(idleMs, isOver, background, keys) {
       await (prepared ??= prepare())
-      yield* pruneFolders(directory, floor, { idleMs, isOver, background })
+      yield* pruneFolders(directory, floor, { idleMs, isOver, background, ...(keys && { keys }) })
     },
 
     async diagnose() {

@@ -1,6 +1,7 @@
-import { shareListener, whatIs } from '@locks/core/adapter'
+import { settleOptions, shareListener, wrongOption } from '@locks/core/adapter'
 import type { LockError } from '@locks/core/adapter'
 import { codeOf, invalid, redisError, replyCode, unavailable } from '../errors.ts'
+import { declared } from '../option-table.ts'
 import { ECHO, misdirected, nextCall } from './redis-reply.ts'
 import type { Script } from './redis-script.ts'
 
@@ -25,14 +26,17 @@ interface ClusterClient extends Commands {
   nodes(role: 'master' | 'all'): readonly Commands[]
 }
 
+/** Of the stores `redis` and `tair`: where the server is, by `url` or `client`. */
+// <options RedisStoreOptions only redis>
 export interface RedisStoreOptions {
-  /** Where the server is. Either this or `client`. */
+  /** `redis://…`, `rediss://…` or `tair://…`; without `store` also `file:/path/to/directory`. */
   readonly url?: string
-  /** An ioredis client of your own; it is not closed. Hints come by a duplicate of it. */
+  /** An ioredis client of your own. It is not closed; hints come by a duplicate of it. */
   readonly client?: RedisClient
-  /** Before every key and channel, `locks:cas:` unless told. */
+  /** In front of every key and channel. Default: `locks:cas:`. */
   readonly prefix?: string
 }
+// </options>
 
 /** A hung server is an outage after this long; the connection is then made anew. */
 const SILENCE_MS = 2_000
@@ -47,7 +51,7 @@ const settings = {
   retryStrategy: (times: number): number => Math.min(times * 50, 500),
 }
 
-export const DEFAULT_PREFIX = 'locks:cas:'
+export const DEFAULT_PREFIX: string = declared.options.prefix.default
 
 type Hint = (message: string) => void
 
@@ -65,14 +69,8 @@ export class RedisLink {
   breaks = 0
 
   constructor(options: RedisStoreOptions) {
-    if ((options.url === undefined) === (options.client === undefined))
-      throw invalid(
-        'client' in options && options.client === undefined
-          ? 'client must be a client of ioredis, not undefined'
-          : 'redis and tair need either url or client',
-      )
-    if (options.client !== undefined && !isClient(options.client))
-      throw invalid(`client must be a Redis or a Cluster of ioredis, not ${whatIs(options.client)}`)
+    const { client } = settleOptions(declared, { ...options, store: 'redis' })
+    if (client !== undefined && !isClient(client)) throw wrongOption(declared, 'client', client)
     this.#options = options
     // Loading it takes a while, which should not be a part of the first lease.
     if (options.client === undefined) void loadClient().catch(() => undefined)

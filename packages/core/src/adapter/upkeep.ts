@@ -1,31 +1,11 @@
 import type { Clock } from './clock.ts'
-import { toMs } from '../api/duration.ts'
 import type { Pruned } from './spi.ts'
 
 /** How long a name is idle before a store may drop what it keeps of it. Default of `fenceIdleMs` everywhere. */
 export const FENCE_IDLE_MS = 86_400_000
 
-/**
- * The range of `fenceIdleMs`, beside 0 for never: no call may take as long as the shortest, and the longest is a
- * year.
- */
-const MIN_FENCE_IDLE_MS = 1_000
+/** The longest `fenceIdleMs`: a year. */
 export const MAX_FENCE_IDLE_MS = 31_536_000_000
-
-/** A `fenceIdleMs` as a program or a config gave it. */
-export function fenceIdleOf(value: unknown, invalid: (message: string) => Error): number {
-  const number = typeof value === 'string' && /^\d{1,11}$/.test(value) ? Number(value) : toMs(value)
-  if (number === undefined) return FENCE_IDLE_MS
-  if (number === 0) return number
-  if (
-    typeof number !== 'number' ||
-    !Number.isInteger(number) ||
-    number < MIN_FENCE_IDLE_MS ||
-    number > MAX_FENCE_IDLE_MS
-  )
-    throw invalid(`fenceIdleMs must be 0 or a whole number from ${MIN_FENCE_IDLE_MS} to ${MAX_FENCE_IDLE_MS}`)
-  return number
-}
 
 /** Idle names are looked for this often per idle time, and at least this often. */
 const LOOKS_PER_IDLE = 8
@@ -79,20 +59,23 @@ export class Upkeep {
 /** How long one step of a long look through a store takes, about. */
 const STEP_MS = 200
 
+type Look = (idleMs: number, names?: readonly string[]) => AsyncGenerator<number, void>
+
 /** A look through a whole store in steps, for `prune`: each goes on where the last one stopped. */
 export class PruneSteps {
   readonly #clock: Clock
-  readonly #look: (idleMs: number) => AsyncGenerator<number, void>
-  #under: { readonly idleMs: number; readonly pass: AsyncGenerator<number, void> } | undefined
+  readonly #look: Look
+  #under: { readonly key: string; readonly pass: AsyncGenerator<number, void> } | undefined
 
   /** `look` yields now and then, with how many names it dropped since. */
-  constructor(clock: Clock, look: (idleMs: number) => AsyncGenerator<number, void>) {
+  constructor(clock: Clock, look: Look) {
     this.#clock = clock
     this.#look = look
   }
 
-  async step(idleMs: number): Promise<Pruned> {
-    const under = this.#under?.idleMs === idleMs ? this.#under : { idleMs, pass: this.#look(idleMs) }
+  async step(idleMs: number, names?: readonly string[]): Promise<Pruned> {
+    const key = JSON.stringify([idleMs, names])
+    const under = this.#under?.key === key ? this.#under : { key, pass: this.#look(idleMs, names) }
     this.#under = under
     const until = this.#clock.now() + STEP_MS
     let pruned = 0

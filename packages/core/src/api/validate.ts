@@ -1,3 +1,5 @@
+import { unknownKey } from '../adapter/did-you-mean.ts'
+import { isWhole } from '../adapter/options.ts'
 import type { Capabilities } from '../adapter/capabilities.ts'
 import { toMs } from './duration.ts'
 import { LockError } from './errors.ts'
@@ -26,10 +28,11 @@ export function checkText(what: string, value: unknown, maxBytes: number): asser
 
 /** The number that `value` is, of milliseconds where the key ends in `Ms`. */
 export function checkInteger(key: RangeKey, value: unknown): number {
-  const [min, max] = ranges[key]
+  const range = ranges[key]
   const isDuration = key.endsWith('Ms')
   const number = isDuration ? toMs(value) : value
-  if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) return number
+  if (isWhole(number, range)) return number
+  const [min, max] = range
   const unit = isDuration ? " (milliseconds, or a text such as '500ms', '10s' or '2m')" : ''
   throw invalid(`${key} must be a whole number from ${min} to ${max}${unit}, got ${kindOf(value)}`)
 }
@@ -115,8 +118,7 @@ function checkKeys(
   const checked: [string, unknown][] = []
   for (const [key, given] of Object.entries(value)) {
     const check = keys.get(key)
-    if (check === undefined)
-      throw invalid(`unknown key ${JSON.stringify(key)} in ${what}; known: ${[...keys.keys()].join(', ')}`)
+    if (check === undefined) throw invalid(unknownKey(key, [...keys.keys()], ` in ${what}`))
     // An explicit undefined means "not given", also for callers whose compiler does not say so.
     if (given !== undefined) checked.push([key, check(given, capabilities)])
   }

@@ -8,48 +8,13 @@ import type { LockOptions } from '../api/options.ts'
  *     declare module '@locks/core' { interface AdapterConfigs { 'locks-etcd': { readonly url: string } } }
  */
 export interface AdapterConfigs {
-  '@locks/memory': {
-    /** `memory:` or `memory:name`; clients of one name share a store. */
-    readonly url?: string
-  }
+  '@locks/memory': MemoryConfig
   '@locks/cas': CasConfig
   '@locks/redis': RedisConfig
   '@locks/redlock': RedlockConfig
   '@locks/zookeeper': ZookeeperConfig
   '@locks/postgres': PostgresConfig
   '@locks/mysql': MysqlConfig
-}
-
-type CasConfig = {
-  /** After so long without a change the record of a free name is dropped. Default: a day; 0 for never. */
-  readonly fenceIdleMs?: Duration
-} & (
-  | {
-      /** A directory, for processes of one host. */
-      readonly store: 'file'
-      /** It must exist, be writable and be for locks alone. */
-      readonly directory: string
-      /** Takes a file system that is not known to be a local one. */
-      readonly trustFileSystem?: boolean
-    }
-  | ({
-      /** A server, by its `url`. */
-      readonly store: 'redis' | 'tair'
-    } & CasServer)
-  | {
-      /** This process alone, for tests. */
-      readonly store: 'memory'
-      /** Clients of one name share a store. */
-      readonly name?: string
-    }
-  | ({ readonly store?: never } & CasServer)
-)
-
-type CasServer = {
-  /** `redis://…` or `tair://…`; without `store` also `file:…`. */
-  readonly url: string
-  /** In front of every key: `locks:cas:` unless told. */
-  readonly prefix?: string
 }
 
 type OneOf<T> = {
@@ -59,100 +24,196 @@ type OneOf<T> = {
 /** Options of ioredis itself, as far as JSON can say them. */
 type IoredisOptions = Readonly<Record<string, unknown>>
 
-type RedisConfig = OneOf<{
-  /** `redis:`, `rediss:`, `redis+sentinel:` or `redis+cluster:`. */
-  url: string
-  /** As ioredis has them: host, port, db, tls, username, password, sentinels … */
-  connection: IoredisOptions
-  /** Nodes and options of an ioredis Cluster. */
-  cluster: {
-    readonly nodes: readonly (string | number | IoredisOptions)[]
-    readonly options?: IoredisOptions
-  }
-}> & {
-  /** In front of every lock name. Default: `locks:`. `''` shares names with Redisson. */
-  readonly prefix?: string
-  /** How long a lock that was handed over waits for its new holder to renew it: 2 s unless told. */
-  readonly claimTtlMs?: Duration
-  /** Undoes a grant that fewer replicas have in time. */
-  readonly waitForReplicas?: number
-  /** That time: 1 s unless told. */
-  readonly waitForReplicasMs?: Duration
-  /** After so long without a grant the fence of a name is dropped. Default: a day, or 0 (never) with `prefix: ''`. */
+/** Nodes and options of an ioredis Cluster. */
+interface IoredisCluster {
+  readonly nodes: readonly (string | number | IoredisOptions)[]
+  readonly options?: IoredisOptions
+}
+
+interface ZookeeperAuth {
+  readonly scheme: string
+  readonly credentials: string
+}
+
+interface ZookeeperAcl {
+  readonly scheme: string
+  readonly id: string
+  readonly permissions: number
+}
+
+// Written by `node scripts/options.mjs` from the `option-table.ts` of each adapter.
+// <options>
+type CasConfig = {
+  /** After so long without a change the record of a free name is dropped, behind releases. 0: never. Default: a day. */
   readonly fenceIdleMs?: Duration
-  /** What to do about settings of the server that lose locks: `warn` unless told. */
+} & (
+  | {
+      /**
+       * `file`: a directory. `redis`, `tair`: a server. `memory`: this process alone, for tests. Default: by the `url`,
+       * which then begins with `file:` or `tair:`.
+       */
+      readonly store: 'memory'
+      /** Clients of one name share a store, in configs. Default: `''`. */
+      readonly name?: string
+    }
+  | {
+      /**
+       * `file`: a directory. `redis`, `tair`: a server. `memory`: this process alone, for tests. Default: by the `url`,
+       * which then begins with `file:` or `tair:`.
+       */
+      readonly store: 'file'
+      /** An existing directory on a local file system, writable and for these locks alone. */
+      readonly directory: string
+      /** Use the directory although it is on a network file system. Default: `false`. */
+      readonly trustFileSystem?: boolean
+    }
+  | {
+      /**
+       * `file`: a directory. `redis`, `tair`: a server. `memory`: this process alone, for tests. Default: by the `url`,
+       * which then begins with `file:` or `tair:`.
+       */
+      readonly store?: 'redis' | 'tair'
+      /** `redis://…`, `rediss://…` or `tair://…`; without `store` also `file:/path/to/directory`. */
+      readonly url: string
+      /** In front of every key and channel. Default: `locks:cas:`. */
+      readonly prefix?: string
+    }
+)
+
+type MemoryConfig = {
+  /** `memory:` or `memory:name`. Clients of one name share a store. Default: `memory:`. */
+  readonly url?: string
+}
+
+type MysqlConfig = {
+  /** `mysql://user:password@host:port/database`, with options and `ssl=true` behind `?`. */
+  readonly url: string
+  /** The database of the tables. Default: that of the connection. */
+  readonly schema?: string
+  /** The table of locks. Names of further tables begin with it. Default: `locks`. */
+  readonly table?: string
+  /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
+  readonly poolSize?: number
+  /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
+  readonly fenceIdleMs?: Duration
+} & (
+  | {
+      /** `unique-key`: leases in a table. `row`: a row lock. `named`: GET_LOCK. Default: `unique-key`. */
+      readonly strategy?: 'unique-key'
+    }
+  | {
+      /** `unique-key`: leases in a table. `row`: a row lock. `named`: GET_LOCK. Default: `unique-key`. */
+      readonly strategy: 'row' | 'named'
+      /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+      readonly maxConnections?: number
+      /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
+      readonly sessionTtlMs?: Duration
+    }
+)
+
+type PostgresConfig = {
+  /** `postgres://user:password@host:port/database`, with options behind `?`. */
+  readonly url: string
+  /** The schema of the tables. Default: `public`. */
+  readonly schema?: string
+  /** The table of locks. Names of further tables and functions begin with it. Default: `locks`. */
+  readonly table?: string
+  /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
+  readonly poolSize?: number
+  /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
+  readonly fenceIdleMs?: Duration
+} & (
+  | {
+      /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. Default: `unique-key`. */
+      readonly strategy?: 'unique-key'
+      /**
+       * `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. Default:
+       * `true`.
+       */
+      readonly listen?: boolean
+      /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+      readonly claimTtlMs?: Duration
+    }
+  | {
+      /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. Default: `unique-key`. */
+      readonly strategy: 'row'
+      /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+      readonly maxConnections?: number
+      /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
+      readonly sessionTtlMs?: Duration
+    }
+)
+
+type RedisConfig = OneOf<{
+  /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, with options behind `?`. */
+  readonly url: string
+  /** Options of ioredis: host, port, db, tls, username, password, sentinels … */
+  readonly connection: IoredisOptions
+  /** `{ nodes, options }` of an ioredis Cluster. */
+  readonly cluster: IoredisCluster
+}> & {
+  /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. Default: `locks:`. */
+  readonly prefix?: string
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  readonly claimTtlMs?: Duration
+  /** A grant that fewer replicas have within `waitForReplicasMs` is undone. Default: 0. */
+  readonly waitForReplicas?: number
+  /** How long a grant waits for `waitForReplicas`. Default: 1 s. */
+  readonly waitForReplicasMs?: Duration
+  /**
+   * After so long without a grant the fence of a name expires. The next one is higher. Default: a day, or 0 (never)
+   * with `prefix: ''`.
+   */
+  readonly fenceIdleMs?: Duration
+  /** What to do about server settings that can lose locks. Default: `warn`. */
   readonly serverSettings?: 'warn' | 'refuse' | 'ignore'
 }
 
 type RedlockConfig = OneOf<{
-  /** `redlock://host:port,host:port,…[/db]` or `redlock:redis://…,redis://…`. */
-  url: string
   /** Three, five or any number of independent primaries, by URL or as for `@locks/redis`. */
-  nodes: readonly (string | RedisConfig)[]
+  readonly nodes: readonly (string | RedisConfig)[]
+  /** `redlock://[user:password@]host:port,host:port,…[/db]` or `redlock:redis://…,redis://…`. */
+  readonly url: string
 }> & {
-  /** In front of every lock name. Default: `locks:`. `''` shares names with Redisson. */
+  /**
+   * In front of every lock name and of a node's own prefix. With `''` names are shared with Redisson. Default: the
+   * nodes' own, which is `locks:`.
+   */
   readonly prefix?: string
-  /** How many nodes must agree: a majority unless told, and never less. */
+  /** How many nodes must agree: at least a majority. Default: a majority. */
   readonly quorum?: number
-  /** How long a node may be silent before it counts as failed: 1 s unless told. */
+  /** How long a node may be silent before it counts as failed. Default: 1 s. */
   readonly nodeTimeoutMs?: Duration
-  /** `false` saves the round trip that makes fences rise across majorities. */
+  /** `false` saves the round trip that makes fences rise across majorities. Default: `true`. */
   readonly fencing?: boolean
-  /** After so long without a grant the fence of a name is dropped. Default: that of the nodes, a day. */
+  /**
+   * After so long without a grant a node drops the fence of a name, by its own clock. 0: never. Default: the nodes'
+   * own, a day.
+   */
   readonly fenceIdleMs?: Duration
 }
-
-type ZookeeperAuth = { readonly scheme: string; readonly credentials: string }
-type ZookeeperAcl = { readonly scheme: string; readonly id: string; readonly permissions: number }
 
 type ZookeeperConfig = OneOf<{
-  /** `zookeeper://[user:password@]host:port,…[/chroot]`. */
-  url: string
-  /** `host:port,host:port[/chroot]`. */
-  servers: string
+  /** `zookeeper://[user:password@]host:port,host:port[/chroot]`, with options behind `?`. */
+  readonly url: string
+  /** `host:port,host:port[/chroot]`. The chroot must exist. */
+  readonly servers: string
 }> & {
-  /** Who the session is, such as `{ scheme: 'digest', credentials: 'user:password' }`. */
+  /** Who the session is: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
   readonly auth?: ZookeeperAuth | readonly ZookeeperAuth[]
-  /** Of the nodes made here: `creator` if there is `auth`, `open` otherwise. */
+  /**
+   * Who may use the nodes made here: `open`, `creator`, or a list of `{ scheme, id, permissions }`. Default: `creator`
+   * with `auth`, `open` without.
+   */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAcl[]
-  /** Asked of the server, 30 s unless told. A crashed holder blocks its locks for this long. */
+  /** Asked of the server, which may grant another. A crashed holder blocks its locks for this long. Default: 30 s. */
   readonly sessionTimeoutMs?: Duration
-  /** Where the locks are: `/locks` unless told. */
+  /** Where the locks are. A name becomes one segment below it, percent-encoded where needed. Default: `/locks`. */
   readonly basePath?: string
-  /** A lock's name is its path, to share it with Curator. */
+  /** `true`: a lock's name is its path, to share it with Curator. Default: `false`. */
   readonly rawPath?: boolean
 }
-
-type SqlConfig = {
-  /** With user, password, host and database. The tables must be there: see `migrate` of the package. */
-  readonly url: string
-  /** Where the tables are: `public` of PostgreSQL, the database of the connection in MySQL. */
-  readonly schema?: string
-  /** `locks` unless told. */
-  readonly table?: string
-  /** Connections for short statements, 4 unless told. */
-  readonly poolSize?: number
-  /** Of strategies that keep a connection for each holder and waiter: at most so many, 50 unless told. */
-  readonly maxConnections?: number
-  /** Of strategies that keep a connection for each holder: its longest silence, 30 s unless told. */
-  readonly sessionTtlMs?: Duration
-  /** After so long without a grant the rows of a name are deleted. Default: a day; 0 for never. */
-  readonly fenceIdleMs?: Duration
-}
-
-type PostgresConfig = SqlConfig & {
-  /** `unique-key` (leases in a table) unless told, or `row` (a row lock of an open transaction). */
-  readonly strategy?: 'unique-key' | 'row'
-  /** Of `unique-key`: `false` where LISTEN cannot work, such as behind a pooler. Waiters then poll. */
-  readonly listen?: boolean
-  /** Of `unique-key`: how long a lock that was handed over waits for its new holder, 3 s unless told. */
-  readonly claimTtlMs?: Duration
-}
-
-type MysqlConfig = SqlConfig & {
-  /** `unique-key` (leases in a table) unless told, `row` (a row lock) or `named` (GET_LOCK). */
-  readonly strategy?: 'unique-key' | 'row' | 'named'
-}
+// </options>
 
 /** Defaults of all locks of a client, as `createLocks` takes them. Options given in code go before these. */
 export type LockDefaults = Readonly<LockOptions> & {

@@ -121,7 +121,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
 
     ...(diagnoses && { diagnose: () => ask('diagnose', () => inner.diagnose?.(), readFindings) }),
 
-    ...(prunes && { prune: (idleMs) => ask('prune', () => inner.prune?.(idleMs), readPruned) }),
+    ...(prunes && { prune: (idleMs, names) => ask('prune', () => inner.prune?.(idleMs, names), readPruned) }),
   }
 }
 

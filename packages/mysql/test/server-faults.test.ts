@@ -30,7 +30,7 @@ describe.each(strategies)('%s', (strategy) => {
   }
 
   test(
-    'trap 1: two clients on a missing row, a thousand times: no deadlock reaches them',
+    'two clients on a missing row, a thousand times: no deadlock reaches them',
     async () => {
       const clients = [bare(config), bare(config)]
       // Neighbours in the index at the same time: a gap lock is one on them too.
@@ -41,7 +41,7 @@ describe.each(strategies)('%s', (strategy) => {
   )
 
   test(
-    "trap 1: nor where the pool is the program's own, at the isolation level of the server",
+    "two clients on a missing row in the caller's pool, at the server's isolation level: no deadlock reaches them",
     async () => {
       const clients = [1, 2].map(() => {
         const pool = createPool({ uri: server.url, connectionLimit: 5 })
@@ -54,7 +54,7 @@ describe.each(strategies)('%s', (strategy) => {
     scaled(120_000),
   )
 
-  test('trap 3: names that a collation takes for the same are different locks', async () => {
+  test('names that a collation takes for the same are different locks', async () => {
     const locks = open(config)
     const names = ['lock', 'LOCK', 'lock ', 'löck', 'lo\u0308ck', 'lock\t', 'Lock\0']
     const leases = await Promise.all(names.map((name) => locks.lock(name).tryAcquire()))
@@ -62,7 +62,7 @@ describe.each(strategies)('%s', (strategy) => {
     for (const lease of leases) await lease?.release()
   })
 
-  test('trap 8: a pool whose connections the server ended while idle is no matter', async () => {
+  test('a pool recovers after the server closed its idle connections', async () => {
     const locks = open(config)
     await locks.with('trap-8:idle', () => undefined)
     await new Promise((resolve) => setTimeout(resolve, 3_500))
@@ -75,7 +75,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
   const holders = strategy === 'row' ? 'locks_holders' : 'locks_named'
   const threadOf = `SELECT IS_USED_LOCK(hold) FROM ${holders} WHERE name = ?`
 
-  test('trap 8: a connection that is killed ends its hold, is noticed, and the next one has it', async () => {
+  test('killing a connection ends its hold: the holder notices and the next client gets the lock', async () => {
     const control = await connect(server)
     const lasting = { ...config, sessionTtlMs: scaled(15_000) }
     const [holder, next] = [open(lasting), open(lasting)]
@@ -92,7 +92,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
   })
 
   test(
-    "trap 8: a holder outlives the server's idle limit by its signs of life, and not without",
+    "keep-alives let a holder outlive the server's idle limit; without them it loses the lock",
     async () => {
       const aliveMs = scaled(6_000)
       const [alive, silent] = [open({ ...config, sessionTtlMs: aliveMs }), bare(config)]
@@ -111,7 +111,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
   )
 
   test(
-    'trap 8: a connection that is killed before its fence was minted gets none',
+    'a connection killed before its fence is minted gets no fence',
     async () => {
       const [control, hand] = [await connect(server), await connect(server)]
       await hand.query(`CREATE OR REPLACE USER doomed@'%'`)
@@ -172,7 +172,7 @@ test("row: a stranger's transaction on the row delays a try, and is neither busy
   expect((await tried).fence).toBe(2n)
 })
 
-test('traps 2 and 4: what does not fit is an error, neither hidden nor cut to fit', async () => {
+test('a value that does not fit is an error, neither hidden nor truncated', async () => {
   const control = await connect(server)
   await migrate({ url: server.url, table: 'narrow' })
   await control.query('ALTER TABLE narrow MODIFY name VARBINARY(10) NOT NULL')
@@ -187,7 +187,7 @@ test('traps 2 and 4: what does not fit is an error, neither hidden nor cut to fi
   expect(await cell(control, 'SELECT COUNT(*) FROM narrow')).toBe('0')
 })
 
-test('trap 5: named locks take every name, and hold once however often they are asked', async () => {
+test('named locks accept every name, and repeated attempts hold once', async () => {
   const config = configOf('named')
   const client = bare(config)
   const names = ['x'.repeat(1_024), 'X'.repeat(1_024), `${'x'.repeat(1_023)}y`]
@@ -202,7 +202,7 @@ test('trap 5: named locks take every name, and hold once however often they are 
   ).toBe('0')
 })
 
-test("trap 5: a named lock is in nobody's way who makes a row of the same name", async () => {
+test('a named lock does not block a session that inserts a row of the same name', async () => {
   const [named, row] = [bare(configOf('named')), bare(configOf('row'))]
   const control = await connect(server)
   // As if the one took over from the other, with clients of both still there.
@@ -217,7 +217,7 @@ test("trap 5: a named lock is in nobody's way who makes a row of the same name",
   }
 })
 
-test('trap 5: a wait for a named lock whose answer is NULL is neither a grant nor "busy"', async () => {
+test('a wait for a named lock whose answer is NULL is neither a grant nor "busy"', async () => {
   const config = configOf('named')
   const [holder, waiter] = [bare(config), bare(config)]
   const held = await holder.take(holder.request('trap-5'))
@@ -235,7 +235,7 @@ test('trap 5: a wait for a named lock whose answer is NULL is neither a grant no
 })
 
 test.each(strategies)(
-  'trap 6: %s does not count changed rows, on a pool that reports them',
+  '%s does not depend on the count of changed rows, on a pool that reports them',
   async (strategy) => {
     const pool = createPool({ uri: server.url, flags: ['-FOUND_ROWS'], connectionLimit: 1 })
     onTestFinished(() => pool.end())
@@ -251,7 +251,7 @@ test.each(strategies)(
   },
 )
 
-test('trap 9: without notifications waiters poll with back-off, and all of them get there', async () => {
+test('without notifications waiters poll with back-off, and all of them get the lock', async () => {
   const clients = Array.from({ length: 6 }, () => open(configOf('unique-key')))
   expect(clients[0]?.capabilities).toMatchObject({ wait: 'poll', fairness: 'none' })
   const fences: bigint[] = []

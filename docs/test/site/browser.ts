@@ -1,7 +1,7 @@
 import { chromium } from 'playwright-core'
 import type { Browser, Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
-import { scaled } from '../services/timing.ts'
+import { scaled } from '../../../conformance/services/timing.ts'
 import { chromiumFlags } from './chromium.ts'
 
 /** Bounds for a machine that does other things too. */

@@ -21,7 +21,7 @@ async function pidOf(control: Client, lock: string): Promise<number> {
   return rows[0]?.pid ?? NaN
 }
 
-test('trap 1: the connection of a holder is terminated: it is lost, and its successor has the lock', async () => {
+test("terminating a holder's connection loses its lock, and its successor gets it", async () => {
   const control = await connect(server)
   const [holder, next] = [open(row), open(row)]
   const took: number[] = []
@@ -46,7 +46,7 @@ test('trap 1: the connection of a holder is terminated: it is lost, and its succ
   await assertInTime('the fastest of them', 150, Math.min(...took))
 })
 
-test('trap 2: one backend killed ends every session, and so every hold', async () => {
+test('killing one backend ends every session, and with it every hold', async () => {
   const control = await connect(server)
   const [one, two] = [open(row), open(row)]
   const [a, b] = [await one.lock('trap-2:a').acquire(), await two.lock('trap-2:b').acquire()]
@@ -58,7 +58,7 @@ test('trap 2: one backend killed ends every session, and so every hold', async (
   expect(again.fence).toBeGreaterThan(a.fence)
 })
 
-test("trap 3: the server's idle killer does not end a holder that shows signs of life", async () => {
+test("the server's idle timeout does not end a holder that sends keep-alives", async () => {
   const locks = open(row)
   const lease = await locks.lock('trap-3').acquire()
   const periods = scaled(3_000)
@@ -67,7 +67,7 @@ test("trap 3: the server's idle killer does not end a holder that shows signs of
   await lease.release()
 })
 
-test('trap 3: a connection that is gone unnoticed is found out by the next probe', async () => {
+test('the next probe detects a connection that ended unnoticed', async () => {
   const proxy = await startFaultProxy({ host: server.host, port: server.port })
   onTestFinished(() => proxy.close())
   const control = await connect(server)
@@ -83,7 +83,7 @@ test('trap 3: a connection that is gone unnoticed is found out by the next probe
   proxy.pass()
 })
 
-test('trap 3: a connection that is killed is noticed within a third of the ttl', async () => {
+test('a connection that is killed is noticed within a third of the ttl', async () => {
   const control = await connect(server)
   const locks = open(row)
   const lease = await locks.lock('trap-3:killed').acquire()
@@ -93,7 +93,7 @@ test('trap 3: a connection that is killed is noticed within a third of the ttl',
   await assertInTime('the holder learns of it', row.sessionTtlMs / 3, (await lost) - killedAt)
 })
 
-test("trap 4: the server's lock_timeout and statement_timeout do not end a wait", async () => {
+test("the server's lock_timeout and statement_timeout do not end a wait", async () => {
   const [holder, waiter] = [open(row), open(row)]
   const lease = await holder.lock('trap-4').acquire()
   const waits = contended(waiter, 'trap-4')
@@ -105,7 +105,7 @@ test("trap 4: the server's lock_timeout and statement_timeout do not end a wait"
   expect((await turn).fence).toBe(lease.fence + 1n)
 })
 
-test('trap 4: a wait whose time is over as the grant lands leaves nothing behind', async () => {
+test('a wait that times out just as the grant arrives leaves nothing behind', async () => {
   const [holder, waiter] = [bare(row), bare(row)]
   for (let round = 0; round < 30; round += 1) {
     const lock = `trap-4:${round}`
@@ -134,7 +134,7 @@ test("a stranger's transaction on the row delays a try, and is neither busy nor 
   expect((await tried).fence).toBe(2n)
 })
 
-test('trap 7: too many connections is an outage to newcomers, and no matter to holders', async () => {
+test('too many connections is an outage for new clients and does not affect holders', async () => {
   const locks = open({ ...row, poolSize: 1 }, { storeTimeoutMs: scaled(1_000) })
   const lease = await locks.lock('trap-7').acquire()
   const crowd: Client[] = []
@@ -164,7 +164,7 @@ test('trap 7: too many connections is an outage to newcomers, and no matter to h
   })
 })
 
-test('trap 8: a holder that is dead behind a live proxy is ended by the server after its ttl', async () => {
+test('the server ends a dead holder behind a live proxy after its ttl', async () => {
   const proxy = await startFaultProxy({ host: server.host, port: server.port })
   onTestFinished(() => proxy.close())
   const dead = bare({ ...row, url: `postgres://postgres@${proxy.host}:${proxy.port}/postgres` })

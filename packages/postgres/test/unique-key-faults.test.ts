@@ -14,7 +14,7 @@ const server = await startServer({ max_connections: 60 })
 const uniqueKey = { url: server.url, strategy: 'unique-key' }
 const row = { url: server.url, strategy: 'row' }
 
-test('trap 2: leases in a table outlive the crash of a backend', async () => {
+test('leases in a table outlive the crash of a backend', async () => {
   const control = await connect(server)
   const locks = open(uniqueKey)
   const lease = await locks.lock('trap-2').acquire()
@@ -30,7 +30,7 @@ test('trap 2: leases in a table outlive the crash of a backend', async () => {
 })
 
 test.each(['40001', '40P01', '23505', '55P03'])(
-  'trap 5: %s is tried again, and no matter to the caller',
+  '%s is retried, and the caller does not see it',
   async (code) => {
     const control = await connect(server)
     // Fails every statement that grants a lock of this name, but for each third: sequences do not roll back.
@@ -53,7 +53,7 @@ CREATE TRIGGER fail_${code} BEFORE INSERT OR UPDATE ON locks FOR EACH ROW
 
 describe.each([uniqueKey, row])('$strategy', (config) => {
   test(
-    'trap 9: two clients on a missing row, a thousand times: one wins, nothing else reaches them',
+    'two clients on a missing row, a thousand times: one wins, nothing else reaches them',
     async () => {
       const [a, b] = [bare(config), bare(config)]
       for (let round = 0; round < 1_000; round += 1) {
@@ -72,7 +72,7 @@ describe.each([uniqueKey, row])('$strategy', (config) => {
     scaled(180_000),
   )
 
-  test("trap 10: the program's own open transaction on its own pool is never touched", async () => {
+  test("the program's own open transaction on its own pool is never touched", async () => {
     const pool = new Pool({ connectionString: server.url, max: 2 })
     onTestFinished(() => pool.end())
     const own = await pool.connect()
@@ -90,7 +90,7 @@ describe.each([uniqueKey, row])('$strategy', (config) => {
     own.release()
   })
 
-  test('trap 11: a pool of one connection does not deadlock on itself', async () => {
+  test('a pool of one connection does not deadlock on itself', async () => {
     const pool = new Pool({ connectionString: server.url, max: 1 })
     onTestFinished(() => pool.end())
     const [holder, waiter] = [1, 2].map(() => {
@@ -223,7 +223,7 @@ test('a server that does not come to the end of LISTEN keeps no waiter from its 
   expect((await turn).fence).toBe(lease.fence + 1n)
 })
 
-test('trap 7: without a connection to spare for listening a waiter looks now and then, and gets its turn', async () => {
+test('a waiter without a connection for LISTEN polls, and gets its turn', async () => {
   const control = await connect(server)
   await control.query('CREATE ROLE crowded LOGIN CONNECTION LIMIT 1')
   await control.query('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO crowded')

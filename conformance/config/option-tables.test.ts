@@ -1,0 +1,144 @@
+import type { Declaration } from '@locks/core/adapter'
+import { execFile } from 'node:child_process'
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { declarations, withConfigs, withInterfaces, withTable } from '../../scripts/lib/options.mjs'
+import { publicPackages } from '../../scripts/lib/packages.mjs'
+import { copyOf } from '../mutants/mutant.ts'
+
+const run = promisify(execFile)
+const root = join(import.meta.dirname, '..', '..')
+const all = await declarations()
+
+test('every adapter declares its options', async () => {
+  const others = new Set(['@locks/core', '@locks/sql', '@locks/cli'])
+  const adapters = (await publicPackages()).map(({ name }) => name).filter((name) => !others.has(name))
+  expect([...all.values()].map(({ adapter }) => adapter).toSorted()).toEqual(adapters.toSorted())
+})
+
+test('an option of several adapters has one kind and one default', () => {
+  const seen = new Map<string, unknown>()
+  for (const { adapter, options } of all.values())
+    for (const [key, option] of Object.entries(options)) {
+      // Where the store is, and what stands in front of a name, is for each adapter to say.
+      if (option.kind === 'text' || option.kind === 'value' || option.kind === 'choice') continue
+      const { kind, default: value } = option
+      if (value === undefined) continue
+      if (seen.has(key)) expect({ kind, value }, `${key} of ${adapter}`).toEqual(seen.get(key))
+      seen.set(key, { kind, value })
+    }
+  expect([...seen.keys()]).toEqual(
+    expect.arrayContaining(['claimTtlMs', 'fenceIdleMs', 'poolSize', 'sessionTtlMs']),
+  )
+})
+
+/** A new option, as the one line that somebody would add. */
+const line = "extraMs: { kind: 'duration', range: [1, 9], inUrl: true, doc: 'Something extra.' },"
+const extra = { kind: 'duration', range: [1, 9], inUrl: true, doc: 'Something extra.' } as const
+
+/** What each adapter is opened with, and the packages it is made of. */
+const opened: readonly (readonly [name: string, needs: readonly string[], url: string])[] = [
+  ['memory', [], 'memory:'],
+  ['cas', [], 'file:/var/lock/app'],
+  ['redis', [], 'redis://host'],
+  ['redlock', ['redis'], 'redlock://a,b,c'],
+  ['zookeeper', [], 'zookeeper://host:2181'],
+  ['postgres', ['sql'], 'postgres://host/db'],
+  ['mysql', ['sql'], 'mysql://host/db'],
+]
+
+describe.each(opened)('%s', (name, needs, url) => {
+  async function edited(): Promise<(options: object) => Promise<unknown>> {
+    const edit = {
+      file: `${name}/option-table.js`,
+      find: '    options: {\n',
+      replace: `    options: {\n${line}\n`,
+    }
+    const copy = await copyOf(['core', ...needs, name], [edit])
+    onTestFinished(copy.dispose)
+    const packages = await publicPackages()
+    const clients = packages.find((each) => each.name === `@locks/${name}`)?.clients ?? []
+    for (const client of clients.filter((each) => each !== 'ioredis'))
+      await symlink(
+        join(root, 'packages', name, 'node_modules', client),
+        join(copy.root, 'node_modules', client),
+      )
+    const module = await copy.load(name, 'index.js')
+    if (!isAdapterModule(module)) throw new Error(`${name} exports no fromConfig`)
+    return async (options) => module.fromConfig(options)
+  }
+
+  test('takes a new option by one line of its table, and checks it', async () => {
+    const open = await edited()
+    expect(await open({ url, extraMs: 5 })).toBeTypeOf('function')
+    expect(await open({ url, extraMs: '9ms' })).toBeTypeOf('function')
+    await expect(open({ url, extraMs: 10 })).rejects.toThrow('extraMs must be a whole number from 1 to 9')
+    await expect(open({ url, extraM: 5 })).rejects.toThrow('did you mean extraMs?')
+    if (name === 'memory' || name === 'cas') return
+    expect(await open({ url: `${url}?extraMs=5` })).toBeTypeOf('function')
+    await expect(open({ url: `${url}?extraMs=10` })).rejects.toThrow('extraMs must be')
+  })
+
+  test('documents and types it by the same line', async () => {
+    const declared = all.get(name)
+    if (declared === undefined) throw new Error(`${name} declares no options`)
+    const more: Declaration = { ...declared, options: { ...declared.options, extraMs: extra } }
+    const readme = withTable(await readFile(join(root, 'packages', name, 'README.md'), 'utf8'), more)
+    expect(readme).toContain('| `extraMs` |  | yes | Something extra. |\n')
+    expect(withInterfaces(`// <options Some>\n// </options>\n`, more)).toContain(
+      '  /** Something extra. */\n  readonly extraMs?: Duration\n',
+    )
+    expect(withConfigs('// <options>\n// </options>\n', [more])).toContain('  readonly extraMs?: Duration\n')
+  })
+})
+
+function isAdapterModule(module: unknown): module is { fromConfig(options: object): unknown } {
+  return typeof module === 'object' && module !== null && 'fromConfig' in module
+}
+
+describe('what is generated', () => {
+  async function copyOfTree(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), 'locks-options-'))
+    onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    const parts = ['scripts/options.mjs', 'scripts/lib/options.mjs']
+    for (const name of [...all.keys(), 'core'])
+      for (const part of ['package.json', 'README.md', 'src', 'dist']) parts.push(`packages/${name}/${part}`)
+    for (const part of parts) await cp(join(root, part), join(folder, part), { recursive: true })
+    return folder
+  }
+
+  async function check(folder: string): Promise<string> {
+    const args = [join(folder, 'scripts/options.mjs'), '--check']
+    return run(process.execPath, args, { cwd: folder }).then(
+      () => 'fresh',
+      (error: unknown) =>
+        error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error),
+    )
+  }
+
+  test('is as declared', async () => expect(await check(root)).toBe('fresh'))
+
+  test.each([
+    ['packages/redis/README.md', '| 2 s |', '| 3 s |'],
+    ['packages/postgres/src/option-table.ts', '  readonly listen?: boolean', '  readonly listen?: string'],
+    ['packages/cas/src/stores/file.ts', '  readonly directory: string\n', ''],
+    ['packages/core/src/config/types.ts', "readonly store: 'file'", "readonly store: 'flie'"],
+    // A declaration that was changed and built, and nothing else.
+    ['packages/mysql/dist/option-table.js', 'default: 50', 'default: 60'],
+  ])('and %s that is stale fails the check until it is written again', async (file, found, replaced) => {
+    const folder = await copyOfTree()
+    expect(await check(folder)).toBe('fresh')
+    const text = await readFile(join(folder, file), 'utf8')
+    expect(text.split(found)).toHaveLength(2)
+    await writeFile(join(folder, file), text.replace(found, replaced))
+    const stale = await check(folder)
+    const named = file.replace('dist/option-table.js', 'README.md')
+    expect(stale).toContain(`${named} does not show the options as declared; run: node scripts/options.mjs`)
+    await run(process.execPath, [join(folder, 'scripts/options.mjs')], { cwd: folder })
+    expect(await check(folder)).toBe('fresh')
+    if (!file.includes('dist')) expect(await readFile(join(folder, file), 'utf8')).toBe(text)
+  })
+})

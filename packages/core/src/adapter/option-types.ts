@@ -1,0 +1,90 @@
+import type { Duration } from '../api/duration.ts'
+
+/** What every option has, whatever its kind. */
+interface Described {
+  /** What it does, for hover texts and the table in the README. The default is added to it. */
+  readonly doc: string
+  /** The default in words, where it is not one value: `a majority`. */
+  readonly otherwise?: string
+  /** It may stand behind the `?` of a URL. */
+  readonly inUrl?: true
+  readonly required?: true
+  /** It says where the store is. Exactly one of these options must be given. */
+  readonly place?: true
+  /** It goes only with these values of the option `by`; `undefined` stands for none given. */
+  readonly only?: readonly (string | undefined)[]
+  /** It must be left out where this option is given, such as a client of the program. */
+  readonly notWith?: string
+}
+
+/** One option, as a row of a table. */
+export type Option =
+  | (Described & {
+      /** Whole milliseconds, or a text such as `'10s'`. */
+      readonly kind: 'duration'
+      readonly range: readonly [min: number, max: number]
+      /** 0 is allowed too, below the range. */
+      readonly zero?: true
+      readonly default?: number
+    })
+  | (Described & {
+      readonly kind: 'integer'
+      readonly range: readonly [min: number, max: number]
+      readonly default?: number
+    })
+  | (Described & { readonly kind: 'boolean'; readonly default?: boolean })
+  | (Described & { readonly kind: 'choice'; readonly of: readonly string[]; readonly default?: string })
+  | (Described & {
+      readonly kind: 'text'
+      /** A regular expression for the whole text. */
+      readonly matches?: string
+      /** How a message says what is allowed: `be a path`. */
+      readonly must?: string
+      readonly default?: string
+    })
+  | (Described & {
+      /** Anything else, such as a client of the program. The adapter checks it. */
+      readonly kind: 'value'
+      readonly must: string
+      /** Its TypeScript type, for the generated interface. */
+      readonly type: string
+      /** Its type in a config. Without it, the option is for code only. */
+      readonly json?: string
+    })
+
+export type OptionTable = Readonly<Record<string, Option>>
+
+/** Everything an adapter can be given. Types, checks, URL keys, defaults and documentation follow from it. */
+export interface Declaration {
+  /** The package; messages begin with it. */
+  readonly adapter: string
+  /** The choice that decides which options with `only` may be given. */
+  readonly by?: string
+  readonly options: OptionTable
+}
+
+type ValueOf<O> = O extends { readonly kind: 'duration' | 'integer' }
+  ? number
+  : O extends { readonly kind: 'boolean' }
+    ? boolean
+    : O extends { readonly kind: 'choice'; readonly of: readonly (infer V)[] }
+      ? V
+      : O extends { readonly kind: 'text' }
+        ? string
+        : unknown
+
+type IsSure<O> = O extends { readonly default: unknown }
+  ? true
+  : O extends { readonly required: true; readonly only?: never }
+    ? true
+    : false
+
+/** The values of a table after the checks, with defaults. */
+export type Settled<T> = {
+  readonly [K in keyof T]: IsSure<T[K]> extends true ? ValueOf<T[K]> : ValueOf<T[K]> | undefined
+}
+
+/** What a program may pass, by the table alone. The generated interfaces are tested against it. */
+export type Given<T> = {
+  readonly [K in keyof T]?: T[K] extends { readonly kind: 'duration' } ? Duration : ValueOf<T[K]>
+}

@@ -1,0 +1,151 @@
+import type { Duration } from '@locks/core/adapter'
+import type { Pool } from 'pg'
+
+export const declared = {
+  adapter: '@locks/postgres',
+  by: 'strategy',
+  options: {
+    url: {
+      kind: 'text',
+      must: 'be postgres://user@host:port/database',
+      place: true,
+      doc: '`postgres://user:password@host:port/database`, with options behind `?`.',
+    },
+    pool: {
+      kind: 'value',
+      must: 'be a Pool of pg',
+      type: 'Pool',
+      place: true,
+      doc: 'Your own, used for single statements only. Other connections are made like those of it.',
+    },
+    strategy: {
+      kind: 'choice',
+      of: ['unique-key', 'row'],
+      default: 'unique-key',
+      inUrl: true,
+      doc: '`unique-key`: leases in a table. `row`: a row lock of an open transaction.',
+    },
+    schema: {
+      kind: 'text',
+      matches: '[A-Za-z_][A-Za-z0-9_]{0,47}',
+      must: 'be 1 to 48 letters, digits or _, and not begin with a digit',
+      default: 'public',
+      inUrl: true,
+      doc: 'The schema of the tables.',
+    },
+    table: {
+      kind: 'text',
+      matches: '[A-Za-z_][A-Za-z0-9_]{0,47}',
+      must: 'be 1 to 48 letters, digits or _, and not begin with a digit',
+      default: 'locks',
+      inUrl: true,
+      doc: 'The table of locks. Names of further tables and functions begin with it.',
+    },
+    poolSize: {
+      kind: 'integer',
+      range: [1, 1_000],
+      default: 4,
+      inUrl: true,
+      notWith: 'pool',
+      doc: 'Connections for short statements. A `pool` of yours has its own size.',
+    },
+    listen: {
+      kind: 'boolean',
+      default: true,
+      only: ['unique-key'],
+      inUrl: true,
+      doc: '`false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name.',
+    },
+    claimTtlMs: {
+      kind: 'duration',
+      range: [100, 60_000],
+      default: 2_000,
+      only: ['unique-key'],
+      inUrl: true,
+      doc: 'How long a lock that was handed off waits for its new holder to renew it.',
+    },
+    maxConnections: {
+      kind: 'integer',
+      range: [1, 10_000],
+      default: 50,
+      only: ['row'],
+      inUrl: true,
+      doc: 'Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`.',
+    },
+    sessionTtlMs: {
+      kind: 'duration',
+      range: [100, 3_600_000],
+      default: 30_000,
+      only: ['row'],
+      inUrl: true,
+      doc: 'How long a holder may be silent before the server ends it. Shorter leases stay shorter.',
+    },
+    fenceIdleMs: {
+      kind: 'duration',
+      range: [1_000, 31_536_000_000],
+      zero: true,
+      default: 86_400_000,
+      inUrl: true,
+      doc: 'After so long without a grant the rows of a name are deleted, behind releases. 0: never.',
+    },
+  },
+} as const
+
+/** How to connect: a URL, or a pool of the program's own. */
+// <options ConnectionOptions places>
+export type ConnectionOptions =
+  | {
+      /** `postgres://user:password@host:port/database`, with options behind `?`. */
+      readonly url: string
+      readonly pool?: never
+    }
+  | {
+      /** Your own, used for single statements only. Other connections are made like those of it. */
+      readonly pool: Pool
+      readonly url?: never
+    }
+// </options>
+
+// <options SharedOptions shared>
+export interface SharedOptions {
+  /** The schema of the tables. Default: `public`. */
+  readonly schema?: string
+  /** The table of locks. Names of further tables and functions begin with it. Default: `locks`. */
+  readonly table?: string
+  /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
+  readonly poolSize?: number
+  /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
+  readonly fenceIdleMs?: Duration
+}
+// </options>
+
+/** Of strategy `unique-key`. */
+// <options UniqueKeyOptions only unique-key>
+export interface UniqueKeyOptions {
+  /**
+   * `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. Default:
+   * `true`.
+   */
+  readonly listen?: boolean
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  readonly claimTtlMs?: Duration
+}
+// </options>
+
+/** Of strategy `row`. */
+// <options RowOptions only row>
+export interface RowOptions {
+  /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+  readonly maxConnections?: number
+  /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
+  readonly sessionTtlMs?: Duration
+}
+// </options>
+
+export type Strategy = (typeof declared.options.strategy.of)[number]
+
+/** Where the tables are. */
+export type PlaceOptions = Pick<SharedOptions, 'schema' | 'table'>
+
+export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
+  SharedOptions & { readonly strategy?: S } & (S extends 'row' ? RowOptions : UniqueKeyOptions)

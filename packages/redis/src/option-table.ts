@@ -1,0 +1,129 @@
+import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
+import type { Duration } from '@locks/core/adapter'
+
+export const declared = {
+  adapter: '@locks/redis',
+  options: {
+    url: {
+      kind: 'text',
+      must: 'be redis://[user:password@]host[:port][/db], rediss://…, redis+sentinel://… or redis+cluster://…',
+      place: true,
+      doc: '`redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, with options behind `?`.',
+    },
+    connection: {
+      kind: 'value',
+      must: 'be an object of ioredis options',
+      type: 'ConnectionOptions',
+      json: 'IoredisOptions',
+      place: true,
+      doc: 'Options of ioredis: host, port, db, tls, username, password, sentinels …',
+    },
+    cluster: {
+      kind: 'value',
+      must: 'be { nodes: [{ host, port }, …], options? }',
+      type: 'ClusterPlace',
+      json: 'IoredisCluster',
+      place: true,
+      doc: '`{ nodes, options }` of an ioredis Cluster.',
+    },
+    client: {
+      kind: 'value',
+      must: 'be a Redis or a Cluster of ioredis',
+      type: 'Redis | Cluster',
+      place: true,
+      doc: 'A client of your own: never reconfigured, never closed. A duplicate of it listens for grants.',
+    },
+    prefix: {
+      kind: 'text',
+      default: 'locks:',
+      inUrl: true,
+      doc: "In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson.",
+    },
+    claimTtlMs: {
+      kind: 'duration',
+      range: [100, 60_000],
+      default: 2_000,
+      inUrl: true,
+      doc: 'How long a lock that was handed off waits for its new holder to renew it.',
+    },
+    waitForReplicas: {
+      kind: 'integer',
+      range: [0, 100],
+      default: 0,
+      inUrl: true,
+      doc: 'A grant that fewer replicas have within `waitForReplicasMs` is undone.',
+    },
+    waitForReplicasMs: {
+      kind: 'duration',
+      range: [1, 4_000],
+      default: 1_000,
+      inUrl: true,
+      doc: 'How long a grant waits for `waitForReplicas`.',
+    },
+    fenceIdleMs: {
+      kind: 'duration',
+      range: [1_000, 31_536_000_000],
+      zero: true,
+      otherwise: "a day, or 0 (never) with `prefix: ''`",
+      inUrl: true,
+      doc: 'After so long without a grant the fence of a name expires. The next one is higher.',
+    },
+    serverSettings: {
+      kind: 'choice',
+      of: ['warn', 'refuse', 'ignore'],
+      default: 'warn',
+      inUrl: true,
+      doc: 'What to do about server settings that can lose locks.',
+    },
+    onWarning: {
+      kind: 'value',
+      must: 'be a function',
+      type: '(warning: RedisWarning) => void',
+      otherwise: '`process.emitWarning`',
+      doc: 'Receives the warnings about server settings.',
+    },
+  },
+} as const
+
+/** Nodes and options of an ioredis Cluster. */
+export interface ClusterPlace {
+  readonly nodes: readonly ClusterNode[]
+  readonly options?: ClusterOptions
+}
+
+/** Where Redis is, by one of `url`, `connection`, `cluster` and `client`, and how locks are kept there. */
+// <options RedisOptions>
+export interface RedisOptions {
+  /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, with options behind `?`. */
+  readonly url?: string
+  /** Options of ioredis: host, port, db, tls, username, password, sentinels … */
+  readonly connection?: ConnectionOptions
+  /** `{ nodes, options }` of an ioredis Cluster. */
+  readonly cluster?: ClusterPlace
+  /** A client of your own: never reconfigured, never closed. A duplicate of it listens for grants. */
+  readonly client?: Redis | Cluster
+  /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. Default: `locks:`. */
+  readonly prefix?: string
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  readonly claimTtlMs?: Duration
+  /** A grant that fewer replicas have within `waitForReplicasMs` is undone. Default: 0. */
+  readonly waitForReplicas?: number
+  /** How long a grant waits for `waitForReplicas`. Default: 1 s. */
+  readonly waitForReplicasMs?: Duration
+  /**
+   * After so long without a grant the fence of a name expires. The next one is higher. Default: a day, or 0 (never)
+   * with `prefix: ''`.
+   */
+  readonly fenceIdleMs?: Duration
+  /** What to do about server settings that can lose locks. Default: `warn`. */
+  readonly serverSettings?: 'warn' | 'refuse' | 'ignore'
+  /** Receives the warnings about server settings. Default: `process.emitWarning`. */
+  readonly onWarning?: (warning: RedisWarning) => void
+}
+// </options>
+
+export interface RedisWarning {
+  /** `LOCKS_REDIS_EVICTION`: keys may be evicted. `LOCKS_REDIS_UNCHECKED`: the settings could not be read. */
+  readonly code: 'LOCKS_REDIS_EVICTION' | 'LOCKS_REDIS_UNCHECKED'
+  readonly message: string
+}
