@@ -44,7 +44,7 @@ const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === '
 
 /** Each takes a minute or more, most of it computing. */
 const isLong = ({ moduleId }: TestSpecification): boolean =>
-  /\/(conformance|custom-store|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
+  /\/(conformance|custom-adapter|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
 
 /**
  * Spreads the files that compute among those that wait, so that the processor is busy throughout and never overloaded.
@@ -89,17 +89,10 @@ export default defineConfig({
             project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
             project(first, 'docs', 'docs', ['test/**/*.test.ts'], leftOut('docs')),
             project(first, 'scripts', 'scripts', ['test/**/*.test.ts']),
-            project(
-              first,
-              'examples',
-              'examples',
-              ['**/*.test.ts'],
-              ['custom-store/**', ...leftOut('examples')],
-            ),
+            project(first, 'examples', 'examples', ['**/*.test.ts'], leftOut('examples')),
             ...packages
               .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
               .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
-            project(second, 'custom-store', 'examples/custom-store', ['*.test.ts']),
             // Those of interop need Java, and have a command of their own.
             project(
               second,

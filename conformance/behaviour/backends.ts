@@ -6,7 +6,7 @@ import { startSubject as mysqlSubject } from '../../packages/mysql/test/subject.
 import { startSubject as postgresSubject } from '../../packages/postgres/test/subject.ts'
 import { singleSubject as redisSubject } from '../../packages/redis/test/support/subjects.ts'
 import { redlockSubjects } from '../../packages/redlock/test/support/subject.ts'
-import { singleSubject as zookeeperSubject } from '../../packages/zookeeper/test/subjects.ts'
+import { singleSubject as zookeeperSubject } from '../../packages/zookeeper/test/support/subjects.ts'
 import { startService } from '../services/index.ts'
 
 interface Stage {

@@ -6,7 +6,7 @@ const contention = core('engine/contention')
 const hold = core('engine/hold')
 const lease = core('api/lease')
 /** The memory adapter has no connections; its holds may be treated as if they had. */
-const connection = adapter("kind: 'lease'", "kind: 'connection'")
+const connection = adapter("scope: 'process',", "scope: 'process', kind: 'connection',")
 
 /** Bugs of what it means to hold a lock in a program, each with the rule that must notice it. */
 export const clientMutants: readonly Mutant[] = [

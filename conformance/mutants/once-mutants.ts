@@ -43,7 +43,7 @@ export const onceMutants: readonly Mutant[] = [
   {
     bug: 'waiters are not told that the hold ends earlier than it would have',
     rule: 'ONCE-3',
-    edits: [adapter('entry.held.blockedUntil < next.looksAt', 'false')],
+    edits: [adapter('next?.wake.wakeBy(entry.held.blockedUntil)', 'void 0')],
   },
   {
     bug: 'after the minimum hold the last in line is first',

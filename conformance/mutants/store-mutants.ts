@@ -81,7 +81,7 @@ export const storeMutants: readonly Mutant[] = [
   {
     bug: 'a waiter sleeps past the end of who was served before it',
     rule: 'WAIT-15',
-    edits: [adapter('entry.held.blockedUntil < next.looksAt', 'false')],
+    edits: [adapter('next?.wake.wakeBy(entry.held.blockedUntil)', 'void 0')],
   },
   {
     bug: 'a name is free 300 ms late',

@@ -1,121 +1,80 @@
-import { settleOptions } from '@locks/core/adapter'
-import { createClient } from './client.mjs'
+import { capabilities } from '@locks/core/adapter'
+import { openStore } from './store.mjs'
 
-/** @typedef {import('./server.mjs').Entry} Entry */
+/** @typedef {Required<Pick<import('@locks/core/adapter').Holder, 'owner' | 'metadata' | 'since'>>} Described */
+/** @typedef {Described & { attemptId: string, expiresAt: number }} Hold */
+/** @typedef {{ fence: number, hold?: Hold }} LockRecord What is stored for a name. The fence outlives the hold. */
 
-const capabilities = /** @type {const} */ ({
-  scope: 'cluster',
-  kind: 'lease',
-  // After a restart of the server, revisions continue from its clock.
-  fencing: 'clock-assisted',
-  wait: 'poll',
-  fairness: 'none',
-  handover: false,
-  lockDelay: false,
-  minHold: false,
-  list: true,
-  break: true,
-  modes: ['exclusive'],
-  minTtlMs: 50,
-  maxNameBytes: 512,
-})
+/** Locks on the versioned store at `url`. @param {string} url @returns {import('@locks/core/adapter').AdapterFactory} */
+export function httpLocks(url) {
+  const store = openStore(url)
 
-/**
- * Locks on the key-value server at `host` and `port`: a lock is an entry, its holder is the writer, its fence the
- * revision.
- *
- * @param {{ host: string, port: number }} address
- * @returns {import('@locks/core').AdapterFactory<typeof capabilities>}
- */
-export function keyValue(address) {
-  return () => {
-    const client = createClient(address)
-    /** @param {import('./server.mjs').Call} call @returns {Promise<{ done: boolean, entry: Entry | null }>} */
-    const change = (call) => client.call(call)
-
-    return {
-      capabilities,
-
-      async attempt({ name: key, attemptId, owner, ttlMs, metadata }) {
-        const value = JSON.stringify({ owner, metadata, since: Date.now() })
-        const { done, entry } = await change({ op: 'add', key, value, writer: attemptId, ttlMs })
-        if (entry === null) throw new Error(`${key} ended while it was asked for`)
-        const grant = { name: key, attemptId, fence: BigInt(entry.revision), ttlMs }
-        if (done) return grant
-        // Our own entry: the reply to an earlier attempt was lost. Return the same fence and a fresh ttl.
-        if (entry.writer === attemptId) {
-          const again = await change({ op: 'prolong', key, writer: attemptId, ttlMs })
-          if (again.done) return grant
-          throw new Error(`${key} ended while it was asked for`)
-        }
-        return { busy: true, holder: holderOf(entry), retryInMs: Math.ceil(entry.remainingMs) }
-      },
-
-      async withdraw({ name: key, attemptId }) {
-        await change({ op: 'delete', key, writer: attemptId })
-      },
-
-      renew: (renewals) =>
-        Promise.all(
-          renewals.map(async ({ grant, ttlMs }) => {
-            const { name: key, attemptId: writer } = grant
-            const { done } = await change({ op: 'prolong', key, writer, ttlMs })
-            return done ? 'renewed' : 'lost'
-          }),
-        ),
-
-      async release({ name: key, attemptId: writer }) {
-        const { done } = await change({ op: 'delete', key, writer })
-        return done ? 'released' : 'not-held'
-      },
-
-      async inspect(name) {
-        const { entry } = await change({ op: 'get', key: name })
-        return entry === null ? { name, held: false } : stateOf(entry)
-      },
-
-      async list(limit) {
-        /** @type {Entry[]} */
-        const entries = await client.call({ op: 'list' })
-        return entries.slice(0, limit).map(stateOf)
-      },
-
-      async break(key, { fence }) {
-        const { done } = await change({ op: 'delete', key, revision: String(fence) })
-        return done ? 'broken' : 'not-held'
-      },
-
-      close: async () => client.close(),
+  /**
+   * Reads a record and writes what `decide` makes of it. If another client wrote in between, it decides again.
+   * Times are the store's: a hold whose time is over does not count.
+   *
+   * @template const T
+   * @param {string} name
+   * @param {(current: LockRecord, now: number, write: (next: LockRecord) => void) => T} decide
+   * @returns {Promise<T>}
+   */
+  async function update(name, decide) {
+    for (;;) {
+      const { value, version, now } = await store.get(name)
+      /** @type {LockRecord} */
+      const { fence, hold } = value === undefined ? { fence: 0 } : JSON.parse(value)
+      const current = hold !== undefined && now < hold.expiresAt ? { fence, hold } : { fence }
+      /** @type {LockRecord | undefined} */
+      let written
+      const answer = decide(current, now, (next) => (written = next))
+      if (written === undefined || (await store.put(name, JSON.stringify(written), version))) return answer
     }
   }
+
+  return () => ({
+    capabilities: capabilities({ fencing: 'clock-assisted' }),
+
+    attempt: ({ name, attemptId, owner, metadata, ttlMs }) =>
+      update(name, ({ fence: last, hold }, now, write) => {
+        if (hold !== undefined && hold.attemptId !== attemptId)
+          return { busy: true, holder: holderOf(last, hold), retryInMs: hold.expiresAt - now }
+        // Ours already if an earlier reply was lost: the same fence, and a fresh ttl. Otherwise a new fence, above
+        // the store's clock: it rises even if the store has lost its data.
+        const fence = hold === undefined ? Math.max(last + 1, now) : last
+        const { since, expiresAt } = hold ?? { since: now, expiresAt: 0 }
+        const end = Math.max(expiresAt, now + ttlMs)
+        write({ fence, hold: { attemptId, owner, metadata, since, expiresAt: end } })
+        return { name, attemptId, fence: BigInt(fence), ttlMs }
+      }),
+
+    renew: (renewals) =>
+      Promise.all(
+        renewals.map(({ grant: { name, attemptId }, ttlMs }) =>
+          update(name, ({ fence, hold }, now, write) => {
+            if (hold?.attemptId !== attemptId) return 'lost'
+            write({ fence, hold: { ...hold, expiresAt: Math.max(hold.expiresAt, now + ttlMs) } })
+            return 'renewed'
+          }),
+        ),
+      ),
+
+    release: ({ name, attemptId }) =>
+      update(name, ({ fence, hold }, _, write) => {
+        const held = hold?.attemptId === attemptId
+        // Written in any case: the new version defeats a write of this attempt that arrives late.
+        write(held || hold === undefined ? { fence } : { fence, hold })
+        return held ? 'released' : 'not-held'
+      }),
+
+    inspect: (name) =>
+      update(name, ({ fence, hold }, now) => {
+        if (hold === undefined) return { name, held: false }
+        return { name, held: true, holder: holderOf(fence, hold), remainingMs: hold.expiresAt - now }
+      }),
+  })
 }
 
-/** Lets a config name this module: `{ adapter: './adapter.mjs', url }`. @param {Readonly<Record<string, unknown>>} options */
-export function fromConfig(options) {
-  const { hostname, port } = new URL(settleOptions(declared, options).url)
-  return keyValue({ host: hostname, port: Number(port) })
-}
-
-const declared = /** @type {const} */ ({
-  adapter: 'custom-adapter',
-  options: {
-    /** Where the server is. */
-    url: {
-      kind: 'text',
-      matches: String.raw`tcp://[\w.-]+:\d+`,
-      must: 'be tcp://host:port',
-      required: true,
-    },
-  },
-})
-
-/** @param {Entry} entry @returns {import('@locks/core').Holder} */
-function holderOf({ value, revision }) {
-  const { owner, metadata, since } = JSON.parse(value)
-  return { owner, metadata, since, fence: BigInt(revision) }
-}
-
-/** @param {Entry} entry @returns {import('@locks/core').LockState} */
-function stateOf(entry) {
-  return { name: entry.key, held: true, holder: holderOf(entry), remainingMs: entry.remainingMs }
+/** Without the attempt id, which is a secret. @param {number} fence @param {Hold} hold */
+function holderOf(fence, { owner, metadata, since }) {
+  return { owner, metadata, since, fence: BigInt(fence) }
 }

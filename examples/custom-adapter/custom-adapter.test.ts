@@ -27,7 +27,7 @@ async function workplace(): Promise<string> {
 /** A copy of this example with one line changed. */
 async function copyWith(find: string, replace: string): Promise<string> {
   const copy = await workplace()
-  for (const file of ['package.json', 'index.mjs', 'adapter.mjs', 'client.mjs', 'server.mjs', 'subject.mjs'])
+  for (const file of ['package.json', 'index.mjs', 'adapter.mjs', 'store.mjs', 'server.mjs', 'subject.mjs'])
     await cp(join(here, file), join(copy, file))
   await symlink(join(here, 'node_modules'), join(copy, 'node_modules'))
   const adapter = join(copy, 'adapter.mjs')
@@ -50,11 +50,19 @@ test('the adapter passes the whole suite, by one command', { timeout: scaled(240
     expect(page).toMatch(new RegExp(`<b>${rule}</b>[^]*?<rect class="c\\d"`))
 })
 
+test.each(['adapter.mjs', 'index.mjs'])('the guide shows %s as it is', async (file) => {
+  const guide = await readFile(join(here, '../../docs/writing-an-adapter.md'), 'utf8')
+  expect(guide).toContain(`\`\`\`js\n${await readFile(join(here, file), 'utf8')}\`\`\`\n`)
+})
+
 test(
   'without an owner check in release, the suite names the rules that are broken',
   { timeout: scaled(120_000) },
   async () => {
-    const copy = await copyWith("change({ op: 'delete', key, writer })", "change({ op: 'delete', key })")
+    const copy = await copyWith(
+      'const held = hold?.attemptId === attemptId',
+      'const held = hold !== undefined',
+    )
     const { code, stdout } = await locks('conformance', copy, '--only', 'ownership')
     expect(code).toBe(1)
     expect(stdout).toMatch(

@@ -1,65 +1,28 @@
-import { createServer } from 'node:net'
-import { createInterface } from 'node:readline'
+import { createServer } from 'node:http'
 import { pathToFileURL } from 'node:url'
 
-/** @typedef {{ key: string, value: string, writer: string, revision: string, remainingMs: number }} Entry */
-/** @typedef {{ op: string, key?: string, value?: string, writer?: string, revision?: string, ttlMs?: number }} Call */
-
-/** The operations of a key-value server with leases, each of them atomic. */
-export function createStore() {
-  /** @type {Map<string, { value: string, writer: string, revision: string, expiresAt: number }>} */
-  const entries = new Map()
-  // From the clock, so that it also rises across a restart.
-  let lastRevision = BigInt(Date.now()) * 1_000n
-
-  /** @param {string} key @returns {Entry | null} */
-  function look(key) {
-    const entry = entries.get(key)
-    const remainingMs = entry === undefined ? 0 : entry.expiresAt - performance.now()
-    if (entry === undefined || remainingMs <= 0) {
-      entries.delete(key)
-      return null
-    }
-    const { value, writer, revision } = entry
-    return { key, value, writer, revision, remainingMs }
-  }
-
-  /** @param {Call} call */
-  return ({ op, key = '', value = '', writer, revision, ttlMs = 0 }) => {
-    const current = look(key)
-    const met =
-      current !== null &&
-      (writer === undefined || current.writer === writer) &&
-      (revision === undefined || current.revision === revision)
-    const expiresAt = performance.now() + ttlMs
-    if (op === 'list') return [...entries.keys()].map(look).filter((entry) => entry !== null)
-    if (op === 'add' && current === null) {
-      entries.set(key, { value, writer: writer ?? '', revision: String(++lastRevision), expiresAt })
-      return { done: true, entry: look(key) }
-    }
-    const entry = entries.get(key)
-    if (op === 'prolong' && met && entry !== undefined) entry.expiresAt = Math.max(entry.expiresAt, expiresAt)
-    if (op === 'delete' && met) entries.delete(key)
-    return { done: met && op !== 'add', entry: look(key) }
-  }
-}
-
-/** Serves a store on its own port: a line of JSON for a call, a line with the same id for its reply. */
+/** A web server that keeps what is PUT in memory, under the conditions of the request. */
 export async function serve() {
-  const store = createStore()
-  const server = createServer({ noDelay: true }, (socket) => {
-    // A client may disconnect at any time.
-    socket.on('error', () => undefined)
-    const lines = createInterface({ input: socket }).on('error', () => undefined)
-    lines.on('line', (text) => {
-      try {
-        /** @type {{ id: number, call: Call }} */
-        const { id, call } = JSON.parse(text)
-        socket.write(`${JSON.stringify({ id, answer: store(call) })}\n`)
-      } catch {
-        // A truncated line: nothing after it can be parsed either.
-        socket.destroy()
-      }
+  /** @type {Map<string, { body: string, version: string }>} */
+  const records = new Map()
+  let versions = 0
+  const server = createServer((request, response) => {
+    const key = request.url ?? ''
+    let body = ''
+    request.setEncoding('utf8').on('data', (text) => (body += text))
+    request.on('end', () => {
+      const current = records.get(key)
+      /** @param {number} status @param {{ body: string, version: string }} [shown] */
+      const answer = (status, shown) =>
+        response
+          .writeHead(status, { 'x-now': Date.now(), ...(shown && { etag: shown.version }) })
+          .end(shown?.body)
+      if (request.method !== 'PUT') return answer(current === undefined ? 404 : 200, current)
+      const { 'if-match': match, 'if-none-match': none } = request.headers
+      const met = none === '*' ? current === undefined : match === current?.version
+      if (!met) return answer(412)
+      records.set(key, { body, version: `"${++versions}"` })
+      return answer(200)
     })
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)))
@@ -68,7 +31,7 @@ export async function serve() {
   return address.port
 }
 
-// As a process: prints its port, and ends with its parent.
+// As a process: reports its port, and ends with its parent.
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   process.on('disconnect', () => process.exit())
   process.send?.(await serve())

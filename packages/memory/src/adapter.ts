@@ -1,8 +1,9 @@
-import { keptAttemptId } from '@locks/core/adapter'
+import { capabilities, keptAttemptId, Wake } from '@locks/core/adapter'
 import type {
   AcquireRequest,
   Adapter,
   AdapterHost,
+  CapabilitiesOf,
   Grant,
   Handover,
   Holder,
@@ -11,10 +12,8 @@ import type {
   PushedGrant,
 } from '@locks/core/adapter'
 
-export const capabilities = {
+const given = {
   scope: 'process',
-  kind: 'lease',
-  fencing: 'durable',
   wait: 'handoff',
   fairness: 'fifo',
   handover: true,
@@ -22,14 +21,12 @@ export const capabilities = {
   minHold: true,
   list: true,
   break: true,
-  modes: ['exclusive'],
   minTtlMs: 10,
-  maxNameBytes: 1024,
 } as const
 
-export type MemoryCapabilities = typeof capabilities
+export type MemoryCapabilities = CapabilitiesOf<typeof given>
 
-/** Who has a name, and until when. One whose time is over may still stand here. */
+/** The last hold of a name. It stays here after its end until the next call for the name. */
 interface Held extends Term {
   readonly attemptId: string
   readonly owner: string
@@ -40,31 +37,29 @@ interface Held extends Term {
 
 interface Term {
   readonly grantedAt: number
-  /** When the holder's time is over. */
+  /** When the hold ends. */
   readonly expiresAt: number
-  /** When others may have the name: later by the lock-delay, unless it is released, or at the end of a minimum hold. */
+  /** When the name is free: later than `expiresAt` by a lock-delay or a minimum hold. */
   readonly blockedUntil: number
 }
 
 interface Entry {
   held: Held | undefined
-  /** Waiting requests by attempt id, first come first served. */
+  /** By attempt id, in the order they came. */
   readonly queue: Map<string, Waiter>
 }
 
 interface Waiter {
   readonly request: AcquireRequest
   readonly since: number
-  /** Present while its client listens; it looks for itself at `looksAt`. */
-  wake?: () => void
-  looksAt: number
+  readonly wake: Wake
 }
 
 export interface MemoryStore {
   readonly entries: Map<string, Entry>
-  /** One counter for all names, so that a free name can be forgotten and fences still only rise. */
+  /** One counter for all names: fences rise even if a free name was forgotten. */
   lastFence: bigint
-  /** How many names there may be before those that expired are looked for. */
+  /** How many names there may be before expired ones are removed. */
   sweepAt: number
 }
 
@@ -82,14 +77,14 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
     return entry
   }
 
-  /** Forgets names that nobody released. At every doubling, so that it costs a new name next to nothing. */
+  /** Forgets expired names that were never released. At every doubling, so a new name costs next to nothing. */
   function sweep(): void {
     for (const [name, entry] of entries)
       if (entry.queue.size === 0 && blockerOf(entry) === undefined) entries.delete(name)
     store.sweepAt = Math.max(SWEEP_AT, entries.size * 2)
   }
 
-  /** Whoever keeps the name from others: its holder, or one whose lock-delay runs. */
+  /** What keeps the name from others: a hold, its lock-delay or its minimum hold. */
   function blockerOf(entry: Entry | undefined): Held | undefined {
     return entry?.held !== undefined && clock.now() < entry.held.blockedUntil ? entry.held : undefined
   }
@@ -98,7 +93,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
     return held.attemptId === attemptId && clock.now() < held.expiresAt
   }
 
-  /** Never brings an end forward: a message that was overtaken may arrive late. */
+  /** Never brings an end forward: an older call may arrive late. */
   function term({ ttlMs, lockDelayMs }: Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>, held?: Held): Term {
     const now = clock.now()
     const expiresAt = Math.max(now + ttlMs, held?.expiresAt ?? 0)
@@ -115,7 +110,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
     return (entry.held = { attemptId, owner, metadata, fence, since: Date.now(), ...term(request) })
   }
 
-  /** What a release leaves of a hold whose name stays taken. No call of its attempt finds it any more. */
+  /** A released hold whose name stays taken. Under another id, so that no late call of its attempt finds it. */
   function kept(held: Held | undefined, keepMs: number): Held | undefined {
     const now = clock.now()
     return (
@@ -135,12 +130,11 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
       if (first === undefined) return void entries.delete(name)
       entry.queue.delete(first.request.attemptId)
       give(entry, first.request)
-      first.wake?.()
+      first.wake.wake()
     }
-    // Nobody may tell of the end of a hold, so the next in line must not sleep past it.
+    // A holder may end without a release, so the next waiter must not sleep past its end.
     const [next] = entry.queue.values()
-    if (next !== undefined && entry.held !== undefined && entry.held.blockedUntil < next.looksAt)
-      next.wake?.()
+    if (entry.held !== undefined) next?.wake.wakeBy(entry.held.blockedUntil)
   }
 
   function stateOf(name: string): LockState {
@@ -148,20 +142,20 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
     const held = blockerOf(entry)
     const queue = [...(entry?.queue.values() ?? [])]
     const waiting = queue.map(({ request: { owner, metadata }, since }) => ({ owner, metadata, since }))
-    const line = { waiters: queue.length, waiting }
-    if (held === undefined) return { name, held: false, ...line }
+    const waiters = { waiters: queue.length, waiting }
+    if (held === undefined) return { name, held: false, ...waiters }
     const remainingMs = held.blockedUntil - clock.now()
-    return { name, held: true, holder: describe(held), remainingMs, ...line }
+    return { name, held: true, holder: describe(held), remainingMs, ...waiters }
   }
 
   return {
     name: '@locks/memory',
-    capabilities,
+    capabilities: capabilities(given),
 
     async attempt(request) {
       const { name, attemptId } = request
       const entry = entryOf(name)
-      // Whoever comes first after an expiry serves the queue, so no waiter depends on a timer here.
+      // The first call after an expiry serves the queue, so no waiter depends on a timer here.
       if (entry.queue.size > 0) passOn(name, entry)
       const held = blockerOf(entry)
       if (held === undefined) return grantOf(request, give(entry, request))
@@ -170,7 +164,7 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
         return grantOf(request, held)
       }
       if (request.willWait && !entry.queue.has(attemptId))
-        entry.queue.set(attemptId, { request, since: Date.now(), looksAt: Infinity })
+        entry.queue.set(attemptId, { request, since: Date.now(), wake: new Wake(clock) })
       return { busy: true, holder: describe(held), retryInMs: Math.max(1, held.blockedUntil - clock.now()) }
     },
 
@@ -178,21 +172,11 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
       const { name, attemptId } = request
       const entry = entries.get(name)
       const waiter = entry?.queue.get(attemptId)
-      if (waiter !== undefined && !signal.aborted)
-        await new Promise<void>((resolve) => {
-          // Whoever has the name may have got it since the busy answer.
-          waiter.looksAt = Math.min(clock.now() + maxMs, entry?.held?.blockedUntil ?? Infinity)
-          const timer = clock.timer(Math.max(0, waiter.looksAt - clock.now()), done)
-          timer.keepAlive(true)
-          signal.addEventListener('abort', done, { once: true })
-          waiter.wake = done
-          function done(): void {
-            timer.cancel()
-            signal.removeEventListener('abort', done)
-            if (waiter?.wake === done) delete waiter.wake
-            resolve()
-          }
-        })
+      if (entry !== undefined && waiter !== undefined) {
+        // The holder may have changed since the busy answer.
+        waiter.wake.wakeBy(entry.held?.blockedUntil ?? 0)
+        await waiter.wake.sleep(maxMs, { signal, keepAlive: true })
+      }
       const held = entries.get(name)?.held
       return held !== undefined && isHolder(held, attemptId) ? pushedGrant(request, held) : undefined
     },
@@ -248,8 +232,6 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
       passOn(name, entry)
       return 'broken'
     },
-
-    async close() {},
   }
 }
 

@@ -6,10 +6,7 @@ import { declared } from './option-table.ts'
 
 export type { MemoryCapabilities } from './adapter.ts'
 
-/**
- * Locks inside this process. Clients made from one `memory()` value exclude each other; another
- * `memory()` is another store.
- */
+/** Locks inside this process. Clients of one `memory()` value exclude each other; another value is another store. */
 export function memory(): AdapterFactory<MemoryCapabilities> {
   const store: MemoryStore = { entries: new Map(), lastFence: 0n, sweepAt: 0 }
   return (host) => memoryAdapter(store, host)

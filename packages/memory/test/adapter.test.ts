@@ -42,7 +42,7 @@ describe('the store', () => {
     expect(await adapter.attempt(request('4'))).toMatchObject({ fence: 3n })
   })
 
-  test('does not keep what expired, with or without a lock-delay, of any number of names', async () => {
+  test('forgets expired names, with or without a lock-delay', async () => {
     const { clock, store, adapter } = setUp()
     for (let n = 0; n < 10_000; n += 1) {
       await adapter.attempt(request(`${n}`, { name: `name ${n}`, lockDelayMs: n % 2 === 0 ? 0 : 50 }))
@@ -63,7 +63,7 @@ describe('the store', () => {
     expect(await adapter.attempt(request('2'))).toMatchObject({ busy: true, retryInMs: 40 })
   })
 
-  test('gives a free name to its queue before anybody else, and dates the grant by when it gave it', async () => {
+  test('grants a free name to its queue before any newcomer, and dates the grant by when it was made', async () => {
     const { clock, adapter } = setUp()
     await adapter.attempt(request('1'))
     await adapter.attempt(request('2'))
@@ -76,7 +76,7 @@ describe('the store', () => {
     expect(clock.timers.size).toBe(0)
   })
 
-  test('serves the queue of an expired holder at the next touch', async () => {
+  test('serves the queue of an expired holder at the next call', async () => {
     const { clock, adapter } = setUp()
     await adapter.attempt(request('1'))
     await adapter.attempt(request('2'))
@@ -87,36 +87,34 @@ describe('the store', () => {
   })
 
   test.each([
-    ['who listens', true],
-    ['who is about to listen', false],
-  ])('the next in line %s does not sleep past the end of who was served before it', async (_, listens) => {
+    ['while it waits', true],
+    ['before it waits', false],
+  ])('the next waiter does not sleep past the end of a holder that was granted %s', async (_, waits) => {
     const { clock, adapter } = setUp()
     const wait = async (): Promise<unknown> =>
       adapter.wait?.(request('3'), 30_000, new AbortController().signal)
     const grant = await adapter.attempt(request('1', { ttlMs: 30_000 }))
     await adapter.attempt(request('2', { lockDelayMs: 50 }))
     expect(await adapter.attempt(request('3'))).toMatchObject({ retryInMs: 30_000 })
-    if (listens) {
-      const woken = wait()
-      if ('fence' in grant) await adapter.release(grant)
-      expect(await woken).toBeUndefined()
-      expect(await adapter.attempt(request('3'))).toMatchObject({ holder: { owner: '2' }, retryInMs: 150 })
-    } else if ('fence' in grant) await adapter.release(grant)
-    const looked = wait()
-    clock.move(150)
-    expect(await looked).toBeUndefined()
+    const early = waits ? wait() : undefined
+    if ('fence' in grant) await adapter.release(grant)
+    const woken = early ?? wait()
+    clock.move(149)
+    expect(clock.timers.size).toBe(1)
+    clock.move(1)
+    expect(await woken).toBeUndefined()
     expect(await adapter.attempt(request('3'))).toMatchObject({ fence: 3n })
   })
 
-  test('whoever comes first in line because others leave looks after the holder', async () => {
+  test('a waiter that becomes the next because others withdraw does not sleep past the holder either', async () => {
     const { clock, adapter } = setUp()
     const grant = await adapter.attempt(request('1', { ttlMs: 30_000 }))
     for (const id of ['2', '3', '4']) await adapter.attempt(request(id))
     const woken = adapter.wait?.(request('4'), 30_000, new AbortController().signal)
     if ('fence' in grant) await adapter.release(grant)
     await adapter.withdraw?.(request('3'))
-    expect(await woken).toBeUndefined()
     clock.move(100)
+    expect(await woken).toBeUndefined()
     expect(await adapter.attempt(request('4'))).toMatchObject({ fence: 3n })
   })
 
@@ -131,7 +129,7 @@ describe('the store', () => {
     expect(await adapter.attempt(request('1'))).toMatchObject({ fence: 2n })
   })
 
-  test('a lock delay keeps the name from others, and does not revive its old holder', async () => {
+  test('a lock-delay keeps the name from others, and does not revive its old holder', async () => {
     const { clock, adapter } = setUp()
     const grant = { name: 'a', attemptId: '1', fence: 1n, ttlMs: 100 }
     await adapter.attempt(request('1', { lockDelayMs: 50 }))
@@ -157,7 +155,7 @@ describe('the store', () => {
     expect(clock.timers.size).toBe(0)
   })
 
-  test('a wait whose signal is aborted already ends at once', async () => {
+  test('a wait whose signal has already aborted ends at once', async () => {
     const { clock, adapter } = setUp()
     await adapter.attempt(request('1'))
     await adapter.attempt(request('2'))

@@ -10,7 +10,7 @@ async function caseOf(id: string): Promise<ConformanceCase> {
   return found
 }
 
-test('whoever runs a contended case gets the history that it was judged by', async () => {
+test('a contended case reports the history that it was judged by', async () => {
   const histories: (readonly HistoryEvent[])[] = []
   const { run } = await caseOf('UNIQ-2')
   await run({ onHistory: (events) => void histories.push(events) })

@@ -24,7 +24,7 @@ describe('a memory() value', () => {
     expect((await two.lock('a').tryAcquire())?.fence).toBeGreaterThan(lease.fence)
   })
 
-  test('is a store of its own: another one knows nothing of it', async () => {
+  test('is a store of its own: another one does not share its locks', async () => {
     await createLocks(memory()).lock('a').acquire()
     expect(await createLocks(memory()).lock('a').tryAcquire()).not.toBeNull()
   })
@@ -38,7 +38,7 @@ describe('a memory() value', () => {
     expect((await one.inspect('a')).holder?.owner).toBe(lease.owner)
   })
 
-  test('has hand-over and lock delay, by types as well', async () => {
+  test('has hand-over and lock-delay, in its types too', async () => {
     const locks: Locks<MemoryCapabilities> = createLocks(memory())
     const lease: Lease<MemoryCapabilities> = await locks.lock('a').acquire({ lockDelayMs: 10 })
     const resumed = await locks.resume(lease.serialize())
@@ -64,7 +64,7 @@ describe('waiters of several clients', () => {
     expect(order).toEqual(clients.map((_, i) => i))
   })
 
-  test('who gave up are passed over', async () => {
+  test('are skipped after they give up', async () => {
     const factory = memory()
     const [one, two, three] = [createLocks(factory), createLocks(factory), createLocks(factory)]
     const held = await one.lock('a').acquire()
@@ -78,7 +78,7 @@ describe('waiters of several clients', () => {
     expect((await one.inspect('a')).waiters).toBe(0)
   })
 
-  test('do not overtake each other by a try in between', async () => {
+  test('are not overtaken by a try in between', async () => {
     const factory = memory()
     const [one, two, three] = [createLocks(factory), createLocks(factory), createLocks(factory)]
     const held = await one.lock('a').acquire()
@@ -102,7 +102,7 @@ describe('a config', () => {
     },
   )
 
-  test('without a url is memory:, and names are apart', async () => {
+  test('without a url is memory:, and each name is another store', async () => {
     const lease = await createLocks(fromConfig({})).lock('b').acquire()
     expect(
       await createLocks(fromConfig({ url: 'memory:' }))
@@ -128,7 +128,7 @@ describe('a config', () => {
     expect(codeOf(() => fromConfig(options))).toBe('LOCK_INVALID_ARGUMENT')
   })
 
-  test('retry in code is laid over retry in the config, key by key', async () => {
+  test('retry in code overrides retry in the config, key by key', async () => {
     const retry = { attempts: 1 }
     const config = { adapter: '@locks/memory', url: 'memory:retry', defaults: { retry } } as const
     const notGiven: object = { delayMs: 1, attempts: undefined }
@@ -145,7 +145,7 @@ describe('a config', () => {
   })
 })
 
-test('minHoldMs can be a default of config, spelled as a duration', async () => {
+test('minHoldMs can be a default in a config, written as a duration', async () => {
   const locks = await openLocks({ adapter: '@locks/memory', defaults: { minHoldMs: '1h' } })
   onTestFinished(() => locks.close())
   await locks.with('kept for an hour', () => undefined)

@@ -3,7 +3,7 @@ import { conformance } from '@locks/core/conformance'
 import { memory } from '@locks/memory'
 import { describe, test } from 'vitest'
 
-/** The areas whose rules look at who holds a name. */
+/** The areas whose rules check who holds a name. */
 const areas = /^(OWN|WAIT|LOST|OPER)-/
 
 /** A store that has no fences, and says so. */
@@ -27,15 +27,15 @@ function withoutFences(): AdapterFactory {
   }
 }
 
-function fenceless<T extends { readonly holder?: Holder }>(told: T): T {
-  if (told.holder === undefined) return told
-  const { fence: _, ...holder } = told.holder
-  return { ...told, holder }
+function fenceless<T extends { readonly holder?: Holder }>(answer: T): T {
+  if (answer.holder === undefined) return answer
+  const { fence: _, ...holder } = answer.holder
+  return { ...answer, holder }
 }
 
 const cases = await conformance({ name: 'no fences', config: 'memory:', adapter: withoutFences() })
 
-describe('a store without fences passes what is not about them', () => {
+describe('a store without fences passes the rules that are not about fences', () => {
   test.for(cases.filter(({ id, untested }) => areas.test(id) && untested === undefined))(
     '$id',
     { timeout: 60_000 },

@@ -1,18 +1,16 @@
-export const capabilities = {
-  scope: 'cluster',
+import { capabilities } from '@locks/core/adapter'
+import type { CapabilitiesOf } from '@locks/core/adapter'
+
+const given = {
   kind: 'session',
-  fencing: 'durable',
-  // The store orders the queue: once its predecessor is gone, the next node holds the lock.
+  // The queue is in the store: when a node goes, the next one holds the lock.
   wait: 'handoff',
   fairness: 'fifo',
-  handover: false,
-  lockDelay: false,
-  minHold: false,
   list: true,
   break: true,
-  modes: ['exclusive'],
   minTtlMs: 10,
-  maxNameBytes: 1024,
 } as const
 
-export type ZookeeperCapabilities = typeof capabilities
+export type ZookeeperCapabilities = CapabilitiesOf<typeof given>
+
+export const zookeeperCapabilities: ZookeeperCapabilities = capabilities(given)

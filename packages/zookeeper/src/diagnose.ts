@@ -1,13 +1,13 @@
+import { danger, ok, warning } from '@locks/core/adapter'
 import type { Clock, Finding } from '@locks/core/adapter'
-import { RequestError } from './errors.ts'
+import { reasonOf } from './errors.ts'
 import { ask, valueOf, votersOf } from './four-letter-words.ts'
 import { parentOf } from './paths.ts'
-import { catchUp } from './place.ts'
 import { addressOf } from './quirks.ts'
 import type { Session } from './session.ts'
 import type { Settings } from './settings.ts'
 
-/** The margin in which a follower may report a session late; see `Session.reliableMs`. */
+/** A shorter session leaves no margin for a follower that reports late; see `Session.reliableMs`. */
 const MIN_TICKS = 5
 
 export async function diagnose(
@@ -16,7 +16,7 @@ export async function diagnose(
   clock: Clock,
 ): Promise<readonly Finding[]> {
   const sentAt = clock.now()
-  await catchUp(session.wire)
+  await session.requests.catchUp()
   const tookMs = Math.ceil(clock.now() - sentAt)
   const address = addressOf(session.client)
   const [conf, srvr] =
@@ -32,81 +32,71 @@ export async function diagnose(
 
 function roundTrip(tookMs: number, reliableMs: number): Finding {
   const message = `the leader answers in ${tookMs} ms`
-  if (tookMs < reliableMs / 6) return { check: 'round-trip', level: 'ok', message }
-  const advice = `Leases last ${reliableMs} ms and are renewed every third of that: find out what is slow, or choose a longer sessionTimeoutMs.`
-  return { check: 'round-trip', level: 'warning', message, advice }
+  if (tookMs < reliableMs / 6) return ok('round-trip', message)
+  const advice =
+    `Leases last ${reliableMs} ms and are renewed every third of that. ` +
+    'Find out what is slow, or choose a longer sessionTimeoutMs.'
+  return warning('round-trip', message, advice)
 }
 
 function sessionTimeout(timeoutMs: number, { client, sessionTimeoutMs }: Settings): Finding {
-  const check = 'session-timeout'
   if (client !== undefined || timeoutMs === sessionTimeoutMs)
-    return { check, level: 'ok', message: `a session lasts ${timeoutMs} ms without a sign of life` }
-  return {
-    check,
-    level: 'warning',
-    message: `${sessionTimeoutMs} ms were asked for, the servers grant ${timeoutMs} ms`,
-    advice:
-      'Choose sessionTimeoutMs from minSessionTimeout to maxSessionTimeout of the servers, or change these.',
-  }
+    return ok('session-timeout', `a session lasts ${timeoutMs} ms without a sign of life`)
+  const message = `sessionTimeoutMs is ${sessionTimeoutMs} ms, but the servers grant ${timeoutMs} ms`
+  const advice = 'Choose a value from minSessionTimeout to maxSessionTimeout of the servers, or change these.'
+  return warning('session-timeout', message, advice)
 }
 
 function tickTime(timeoutMs: number, text: string | undefined): Finding {
   const check = 'tick-time'
   const tickMs = Number(text ?? NaN)
-  if (Number.isNaN(tickMs))
-    return {
-      check,
-      level: 'warning',
-      message: 'tickTime cannot be read: the server does not answer the command conf',
-      advice: `Allow it with 4lw.commands.whitelist=srvr,conf, or see to it that sessionTimeoutMs is at least ${MIN_TICKS} ticks.`,
-    }
+  if (Number.isNaN(tickMs)) {
+    const message = 'tickTime cannot be read: the server does not answer the command conf'
+    const advice =
+      'Allow the command with 4lw.commands.whitelist=srvr,conf, ' +
+      `or make sure that sessionTimeoutMs is at least ${MIN_TICKS} ticks.`
+    return warning(check, message, advice)
+  }
   const message = `a tick of the servers is ${tickMs} ms, the session timeout ${timeoutMs} ms`
-  if (timeoutMs >= tickMs * MIN_TICKS) return { check, level: 'ok', message }
-  const advice = `A server that is cut off may report too late that a session is over: choose at least ${tickMs * MIN_TICKS} ms, or a shorter tickTime.`
-  return { check, level: 'danger', message, advice }
+  if (timeoutMs >= tickMs * MIN_TICKS) return ok(check, message)
+  const advice =
+    'A server that is cut off may report too late that a session is over: ' +
+    `choose at least ${tickMs * MIN_TICKS} ms, or a shorter tickTime.`
+  return danger(check, message, advice)
 }
 
 function ensemble(conf: string | undefined, mode: string | undefined): Finding {
   const check = 'ensemble'
-  if (mode === 'standalone')
-    return {
-      check,
-      level: 'warning',
-      message: 'there is one server only',
-      advice:
-        'While it is down no lock can be had, and its disk has the only copy: run three servers, or five.',
-    }
+  if (mode === 'standalone') {
+    const advice =
+      'While it is down no lock can be acquired, and its disk has the only copy: run three or five servers.'
+    return warning(check, 'there is only one server', advice)
+  }
   const voters = conf === undefined ? 0 : votersOf(conf)
-  if (voters === 0 && mode === undefined)
-    return {
-      check,
-      level: 'warning',
-      message: 'how many servers there are cannot be read: the server answers neither srvr nor conf',
-      advice:
-        'Allow these with 4lw.commands.whitelist=srvr,conf, or see to it that there are three servers, or five.',
-    }
-  if (voters === 0) return { check, level: 'ok', message: `one of several servers, a ${mode}, is connected` }
+  if (voters === 0 && mode === undefined) {
+    const message = 'the number of servers cannot be read: the server answers neither srvr nor conf'
+    const advice =
+      'Allow these with 4lw.commands.whitelist=srvr,conf, or make sure that there are three or five servers.'
+    return warning(check, message, advice)
+  }
+  if (voters === 0) return ok(check, `connected to one of several servers, a ${mode}`)
   const spare = Math.ceil(voters / 2) - 1
   const message = `${voters} servers vote; ${spare} of them may fail`
-  if (spare > 0 && voters % 2 === 1) return { check, level: 'ok', message }
-  const advice = `An odd number does as well with one server less: run ${Math.max(3, voters - 1)} or ${voters + 1}.`
-  return { check, level: 'warning', message, advice }
+  if (spare > 0 && voters % 2 === 1) return ok(check, message)
+  const advice = `One server less tolerates as many failures: run ${Math.max(3, voters - 1)} or ${voters + 1}.`
+  return warning(check, message, advice)
 }
 
-/** Asks the server itself, by a transaction that cannot succeed and so changes nothing. */
-async function permissions({ wire }: Session, { basePath, rawPath }: Settings): Promise<Finding> {
+/** Asks the server, with a transaction that cannot succeed and so changes nothing. */
+async function permissions({ requests }: Session, { basePath, rawPath }: Settings): Promise<Finding> {
   const check = 'permissions'
-  if (rawPath)
-    return { check, level: 'ok', message: 'not looked at: with rawPath every lock has its own place' }
-  let place = basePath
-  while (place !== '' && (await wire.exists(place)) === null) place = parentOf(place)
-  const message = `nodes can be made and removed in ${place || '/'}`
-  const refusal = await wire.rehearse(`${place}/diagnose-${Date.now()}`)
-  if (refusal === undefined) return { check, level: 'ok', message }
-  return {
-    check,
-    level: 'warning',
-    message: `nodes cannot be ${refusal.step} in ${place || '/'}: ${new RequestError(refusal.code).message}`,
-    advice: `Give this client the rights to create and delete there, by auth here or by the ACL of ${place || '/'}.`,
-  }
+  if (rawPath) return ok(check, 'not checked: with rawPath every lock has a path of its own')
+  let parent = basePath
+  while (parent !== '' && (await requests.exists(parent)) === null) parent = parentOf(parent)
+  const shown = parent || '/'
+  const refusal = await requests.rehearse(`${parent}/diagnose-${Date.now()}`)
+  if (refusal === undefined) return ok(check, `nodes can be created and deleted in ${shown}`)
+  const message = `nodes cannot be ${refusal.step} in ${shown}: ${reasonOf(refusal.code)}`
+  const advice = `Give this client the create and delete permissions there, by auth or by the ACL of ${shown}.`
+  return warning(check, message, advice)
 }

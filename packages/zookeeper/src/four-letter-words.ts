@@ -7,22 +7,22 @@ export interface Address {
 }
 
 /** A server answers at once or not at all. */
-const PATIENCE_MS = 2_000
+const TIMEOUT_MS = 2_000
 
 /**
- * What a server says of itself to one of ZooKeeper's administrative commands, which have a connection
- * each. Undefined when it does not answer or does not allow the command.
+ * What a server answers to one of ZooKeeper's administrative commands, each on a connection of its own. Undefined when
+ * it does not answer or does not allow the command.
  */
 export function ask(address: Address, word: 'conf' | 'srvr', clock: Clock): Promise<string | undefined> {
   return new Promise((resolve) => {
     let text = ''
     const socket = connect(address)
-    const timer = clock.timer(PATIENCE_MS, () => socket.destroy())
+    const timer = clock.timer(TIMEOUT_MS, () => socket.destroy())
     socket.unref()
     socket.setEncoding('utf8')
     socket.on('connect', () => socket.write(word))
     socket.on('data', (part: string) => (text += part))
-    // The end is told by the event that follows.
+    // `close` follows.
     socket.on('error', () => undefined)
     socket.on('close', () => {
       timer.cancel()

@@ -1,7 +1,6 @@
 import type { AdapterFactory } from '@locks/core/adapter'
 import { zookeeperAdapter } from './adapter.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
-import { withFinalErrors } from './errors.ts'
 import type { ZookeeperOptions } from './option-table.ts'
 import { settle } from './settings.ts'
 
@@ -10,14 +9,13 @@ export type { ZookeeperAclEntry, ZookeeperAuth, ZookeeperClient, ZookeeperOption
 
 /** Locks in the layout of Curator's `InterProcessMutex`. Each client has one session, shared by all its locks. */
 export function zookeeper(options: ZookeeperOptions): AdapterFactory<ZookeeperCapabilities> {
-  const settings = settle(options)
-  return (host) => withFinalErrors(zookeeperAdapter(settings, host))
+  return fromConfig({ ...options })
 }
 
-/** For `openLocks`: a URL, or the options of `zookeeper` but for `client`. */
+/** For `openLocks`: a URL, or the options of `zookeeper` except `client`. */
 export function fromConfig(
   options: Readonly<Record<string, unknown>>,
 ): AdapterFactory<ZookeeperCapabilities> {
   const settings = settle(options)
-  return (host) => withFinalErrors(zookeeperAdapter(settings, host))
+  return (host) => zookeeperAdapter(settings, host)
 }

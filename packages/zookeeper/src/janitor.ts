@@ -6,9 +6,9 @@ import type { Session } from './session.ts'
 const LINGER_MS = 1_000
 
 /**
- * Removes the directories of free locks: not at every release, which would double its cost, but
- * when a name has been idle for a while. The server refuses to remove one with children, and who
- * finds his directory gone makes it anew, so nobody has to be asked.
+ * Removes the directories of free locks once they have been idle for a while: at every release it would double the
+ * cost. It needs no agreement: the server refuses to remove a directory that has children, and a client that finds its
+ * directory missing creates it again.
  */
 export class Janitor {
   readonly #clock: Clock
@@ -23,7 +23,7 @@ export class Janitor {
     this.#session = session
   }
 
-  /** Somebody here left `directory`, where he had this number. */
+  /** A node of this client left `directory`; it had this sequence number. */
   left(directory: string, sequence: number): void {
     if (this.#finished) return
     this.#idle.delete(directory)
@@ -31,14 +31,14 @@ export class Janitor {
     this.#arm()
   }
 
-  /** The last known number in `directory`, if that is likely to be there. In use again, it is not looked after. */
+  /** Stops watching a directory that is in use again. Returns its last known sequence number, if it probably exists. */
   reused(directory: string): number | undefined {
     const idle = this.#idle.get(directory)
     this.#idle.delete(directory)
     return idle?.sequence
   }
 
-  /** Removes what is left, due or not, and then nothing any more. */
+  /** Removes what is left, due or not, and nothing after that. */
   finish(): void {
     this.#finished = true
     this.#timer?.cancel()
@@ -70,9 +70,9 @@ export class Janitor {
   async #remove(directory: string): Promise<void> {
     const session = this.#session()
     try {
-      if (session !== undefined) return await session.wire.remove(directory)
+      if (session !== undefined) return void (await session.requests.remove(directory))
     } catch (error) {
-      // Gone or in use is fine, and whoever leaves it next tries again.
+      // A directory that is in use stays; the next client to leave it tries again.
       if (!isCutOff(error)) return
     }
     if (!this.#idle.has(directory)) this.left(directory, 0)

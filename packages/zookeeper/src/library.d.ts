@@ -1,13 +1,10 @@
-/**
- * What is used of node-zookeeper-client, which has no types of its own. `connectionManager` is not
- * documented; every use of it is in `quirks.ts`.
- */
+/** What this package uses of node-zookeeper-client, which has no types. `quirks.ts` alone uses `connectionManager`. */
 declare module 'node-zookeeper-client' {
   import type { EventEmitter } from 'node:events'
   import type { Socket } from 'node:net'
 
   export interface Stat {
-    /** Eight bytes, big endian, as all 64-bit numbers here. */
+    /** Eight bytes, big endian, like all 64-bit numbers here. */
     readonly czxid: Buffer
     readonly ctime: Buffer
     readonly ephemeralOwner: Buffer
@@ -54,11 +51,11 @@ declare module 'node-zookeeper-client' {
     connectTimeoutHandler: NodeJS.Timeout | null
     readonly servers: ServerAddress[]
     nextServerIndex: number
-    /** How many servers were tried since there was a connection, or the last pause. */
+    /** How many servers were tried since the last connection or pause. */
     serverAttempts: number
     readonly spinDelay: number
     readonly watcherManager: { readonly dataWatchers: Record<string, EventEmitter> }
-    /** Of its own kind, not a `State`. */
+    /** A number of the library, not a `State`. */
     readonly state: number
     pendingBuffer: Buffer | null
     /** The number of the next request. */
@@ -103,7 +100,7 @@ declare module 'node-zookeeper-client' {
     options: {
       readonly sessionTimeout: number
       readonly spinDelay: number
-      /** How often the library sends a request again by itself after a lost connection. */
+      /** How often the library repeats a request after a lost connection. */
       readonly retries?: number
       readonly sessionId?: Buffer
       readonly sessionPassword?: Buffer

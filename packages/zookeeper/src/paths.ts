@@ -2,29 +2,29 @@ import { createHash } from 'node:crypto'
 import { invalid } from './errors.ts'
 
 /**
- * Curator's `InterProcessMutex` layout: a lock is a directory, everybody who wants it has an
- * ephemeral sequential child `_c_<uuid>-lock-<sequence>` there, and the lowest one holds it.
+ * Curator's `InterProcessMutex` layout: a lock is a directory, each client that wants it has an ephemeral sequential
+ * child `_c_<uuid>-lock-<sequence>` there, and the lowest one holds it.
  */
 const MARKER = 'lock-'
 
-/** Sequences are signed 32-bit numbers. Beyond the highest, order by text and by number part ways. */
+/** Sequences are signed 32-bit numbers. Beyond the highest, order by text is no longer order by number. */
 const LAST_SEQUENCE = 2_147_480_000
 
-/** A server takes requests of a megabyte and hangs up on longer ones, which looks like an outage. */
+/** A server closes the connection on requests of more than a megabyte, which would look like an outage. */
 const MAX_PATH_BYTES = 4096
 
-/** What a child's name begins with, from the try it belongs to: found again after a lost reply. */
+/** What the node of an attempt begins with, so that it can be found after a lost reply. */
 export function prefixOf(attemptId: string): string {
   const hex = createHash('sha256').update(attemptId).digest('hex')
-  // Version 8, "custom": Curator expects a UUID, and a resent try must come to the same one.
+  // UUID version 8, "custom": Curator expects a UUID, and a resent attempt must get the same one.
   const variant = ((Number.parseInt(hex.charAt(16), 16) & 3) | 8).toString(16)
   const groups = [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`]
   return `_c_${groups.join('-')}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}-${MARKER}`
 }
 
 /**
- * The nodes of a lock in the order they hold it: by text, as in Curator. Other children do not count, unlike there: with
- * `rawPath` they are the directories of locks whose names are longer.
+ * The nodes of a lock in the order they hold it: by text, as in Curator. Unlike there, other children do not count:
+ * with `rawPath` they can be the directories of locks with longer names.
  */
 export function inOrder(children: readonly string[]): readonly string[] {
   const keyed = children.filter(isMember).map((child) => ({ child, key: orderOf(child) }))
@@ -32,7 +32,7 @@ export function inOrder(children: readonly string[]): readonly string[] {
   return keyed.map(({ child }) => child)
 }
 
-/** Whether the order by text still is the order of creation for this child and those soon to come. */
+/** Whether order by text is order of creation for this child and those that follow soon. */
 export function isInOrder(child: string): boolean {
   const sequence = sequenceOf(child)
   return sequence !== undefined && sequence < LAST_SEQUENCE
@@ -47,7 +47,7 @@ export function sequenceText(sequence: number): string {
   return String(sequence).padStart(10, '0')
 }
 
-/** Whether a child is a node of somebody who wants the lock. A sequence that overflowed is negative. */
+/** Whether a child is in the queue of the lock. A sequence that overflowed is negative. */
 function isMember(child: string): boolean {
   return /(?:^|-)lock-(?:\d{10}|-\d{9,10})$/.test(child)
 }
@@ -57,7 +57,7 @@ function orderOf(child: string): string {
   return at < 0 ? child : child.slice(at + MARKER.length)
 }
 
-/** Any name as one path segment. Reversible, so two names never meet. */
+/** Any name as one path segment. Reversible, so no two names share one. */
 export function encodeName(name: string): string {
   const bytes = Buffer.from(name, 'utf8')
   let text = ''
@@ -87,7 +87,7 @@ export function directoryOf(name: string, { basePath, rawPath }: Layout): string
   return name
 }
 
-/** The name of the lock at this segment of the base path; undefined when it is not of our making. */
+/** The name of the lock at this segment of the base path; undefined when this package did not create it. */
 export function nameOf(segment: string, { basePath, rawPath }: Layout): string | undefined {
   if (rawPath) return isMember(segment) ? undefined : `${basePath}/${segment}`
   try {
@@ -108,7 +108,7 @@ function isForbidden(unit: number): boolean {
   return (unit >= 0xd800 && unit <= 0xf8ff) || unit >= 0xfff0
 }
 
-/** Whether the server takes it: absolute, no empty or relative segment, no control character. */
+/** Whether the server accepts it: absolute, no empty or relative segment, no control character. */
 export function isPath(path: string): boolean {
   if (!path.startsWith('/') || Buffer.byteLength(path) > MAX_PATH_BYTES) return false
   for (let at = 0; at < path.length; at += 1) if (isForbidden(path.charCodeAt(at))) return false

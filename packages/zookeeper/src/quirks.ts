@@ -1,4 +1,4 @@
-import { shareListener } from '@locks/core/adapter'
+import { shareListener, Wake } from '@locks/core/adapter'
 import type { Clock } from '@locks/core/adapter'
 import { State } from 'node-zookeeper-client'
 import type { Client, ConnectionManager } from 'node-zookeeper-client'
@@ -6,23 +6,23 @@ import type { Address } from './four-letter-words.ts'
 
 type Connect = Parameters<ConnectionManager['findNextServer']>[0]
 
-/** The library's words for a connection manager that has no connection, or is about to finish, or finished. */
+/** The library's states of a connection manager. */
 const DISCONNECTED = 0
 const CLOSING = -1
 const CLOSED = -2
 
-/** Leaves room for what other users of a given client queue at once. */
+/** Leaves room for what other users of a given client send at once. */
 const LAST_XID = 2 ** 31 - 100_000
 
-/** Why the last connection failed, of clients made here. The library keeps it to itself. */
+/** Why the last connection of our own clients failed, which the library does not expose. */
 const failures = new WeakMap<Client, Error>()
 
-/** A client that was closed before does not say so again. */
+/** Give up after so many: a client that was closed before emits no event. */
 const MAX_DROPS = 20
 
 /**
- * Until what is returned is called: a reply that was cut with its connection is forgotten, which the
- * library fails to do. It would garble all that the next connection says.
+ * Discards a reply that was cut off with its connection, which the library fails to do: it would corrupt the replies of
+ * the next connection. Returns how to stop.
  */
 export function forgetCutReplies({ connectionManager: manager }: Client): () => void {
   return shareListener(manager, 'state', () => {
@@ -31,8 +31,8 @@ export function forgetCutReplies({ connectionManager: manager }: Client): () => 
 }
 
 /**
- * Calls `call` when a client is closed by its user, until what is returned is called. The server frees
- * everything at once then, and the library's client says nothing of it.
+ * Calls `call` when the user closes the client. The server then frees everything at once, and the library emits no
+ * event. Returns how to stop.
  */
 export function onClosing({ connectionManager: manager }: Client, call: () => void): () => void {
   return shareListener(manager, 'state', () => {
@@ -44,10 +44,7 @@ function isClosing({ state }: ConnectionManager): boolean {
   return state === CLOSING || state === CLOSED
 }
 
-/**
- * The library's connection, where it cannot be relied on: beside replies that were cut, an error
- * code it does not know ends the process.
- */
+/** Repairs the library's connection: cut replies, timers that keep a process alive, unknown error codes that end it. */
 export function harden(client: Client): void {
   forgetCutReplies(client)
   const { connectionManager: manager } = client
@@ -60,7 +57,7 @@ export function harden(client: Client): void {
   }
   manager.onSocketConnected = () => {
     failures.delete(client)
-    // Core keeps the process alive while somebody waits; a silent server must not.
+    // Core keeps the process alive while a call is pending; a silent server must not.
     manager.socket?.unref()
     connected()
   }
@@ -74,7 +71,7 @@ export function harden(client: Client): void {
   }
 }
 
-/** As the library does it: all servers in turn, with a pause after each round; but nothing here keeps a process alive. */
+/** As in the library: all servers in turn, with a pause after each round; but it does not keep the process alive. */
 function findNextServer(manager: ConnectionManager, connect: Connect): void {
   const { servers, spinDelay } = manager
   const paused = manager.serverAttempts >= servers.length
@@ -92,8 +89,8 @@ function findNextServer(manager: ConnectionManager, connect: Connect): void {
 }
 
 /**
- * The same client, but one that sends a request once. Sent again by the library, a creation whose
- * answer was lost would make a second node, at a time when nobody reckons with it any more.
+ * The same client, but it sends each request once. If the library repeated a creation whose answer was lost, a second
+ * node would appear, after the attempt has ended.
  */
 export function withoutRetries(client: Client): Client {
   if (client.options.retries === 0) return client
@@ -103,13 +100,13 @@ export function withoutRetries(client: Client): Client {
   })
 }
 
-/** Whether the session of a client is known to be over, or was ended by its user. */
+/** Whether the session of a client is over, or was closed by its user. */
 export function isOver(client: Client): boolean {
   const state = client.getState()
   return state === State.EXPIRED || state === State.AUTH_FAILED || isClosing(client.connectionManager)
 }
 
-/** Why a client has no connection, if that is known. */
+/** Why a client has no connection, if known. */
 export function failureOf(client: Client): Error | undefined {
   return failures.get(client)
 }
@@ -120,62 +117,52 @@ export function addressOf({ connectionManager }: Client): Address | undefined {
   return host === undefined || port === undefined ? undefined : { host, port }
 }
 
-/** Ends the present connection, not the session. The library does not notice by itself that a server is silent. */
+/** Ends the connection, not the session: the library does not notice that a server is silent. */
 export function dropConnection({ connectionManager: manager }: Client): void {
-  // The library forgets it, and it would then end the next connection.
+  // The library does not cancel it, and it would end the next connection.
   if (manager.connectTimeoutHandler) clearTimeout(manager.connectTimeoutHandler)
   manager.socket?.destroy()
 }
 
 /**
- * The library numbers its requests by a signed number of 32 bits, and can send nothing any more beyond the last.
- * Replies are compared with the oldest request that is not answered, so numbers may start again.
+ * The library numbers requests with a signed 32-bit number and cannot send anything beyond the last. Numbers may start
+ * again, since a reply is compared only with the oldest pending request.
  */
 export function limitRequestNumbers({ connectionManager }: Client): void {
   if (connectionManager.xid > LAST_XID) connectionManager.xid = 1
 }
 
-/** Takes a watcher back, here and not at the server. */
+/** Removes a watcher in this process, not at the server. */
 export function unwatch({ connectionManager }: Client, path: string, watcher: () => void): void {
   const { dataWatchers } = connectionManager.watcherManager
   const watched = dataWatchers[path]?.off('notification', watcher)
   if (watched?.listenerCount('notification') === 0) Reflect.deleteProperty(dataWatchers, path)
 }
 
-/** Ends a session, at the server too if that listens, and the connection in any case. */
-export function stop(client: Client, clock: Clock, patienceMs = 500): Promise<void> {
+/** Ends a session, at the server too if that answers, and the connection in any case. */
+export async function stop(client: Client, clock: Clock, patienceMs = 500): Promise<void> {
   const { connectionManager: manager } = client
-  return new Promise((resolve) => {
-    let drops = 0
-    let timer = clock.timer(patienceMs, insist)
-    timer.keepAlive(true)
-    manager.on('state', onState)
-    // Before its first socket exists the library cannot be closed.
-    if (manager.socket === undefined) setImmediate(() => client.close())
-    else client.close()
-
-    function onState(state: unknown): void {
-      if (state === CLOSED) finish()
-    }
-    // A reconnection that was under way brings one more socket.
-    function insist(): void {
-      dropConnection(client)
-      if (++drops > MAX_DROPS) return finish()
-      timer = clock.timer(50, insist)
-      timer.keepAlive(true)
-    }
-    function finish(): void {
-      timer.cancel()
-      manager.off('state', onState)
-      resolve()
-    }
-  })
+  const wake = new Wake(clock)
+  const onState = (state: unknown): void => {
+    if (state === CLOSED) wake.wake()
+  }
+  manager.on('state', onState)
+  // The library cannot be closed before its first socket exists.
+  if (manager.socket === undefined) setImmediate(() => client.close())
+  else client.close()
+  let sleepMs = patienceMs
+  // More than once: a pending reconnection brings one more socket.
+  for (let drops = 0; drops <= MAX_DROPS; drops += 1) {
+    if ((await wake.sleep(sleepMs, { keepAlive: true })) === 'woken') break
+    dropConnection(client)
+    sleepMs = 50
+  }
+  manager.off('state', onState)
 }
 
 /**
- * Ends a session that is believed lost. Should the server still know it, its nodes stand in
- * everybody's way: so it is closed as soon as there is a connection, or given up after `boundMs`,
- * or when `closing` says so.
+ * Ends a session that we gave up. If the server still has it, its nodes block others: so it is closed as soon as there
+ * is a connection, or dropped after `boundMs` or when `closing` aborts.
  */
 export async function retire(
   client: Client,
@@ -184,25 +171,13 @@ export async function retire(
   closing: AbortSignal,
 ): Promise<void> {
   if (isOver(client)) return
-  if (client.getState() === State.SYNC_CONNECTED) return stop(client, clock)
-  const state = await new Promise<State>((resolve) => {
-    const timer = clock.timer(boundMs, giveUp)
-    closing.addEventListener('abort', giveUp)
-    client.on('state', onState)
-
-    function onState(now: State): void {
-      if (now !== State.DISCONNECTED) decide(now)
-    }
-    function giveUp(): void {
-      decide(State.DISCONNECTED)
-    }
-    function decide(outcome: State): void {
-      timer.cancel()
-      closing.removeEventListener('abort', giveUp)
-      client.off('state', onState)
-      resolve(outcome)
-    }
-  })
-  if (state === State.SYNC_CONNECTED) return stop(client, clock)
-  if (state === State.DISCONNECTED) return stop(client, clock, 0)
+  const wake = new Wake(clock)
+  const onState = (state: State): void => {
+    if (state !== State.DISCONNECTED) wake.wake()
+  }
+  client.on('state', onState)
+  if (client.getState() === State.DISCONNECTED) await wake.sleep(boundMs, { signal: closing })
+  client.off('state', onState)
+  if (isOver(client)) return
+  return stop(client, clock, client.getState() === State.SYNC_CONNECTED ? undefined : 0)
 }

@@ -1,39 +1,38 @@
-import { shareListener } from '@locks/core/adapter'
+import { safeTtlMs, shareListener, wasPaused } from '@locks/core/adapter'
 import type { Clock, Timer } from '@locks/core/adapter'
 import { State } from 'node-zookeeper-client'
 import type { ACL, Client } from 'node-zookeeper-client'
 import type { Chores } from './chores.ts'
 import { code } from './errors.ts'
 import { dropConnection, onClosing } from './quirks.ts'
+import { Requests } from './requests.ts'
 import { Watches } from './watches.ts'
-import { Wire } from './wire.ts'
 
 export interface SessionListener {
-  /** The connection broke, or is there again within the same session. */
+  /** The connection broke, or came back within the same session. */
   connection(up: boolean): void
-  /** Over: the server said so, or the clock does. */
+  /** The session is over, according to the server or to the clock. */
   ended(): void
-  /** Whether anything is held, which must not outlive the session. */
+  /** Whether the session holds a lock. */
   holding(): boolean
 }
 
-/** A server that owes an answer for longer is left for another one. */
+/** A server that is silent for longer while a request is pending is left for another one. */
 const MAX_SILENCE_MS = 4_000
 
 /**
- * As long as there is no session there is nothing to lose, and a connection that is given up leaves one at
- * the server. Short enough that whoever waits for a connection gets that to another server.
+ * The same before the first session: nothing can be lost yet, and giving a connection up leaves a session at the
+ * server. Below the time that a call waits for a connection, so that it also reaches another server.
  */
 const FIRST_SILENCE_MS = 1_500
 
 /**
- * One ZooKeeper session, and what is known about its life. The library calls a session expired only
- * when a server tells it so, and takes a silent connection for a good one; so whoever is cut off
- * has to find out by the clock.
+ * One ZooKeeper session, and what is known about its life. The library reports a session as expired only when a server
+ * says so, and treats a silent connection as a good one; a client that is cut off has to find out by the clock.
  */
 export class Session {
   readonly client: Client
-  readonly wire: Wire
+  readonly requests: Requests
   readonly watches: Watches
   readonly chores: Chores
   readonly #clock: Clock
@@ -45,9 +44,10 @@ export class Session {
   #connected = false
   #over = false
   #endedBy: number | undefined
+  /** When the last request was sent that any server answered. */
   #aliveAt: number
   #provenAt = -Infinity
-  #heardAt = -Infinity
+  #answeredAt = -Infinity
   #connectingSince: number
   #attended = 0
   #timer: Timer | undefined
@@ -60,17 +60,17 @@ export class Session {
     this.#listener = listener
     this.#timeoutMs = client.getSessionTimeout()
     this.#aliveAt = this.#connectingSince = clock.now()
-    this.wire = new Wire(client, clock, acl, {
+    this.requests = new Requests(client, clock, acl, {
       sent: () => this.#arm(),
-      heard: (sentAt, written) => {
-        this.#heardAt = clock.now()
+      answered: (sentAt, written) => {
+        this.#answeredAt = clock.now()
         this.#aliveAt = Math.max(this.#aliveAt, sentAt)
         if (written) this.#provenAt = Math.max(this.#provenAt, sentAt)
       },
     })
-    this.watches = new Watches(this.wire)
+    this.watches = new Watches(this.requests)
     chores.added = () => {
-      if (this.#connected) chores.run(this.wire)
+      if (this.#connected) chores.run(this.requests)
       this.#arm()
     }
     const unlisten = [
@@ -86,13 +86,9 @@ export class Session {
     return this.#connected
   }
 
-  /** Why it is over, as the protocol's code. */
+  /** The protocol's code for why it is over. */
   get endedBy(): number | undefined {
     return this.#endedBy
-  }
-
-  get over(): boolean {
-    return this.#over
   }
 
   /** As negotiated with the server. */
@@ -101,17 +97,16 @@ export class Session {
   }
 
   /**
-   * How long after a proof of life a hold may be relied on. A proof shows that the leader knew the
-   * session, not since when it counts: it hears of signs of life through the server that the client
-   * is connected to, up to half a tick late, and never if that server is cut off just then. So it
-   * may count from the sign before, up to a third of the timeout earlier, when the library last
-   * pinged. Half of the timeout leaves a sixth for the half tick and a late ping.
+   * How long a hold can be relied on after the leader answered. The answer shows that the leader knew the session, not
+   * from when it counts the timeout: signs of life reach it through the client's server, up to half a tick late, and
+   * never if that server is cut off just then. So it may count from the library's ping before, up to a third of the
+   * timeout earlier. Half of the timeout leaves a sixth for the half tick and a late ping.
    */
   get reliableMs(): number {
     return Math.floor(this.#timeoutMs / 2)
   }
 
-  /** When the last request was sent that the leader is known to have seen. */
+  /** When the last request was sent that the leader answered. */
   get provenAt(): number {
     return this.#provenAt
   }
@@ -126,7 +121,7 @@ export class Session {
     return () => void this.#waiting.delete(listener)
   }
 
-  /** Somebody waits for an event, so a connection that only seems to be there has to be noticed. */
+  /** Until the returned function is called, a silent connection is detected even if no request is pending. */
   attend(): () => void {
     this.#attended += 1
     this.#arm()
@@ -140,7 +135,7 @@ export class Session {
     this.#connected = false
     this.#timer?.cancel()
     this.#unlisten()
-    this.wire.broke(reason)
+    this.requests.disconnected(reason)
     this.watches.clear()
     this.#listener.ended()
     this.#changed()
@@ -154,14 +149,14 @@ export class Session {
 
   #connect(): void {
     const [id, timeoutMs] = [this.client.getSessionId(), this.client.getSessionTimeout()]
-    // Holds count on the session and the timeout they were made with.
+    // Holds rely on the session and the timeout they were granted with.
     if (this.#id !== undefined && (!this.#id.equals(id) || timeoutMs < this.#timeoutMs)) return this.end()
     this.#id = id
     this.#timeoutMs = timeoutMs
     this.#connected = true
-    this.wire.connected()
+    this.requests.connected()
     this.#aliveAt = Math.max(this.#aliveAt, this.#connectingSince)
-    this.chores.run(this.wire)
+    this.chores.run(this.requests)
     this.#listener.connection(true)
     this.#changed()
   }
@@ -170,7 +165,7 @@ export class Session {
     this.#connectingSince = this.#clock.now()
     if (!this.#connected) return
     this.#connected = false
-    this.wire.broke()
+    this.requests.disconnected()
     this.watches.clear()
     this.#listener.connection(false)
     this.#changed()
@@ -186,11 +181,11 @@ export class Session {
     return this.#id === undefined ? Math.max(silenceMs, FIRST_SILENCE_MS) : silenceMs
   }
 
-  /** One timer, and only while there is something to look after. */
+  /** One timer, and only while there is something to check. */
   #arm(): void {
     if (this.#over || this.#timer !== undefined) return
     const idle = this.#connected && this.#attended === 0 && !this.chores.pending
-    if (idle && this.wire.oldest === undefined) return
+    if (idle && this.requests.oldest === undefined) return
     const delayMs = Math.min(Math.max(this.#timeoutMs / 12, 10), 500)
     this.#dueAt = this.#clock.now() + delayMs
     this.#timer = this.#clock.timer(delayMs, () => this.#look())
@@ -199,15 +194,15 @@ export class Session {
   #look(): void {
     this.#timer = undefined
     const now = this.#clock.now()
-    // After a pause of this process an answer may lie in the socket, not read yet.
-    const late = now - this.#dueAt > this.#silenceMs / 2
+    // After a pause of this process an unread answer may be in the socket.
+    const late = wasPaused(this.#dueAt, now, this.#silenceMs / 2)
     if (this.#connected) {
-      const { oldest } = this.wire
-      this.chores.run(this.wire)
+      const { oldest } = this.requests
+      this.chores.run(this.requests)
       if (oldest === undefined) {
         if (this.#attended > 0 && now - this.#aliveAt >= this.#timeoutMs / 3) void this.#ask()
-        // With many under way the oldest may be old, and the server yet busy answering.
-      } else if (now - Math.max(oldest, this.#heardAt) >= this.#silenceMs && !late)
+        // With many pending requests the oldest may be old while the server is still answering others.
+      } else if (now - Math.max(oldest, this.#answeredAt) >= this.#silenceMs && !late)
         dropConnection(this.client)
     } else if (now >= this.#lostAt()) return this.end()
     else if (now - this.#connectingSince >= this.#silenceMs && !late) {
@@ -217,18 +212,18 @@ export class Session {
     this.#arm()
   }
 
-  /** Holds must be over before the leader can end the session; a place in a queue is worth waiting for. */
+  /** Holds must end before the leader can end the session; without a hold, the place in the queue is worth the wait. */
   #lostAt(): number {
     if (this.#id === undefined) return this.#aliveAt + Math.max(this.#timeoutMs, MAX_SILENCE_MS)
     if (!this.#listener.holding()) return this.#aliveAt + this.#timeoutMs
-    return this.#provenAt + this.reliableMs - this.reliableMs / 100 - 2
+    return this.#provenAt + safeTtlMs(this.reliableMs)
   }
 
   async #ask(): Promise<void> {
     try {
-      await this.wire.exists('/')
+      await this.requests.exists('/')
     } catch {
-      // Whatever it is, the state of the connection tells it too.
+      // The state of the connection shows the reason too.
       this.#arm()
     }
   }

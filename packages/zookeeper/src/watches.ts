@@ -1,26 +1,22 @@
-import { code, isRequestError } from './errors.ts'
-import type { Wire } from './wire.ts'
+import type { Requests } from './requests.ts'
 
 interface Watch {
   readonly fired: () => void
-  /** Resolves with whether the node existed, and so is watched. */
+  /** Whether the node existed, and so is watched. */
   readonly set: Promise<boolean>
   readonly listeners: Set<() => void>
 }
 
-/**
- * One watch per node however many wait for it, and however often: a watch cannot be taken back, so
- * whoever waits again for the same predecessor must find the one that is there.
- */
+/** One watch per node for any number of waits: a watch cannot be cancelled, so a repeated wait shares it. */
 export class Watches {
-  readonly #wire: Wire
+  readonly #requests: Requests
   readonly #watches = new Map<string, Watch>()
 
-  constructor(wire: Wire) {
-    this.#wire = wire
+  constructor(requests: Requests) {
+    this.#requests = requests
   }
 
-  /** Calls `listener` once the node changes or vanishes. False when it does not exist. */
+  /** Calls `listener` once the node changes or vanishes. Returns false when it does not exist. */
   async on(path: string, listener: () => void): Promise<boolean> {
     let watch = this.#watches.get(path)
     if (watch === undefined) this.#watches.set(path, (watch = this.#begin(path)))
@@ -33,11 +29,11 @@ export class Watches {
   }
 
   /**
-   * Takes all of them back; whoever waits has to ask again. The library would ask for all in one request
-   * once it is connected again, and a server hangs up on one of more than a megabyte.
+   * Forgets all watches; waits must ask again. After a reconnection the library would set all of them in one request,
+   * and a server closes the connection on a request of more than a megabyte.
    */
   clear(): void {
-    for (const [path, { fired }] of this.#watches) this.#wire.unwatch(path, fired)
+    for (const [path, { fired }] of this.#watches) this.#requests.unwatch(path, fired)
     this.#watches.clear()
   }
 
@@ -54,13 +50,12 @@ export class Watches {
   }
 
   async #set(path: string, fired: () => void, end: () => void): Promise<boolean> {
+    let there = false
     try {
-      await this.#wire.data(path, fired)
-      return true
-    } catch (error) {
-      end()
-      if (isRequestError(error, code.noNode)) return false
-      throw error
+      there = (await this.#requests.data(path, fired)) !== undefined
+    } finally {
+      if (!there) end()
     }
+    return there
   }
 }

@@ -2,18 +2,18 @@ import { openLocks } from '@locks/core'
 import { zookeeper } from '@locks/zookeeper'
 import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
-import { lockName, testBed } from './bed.ts'
-import { ms } from './support.ts'
+import { lockName, testBed } from './support/bed.ts'
+import { ms } from './support/raw-client.ts'
 
 const bed = testBed()
 const auth = { scheme: 'digest', credentials: 'alice:wonderland' }
 
-test('with auth, nodes belong to the user: other users are denied, which is not contention', async () => {
+test('with auth, nodes belong to the user: another user is denied, not told that the lock is held', async () => {
   const basePath = '/of-alice'
   const [alice, alsoAlice] = [bed.open({ auth, basePath }), bed.open({ auth, basePath })]
   const stranger = bed.open({ basePath }, { storeTimeoutMs: ms(2_000) })
   const name = lockName()
-  // Connected before it has to be answered in time.
+  // Connects first, since the next call has a short time-out.
   await stranger.inspect(name)
   const lease = await alice.lock(name).acquire()
   expect(await alsoAlice.lock(name).tryAcquire()).toBeNull()
@@ -26,7 +26,7 @@ test('with auth, nodes belong to the user: other users are denied, which is not 
   await lease.release()
 })
 
-test('a user who may not create the directory of a lock gets a permission error, not "missing"', async () => {
+test('a client that may not create the directory of a lock is denied, not told that it is missing', async () => {
   const basePath = '/of-alice-3'
   await bed.open({ auth, basePath }).with(lockName(), () => undefined)
   const stranger = bed.open({ basePath }).lock(lockName()).tryAcquire()
@@ -34,7 +34,7 @@ test('a user who may not create the directory of a lock gets a permission error,
   await expect(stranger).rejects.toThrow('NO_AUTH')
 })
 
-test('requests made while a connection comes back do not run ahead of its credentials', async () => {
+test('requests made during a reconnection are not sent before the credentials', async () => {
   const { locks, proxy } = await bed.wired({ auth, basePath: '/of-alice-2', sessionTimeoutMs: 60_000 })
   const name = lockName()
   for (let round = 0; round < 20; round += 1) {
@@ -55,7 +55,7 @@ test('credentials that the server refuses are named as the reason', async () => 
   expect(inspect(refused)).not.toContain('secret')
 })
 
-test('a user who may only read sees who holds a lock, and can neither take, break nor release it', async () => {
+test('a user with read permission sees the holder of a lock, and can neither acquire nor break it', async () => {
   const [read, all] = [1, 31]
   const acl = [
     { scheme: 'auth', id: '', permissions: all },
@@ -79,7 +79,7 @@ test('a user who may only read sees who holds a lock, and can neither take, brea
   await lease.release()
 })
 
-test('an ACL can be given entry by entry', async () => {
+test('an ACL can be a list of entries', async () => {
   const acl = [{ scheme: 'world', id: 'anyone', permissions: 31 }]
   const locks = bed.open({ auth, acl, basePath: '/open' })
   const other = bed.open({ basePath: '/open' })
@@ -88,7 +88,7 @@ test('an ACL can be given entry by entry', async () => {
   await other.with(name, () => undefined)
 })
 
-test('a URL has servers, chroot, credentials and options', async () => {
+test('a URL sets servers, chroot, credentials and options', async () => {
   const raw = await bed.raw()
   await raw.createDirectory('/chroot')
   const url = `zookeeper://bob:p%40ss@${bed.servers}/chroot?sessionTimeoutMs=5000&basePath=/deep/down&acl=open`
@@ -102,7 +102,7 @@ test('a URL has servers, chroot, credentials and options', async () => {
   await missing.close()
 })
 
-test('what cannot be meant is refused by name, and no message shows a secret', () => {
+test('an invalid option is named in the error, and no message shows a secret', () => {
   const servers = 'localhost:2181'
   const bad: readonly [string, Record<string, unknown>][] = [
     ['one of url, servers, client', {}],

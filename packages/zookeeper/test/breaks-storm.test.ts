@@ -1,17 +1,17 @@
 import { isLockError } from '@locks/core'
 import type { Locks } from '@locks/core'
 import { expect, test } from 'vitest'
-import { lockName, testBed } from './bed.ts'
-import { ms } from './support.ts'
+import { lockName, testBed } from './support/bed.ts'
+import { ms } from './support/raw-client.ts'
 
 const bed = testBed()
 
 const HOLDERS = 8
 const OPERATORS = 4
-/** The storm ends when so many holds were lost. */
+/** The test ends after this many lost holds. */
 const LOSSES = 20
 
-test('operators break holds at random: what is lost was broken, and what was broken is lost', async () => {
+test('operators break holds at random: exactly the broken holds are lost', async () => {
   const names = [lockName(), lockName()]
   const [released, lost, broken] = [new Set<bigint>(), new Set<bigint>(), new Set<bigint>()]
   const pick = (): string => names[Math.floor(Math.random() * names.length)] ?? ''
@@ -40,7 +40,7 @@ test('operators break holds at random: what is lost was broken, and what was bro
     }
   }
 
-  // Each has a session and a connection of its own, as in processes of their own.
+  // Each has its own session and connection, like a separate process.
   const holders = Array.from({ length: HOLDERS }, () => hold(bed.open()))
   const operators = Array.from({ length: OPERATORS }, () => breakHolds(bed.open()))
   await Promise.all([...holders, ...operators])

@@ -1,7 +1,7 @@
 import { test } from 'vitest'
 import { hostVariant } from '../../../conformance/host.ts'
 import { isSelected } from '../../../conformance/selection.ts'
-import { ensembleSubject } from './subjects.ts'
+import { ensembleSubject } from './support/subjects.ts'
 
 if (isSelected('zookeeper-ensemble')) await hostVariant(await ensembleSubject())
 else

@@ -11,8 +11,8 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { fourLetterWord } from '../../../conformance/services/index.ts'
 import { freePorts } from '../../../conformance/services/ports.ts'
-import { lockName, testBed } from './bed.ts'
-import { ms, pass, until } from './support.ts'
+import { lockName, testBed } from './support/bed.ts'
+import { ms, pass, until } from './support/raw-client.ts'
 
 const bed = testBed()
 
@@ -25,11 +25,12 @@ function node(script: string, ...args: readonly string[]): ChildProcess {
   return child
 }
 
-/** A port on which connecting neither succeeds nor fails: nobody accepts, and the queue of those who wait is full. */
+/** A port on which connecting neither succeeds nor fails: nothing accepts, and the backlog is full. */
 async function hangingPort(): Promise<number> {
   const child = node(`import { createServer } from 'node:net'
     const server = createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
-      process.stdout.write(String(server.address().port), () => { for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0) })
+      const never = new Int32Array(new SharedArrayBuffer(4))
+      process.stdout.write(String(server.address().port), () => { for (;;) Atomics.wait(never, 0, 0) })
     })`)
   const { stdout } = child
   if (stdout === null) throw new Error('no output')
@@ -45,7 +46,7 @@ async function hangingPort(): Promise<number> {
   return port
 }
 
-/** Asks for a lock in vain. Answers how long the process goes on after it has nothing left to do. */
+/** Fails to acquire a lock. Returns how long the process stays alive after it has nothing left to do. */
 async function lingering(servers: string, last: string): Promise<number> {
   const child = node(
     `import { createLocks } from '@locks/core'
@@ -65,26 +66,26 @@ async function lingering(servers: string, last: string): Promise<number> {
   return performance.now() - doneAt
 }
 
-test('a client that was closed while it connected in vain keeps no process alive', async () => {
+test('a client that is closed while it connects does not keep the process alive', async () => {
   const port = await hangingPort()
   await assertInTime('its end', 3_000, await lingering(`127.0.0.1:${port}`, 'await locks.close()'))
 })
 
-test('a client that nobody closed and that finds no server keeps no process alive', async () => {
+test('a client that finds no server and is never closed does not keep the process alive', async () => {
   const [port] = await freePorts(1)
   await assertInTime('its end', 3_000, await lingering(`127.0.0.1:${port}`, ''))
 })
 
-test('that there is no connection has a cause that says why', async () => {
+test('an error about a missing connection has its reason as the cause', async () => {
   const [port] = await freePorts(1)
   const locks = bed.open({ servers: `127.0.0.1:${port}` })
   const refused = { code: 'LOCK_UNAVAILABLE', cause: { code: 'ECONNREFUSED', port } }
   await expect(locks.lock(lockName()).tryAcquire()).rejects.toMatchObject(refused)
 })
 
-test('a session that is to be short does not hurry the first connection', async () => {
+test('a short session timeout does not shorten the time for the first connection', async () => {
   const proxy = await bed.proxy()
-  // There and back that takes longer than the session may be silent, or lasts, once there is one.
+  // A round trip takes longer than the session timeout.
   proxy.delay(400)
   const { adapter, reports } = bed.adapter({ sessionTimeoutMs: 600 }, proxy)
   await until('a connection', 20_000, async () => {
@@ -93,7 +94,7 @@ test('a session that is to be short does not hurry the first connection', async 
   })
 })
 
-test('a server that was given up while it was connected to does not cost the connection to the next', async () => {
+test('giving up a server while connecting to it does not end the connection to the next one', async () => {
   const hanging = await hangingPort()
   const client = createClient(`127.0.0.1:${hanging}`, { sessionTimeout: ms(4_000), spinDelay: 50 })
   onTestFinished(() => client.close())
@@ -104,32 +105,32 @@ test('a server that was given up while it was connected to does not cost the con
   const { host, port } = bed.server
   client.connectionManager.servers.push({ host, port })
   await locks.inspect(lockName())
-  // As long as the library gives a server to connect.
+  // As long as the library's connection time-out.
   await pass(5_000)
   expect(states).toEqual([State.SYNC_CONNECTED])
   await locks.close()
 })
 
-test('a session that was given up is not looked after any more once its adapter is closed', async () => {
+test('after close, the adapter no longer reconnects a session that it gave up', async () => {
   const proxy = await bed.proxy()
   const { adapter, reports, request, take } = bed.adapter({ sessionTimeoutMs: ms(6_000) }, proxy)
   await take(request(lockName()))
   proxy.refuse()
-  await until('it is given up', 10_000, () => reports.includes('lost'))
+  await until('the session is given up', 10_000, () => reports.includes('lost'))
   await adapter.close()
   const { connections } = proxy.stats
-  // The library tries again every fifth of that, and more often.
+  // The library reconnects at least five times in this time.
   await pass(1_000)
   expect(proxy.stats.connections).toBe(connections)
 })
 
 test(
-  'a client with very many waiters comes back after its connection broke',
+  'a client with very many waiters recovers from a broken connection',
   { timeout: ms(360_000) },
   async () => {
     const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(30_000) })
     const holder = bed.open({ sessionTimeoutMs: ms(30_000) })
-    // To watch all of these takes more than the megabyte that a server accepts as one request.
+    // Setting all of these watches in one request would exceed the megabyte that a server accepts.
     const count = 1_500
     const names = Array.from({ length: count }, (_, n) => lockName(String(n)).padEnd(1_024, 'x'))
     const held = await Promise.all(names.map((name) => holder.lock(name).acquire()))
@@ -145,20 +146,20 @@ test(
 )
 
 test(
-  'a server that takes its time over many requests is not taken for silent',
+  'a server that is slow to answer many requests is not treated as silent',
   { timeout: ms(360_000) },
   async () => {
     const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(60_000) }, { storeTimeoutMs: ms(60_000) })
     const broken: unknown[] = []
     locks.on('jeopardy', ({ cause }) => broken.push(cause ?? new Error('the connection was lost')))
     const first = await locks.lock(lockName()).acquire()
-    // Answers come in, byte by byte, for longer than a server may be silent; many short ones, so that none takes so long.
+    // Replies arrive byte by byte, all together for longer than a server may be silent, and each for less.
     proxy.slice(1)
     const startedAt = performance.now()
     const names = Array.from({ length: 12 }, () => lockName())
     await Promise.all(names.map((name) => locks.lock(name).acquire({ waitMs: ms(100_000) })))
     expect(performance.now() - startedAt).toBeGreaterThan(4_000)
-    // A machine that stood still may have let the client give up; what it gave up by says so.
+    // If the machine stalled, this error makes the run void.
     if (broken.length > 0) throw broken[0]
     first.assertHeld()
   },

@@ -2,20 +2,20 @@ import { assertInTime } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
 import { zookeeperMode } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
-import { lockName, testBed } from './bed.ts'
-import { allServe, leaderOf } from './subjects.ts'
-import { expectLoss, ms, until } from './support.ts'
+import { lockName, testBed } from './support/bed.ts'
+import { allServe, leaderOf } from './support/subjects.ts'
+import { expectLoss, ms, until } from './support/raw-client.ts'
 
 const bed = testBed('zookeeper-ensemble')
 const timeout = ms(120_000)
 
 interface Load {
-  /** How often the lock was held so far. */
+  /** How many grants there were so far. */
   grants(): number
   stop(): Promise<void>
 }
 
-/** Clients that contend until told to stop, and fail if two of them are in at once or a fence falls back. */
+/** Clients that contend until `stop`, and fail if two of them hold at once or a fence does not rise. */
 function contend(name: string, clients: number): Load {
   let [going, grants, inside] = [true, 0, 0]
   let fence = 0n
@@ -61,35 +61,31 @@ test('diagnose counts the servers of an ensemble', async () => {
   expect(found.find(({ check }) => check === 'ensemble')?.message).toBe('3 servers vote; 1 of them may fail')
 })
 
-test(
-  'the leader is killed in mid-run: the session and its lock survive, work goes on',
-  { timeout },
-  async () => {
-    const { servers } = bed.service
-    const locks = bed.open({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(30_000) })
-    const name = lockName('kept')
-    const lease = await locks.lock(name).acquire()
-    const load = contend(lockName(), 4)
-    await until('a run', 30_000, () => load.grants() > 50)
-    const leader = await leaderOf(servers)
-    await leader.kill()
-    await majority(servers.filter((server) => server !== leader))
-    const { holder } = await until('an answer', 30_000, () => locks.inspect(name).catch(() => undefined))
-    expect(holder?.fence).toBe(lease.fence)
-    lease.assertHeld()
-    const other = bed.open({}, { storeTimeoutMs: ms(30_000) })
-    expect(await other.lock(name).tryAcquire()).toBeNull()
-    const before = load.grants()
-    await until('the run goes on', 60_000, () => load.grants() > before + 50)
-    await load.stop()
-    await lease.release()
-    await leader.start()
-    await allServe(servers)
-  },
-)
+test('a session and its lock survive the death of the leader', { timeout }, async () => {
+  const { servers } = bed.service
+  const locks = bed.open({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(30_000) })
+  const name = lockName('kept')
+  const lease = await locks.lock(name).acquire()
+  const load = contend(lockName(), 4)
+  await until('a run', 30_000, () => load.grants() > 50)
+  const leader = await leaderOf(servers)
+  await leader.kill()
+  await majority(servers.filter((server) => server !== leader))
+  const { holder } = await until('an answer', 30_000, () => locks.inspect(name).catch(() => undefined))
+  expect(holder?.fence).toBe(lease.fence)
+  lease.assertHeld()
+  const other = bed.open({}, { storeTimeoutMs: ms(30_000) })
+  expect(await other.lock(name).tryAcquire()).toBeNull()
+  const before = load.grants()
+  await until('the run goes on', 60_000, () => load.grants() > before + 50)
+  await load.stop()
+  await lease.release()
+  await leader.start()
+  await allServe(servers)
+})
 
 test(
-  'two of three servers go down: jeopardy, then lost; once they are back, locks can be acquired',
+  'while two of three servers are down, leases are in jeopardy and then lost; afterwards locks can be acquired',
   { timeout },
   async () => {
     const { servers } = bed.service
@@ -101,7 +97,8 @@ test(
     locks.on('lost', () => states.push('lost'))
     const lease = await locks.lock(name).acquire()
     const [first, second] = servers
-    if (first === undefined || second === undefined) throw new Error('three servers were asked for')
+    if (first === undefined || second === undefined)
+      throw new Error('the ensemble has fewer than three servers')
     const downAt = performance.now()
     await Promise.all([first.kill(), second.kill()])
     await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
@@ -121,30 +118,26 @@ test(
   },
 )
 
-test(
-  'a session is not believed in on the word of a server that has lost its leader',
-  { timeout },
-  async () => {
-    const { servers } = bed.service
-    const connected = await followerOf(servers)
-    const sessionTimeoutMs = ms(2_000)
-    const locks = bed.open({ servers: `${connected.host}:${connected.port}`, sessionTimeoutMs })
-    const lease = await locks.lock(lockName()).acquire()
-    const others = servers.filter((server) => server !== connected)
-    const frozenAt = performance.now()
-    await Promise.all(others.map((server) => server.pause()))
-    try {
-      await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
-      await assertInTime('the grant', sessionTimeoutMs, performance.now() - frozenAt)
-    } finally {
-      await Promise.all(others.map((server) => server.resume()))
-      await allServe(servers)
-    }
-  },
-)
+test('a server that has lost its leader does not keep a lease alive', { timeout }, async () => {
+  const { servers } = bed.service
+  const connected = await followerOf(servers)
+  const sessionTimeoutMs = ms(2_000)
+  const locks = bed.open({ servers: `${connected.host}:${connected.port}`, sessionTimeoutMs })
+  const lease = await locks.lock(lockName()).acquire()
+  const others = servers.filter((server) => server !== connected)
+  const frozenAt = performance.now()
+  await Promise.all(others.map((server) => server.pause()))
+  try {
+    await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+    await assertInTime('the grant', sessionTimeoutMs, performance.now() - frozenAt)
+  } finally {
+    await Promise.all(others.map((server) => server.resume()))
+    await allServe(servers)
+  }
+})
 
 test(
-  'a try that is sent again is not confirmed by a server that is cut off from its leader',
+  'a server that is cut off from its leader does not confirm a repeated attempt',
   { timeout },
   async () => {
     const { servers } = bed.service
@@ -158,7 +151,7 @@ test(
     const others = servers.filter((server) => server !== connected)
     await Promise.all(others.map((server) => server.pause()))
     try {
-      // It still answers what is read from it, for as long as it takes it to notice.
+      // Until it notices, the server still answers reads.
       await expect(adapter.attempt(wanted)).rejects.toThrow()
     } finally {
       await Promise.all(others.map((server) => server.resume()))

@@ -5,15 +5,15 @@ import { zookeeper } from '@locks/zookeeper'
 import { State } from 'node-zookeeper-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
-import { directory, lockName, testBed } from './bed.ts'
-import { ms, pass, rawClient, until } from './support.ts'
+import { directory, lockName, testBed } from './support/bed.ts'
+import { ms, pass, rawClient, until } from './support/raw-client.ts'
 
 const bed = testBed()
 
-/** The library sends again a second after the connection broke; a test that it does not has to let that pass. */
+/** The library repeats requests a second after the connection broke; a test that it does not must wait longer. */
 const copyMs = ms(2_500)
 
-/** The nodes of a lock over a while, without repetitions. */
+/** The distinct nodes of a lock over a while. */
 async function observe(
   list: () => Promise<readonly string[] | undefined>,
   { untilSeen = false } = {},
@@ -27,7 +27,7 @@ async function observe(
   return [...seen]
 }
 
-test('a client that sends requests again by itself makes no second node for a try', async () => {
+test('a client that repeats requests creates no second node for an attempt', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   await using own = await rawClient(`${proxy.host}:${proxy.port}`, { retries: 5 })
   const { adapter, request, take } = bed.adapter({ client: own.client })
@@ -42,7 +42,7 @@ test('a client that sends requests again by itself makes no second node for a tr
   expect(await nodes).toHaveLength(1)
 })
 
-test('a node that is granted stays, whoever sent the request that made it', async () => {
+test('a node that is granted stays, even if the library sent its creation late', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   await using own = await rawClient(`${proxy.host}:${proxy.port}`, { retries: 5, sessionTimeout: ms(6_000) })
   const { adapter, request, take } = bed.adapter({ client: own.client })
@@ -58,7 +58,7 @@ test('a node that is granted stays, whoever sent the request that made it', asyn
   expect(await adapter.renew([{ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 }])).toEqual(['renewed'])
 })
 
-test('what a lost lease left in a session that comes back is removed without being asked for', async () => {
+test('the node of a lost lease is removed when its session comes back', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout: ms(12_000) })
   const { reports, request, take } = bed.adapter({ client: own.client })
@@ -66,7 +66,7 @@ test('what a lost lease left in a session that comes back is removed without bei
   await take(request(name))
   const session = own.client.getSessionId()
   proxy.refuse()
-  await until('it is given up', 15_000, () => reports.includes('lost'))
+  await until('the session is given up', 15_000, () => reports.includes('lost'))
   expect(await raw.children(directory(name))).toHaveLength(1)
   proxy.pass()
   await until('the node is gone', 20_000, async () => !(await raw.children(directory(name)))?.length)
@@ -74,7 +74,7 @@ test('what a lost lease left in a session that comes back is removed without bei
   expect(own.client.getSessionId()).toEqual(session)
 })
 
-test('a try made as soon as a loss is told is in the one session there is then, and keeps what it is given', async () => {
+test('an attempt made while a loss is reported uses the new session, and its grant lasts', async () => {
   const proxy = await bed.proxy()
   const sessionTimeout = ms(10_000)
   await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout })
@@ -92,15 +92,15 @@ test('a try made as soon as a loss is told is in the one session there is then, 
   await take(request(lockName('first')))
   proxy.refuse()
   const grant = await until('a second try', 15_000, () => trying)
-  if (!('fence' in grant)) throw new Error('nobody else wants it')
-  // Longer than a session lasts of which nothing is heard.
+  if (!('fence' in grant)) throw new Error('the lock is busy')
+  // Longer than a session without signs of life.
   await pass(10_500)
   const renew = () => adapter.renew([{ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 }])
   expect(await renew()).toEqual(['renewed'])
-  const told = reports.length
+  const reported = reports.length
   proxy.refuse()
-  await until('the outage is noticed', 5_000, () => reports.length > told)
-  // Some looks at the clock, and far from the end of the hold.
+  await until('the outage is noticed', 5_000, () => reports.length > reported)
+  // Long enough for several checks of the session, and far from the end of the hold.
   await pass(800)
   proxy.pass()
   await until('a connection', 10_000, () => own.client.getState() === State.SYNC_CONNECTED)
@@ -108,7 +108,7 @@ test('a try made as soon as a loss is told is in the one session there is then, 
   expect(await renew()).toEqual(['renewed'])
 })
 
-test('what could not be removed before the end is removed after it', async () => {
+test('a node that could not be removed before close is removed after it', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout: 60_000 })
   const { adapter, request, take } = bed.adapter({ client: own.client })
@@ -122,7 +122,7 @@ test('what could not be removed before the end is removed after it', async () =>
   await until('the node is gone', 20_000, async () => !(await raw.children(directory(name)))?.length)
 })
 
-test('a client that its user closes loses its leases before anybody else is granted, and all further use', async () => {
+test('when the user closes the client, its leases are lost at once, and later calls fail', async () => {
   await using own = await rawClient(bed.servers, { sessionTimeout: 30_000 })
   const locks = createLocks(zookeeper({ client: own.client }))
   onTestFinished(() => locks.close())
@@ -140,7 +140,7 @@ test('a client that its user closes loses its leases before anybody else is gran
   await expect(locks.lock(name).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
 })
 
-test('a client has the listeners it had before, and a dozen sets of locks on it do not look like a leak', async () => {
+test('close removes our listeners from a given client, and a dozen adapters on it cause no warning', async () => {
   await using own = await rawClient(bed.servers)
   const before = listenersOf(own.client)
   const warnings = leakWarnings()

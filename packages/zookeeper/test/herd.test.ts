@@ -2,12 +2,12 @@ import type { Lease } from '@locks/core'
 import { expect, test } from 'vitest'
 import { atLength } from '../../../conformance/selection.ts'
 import { fourLetterWord } from '../../../conformance/services/index.ts'
-import { directory, lockName, testBed } from './bed.ts'
-import { ms, until } from './support.ts'
+import { directory, lockName, testBed } from './support/bed.ts'
+import { ms, until } from './support/raw-client.ts'
 
 const bed = testBed('zookeeper', { maxSessionTimeout: 900_000 })
 
-/** Counters of the server by their own names. */
+/** The server's counters by name. */
 async function counters(): Promise<ReadonlyMap<string, number>> {
   const lines = (await fourLetterWord(bed.server, 'mntr')).split('\n')
   return new Map(lines.map((line) => line.split('\t')).map(([key = '', value]) => [key, Number(value)]))
@@ -21,12 +21,12 @@ async function received(): Promise<ReadonlyMap<string, number>> {
 }
 
 test(
-  'no herd: with 200 waiters a release costs one event and a few requests of one client',
+  'with 200 waiters a release costs one event and a few requests of one client',
   { timeout: ms(300_000) },
   async () => {
     const [count, batch] = [200, 10]
     const name = lockName()
-    // So long that nobody has to show signs of life while it is counted.
+    // So long that no client sends a sign of life while requests are counted.
     const options = { sessionTimeoutMs: 900_000 }
     const holder = bed.open(options)
     let lease: Lease = await holder.lock(name).acquire()
@@ -58,8 +58,8 @@ test(
     const events = (await deletions()) - eventsBefore
     console.log(`${rounds} hand-offs among ${count} waiters`, JSON.stringify({ clients, requests, events }))
     expect(events).toBe(rounds)
-    // Nobody asks but who releases or takes over, and of these each a few times: the node that is removed,
-    // the queue that is looked at, and a second later the directory, which is in use and stays.
+    // Only the client that releases and the next one send requests: to remove the node, to read the queue, and a
+    // second later to remove the directory, which is in use and stays.
     expect(clients).toBe(rounds + 1)
     expect(requests).toBeLessThanOrEqual(rounds * 4)
     await lease.release()
@@ -69,7 +69,7 @@ test(
 
 const cycles = atLength(2_000, 10_000)
 
-test(`${cycles} contended cycles leave no watch and no node behind`, { timeout: ms(600_000) }, async () => {
+test(`${cycles} contended cycles leave no watches or nodes behind`, { timeout: ms(600_000) }, async () => {
   const [clients, names] = [4, 5]
   const all = Array.from({ length: clients }, () => bed.open({ sessionTimeoutMs: 30_000 }))
   await Promise.all(all.map((locks) => locks.with(lockName(), () => undefined)))

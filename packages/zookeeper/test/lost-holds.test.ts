@@ -1,19 +1,19 @@
 import { createLocks } from '@locks/core'
 import { zookeeper } from '@locks/zookeeper'
 import { expect, test } from 'vitest'
-import { directory, lockName, testBed } from './bed.ts'
-import { ms, rawClient } from './support.ts'
+import { directory, lockName, testBed } from './support/bed.ts'
+import { ms, rawClient } from './support/raw-client.ts'
 
 const bed = testBed()
 
-/** The request that removes a node of a lock: operation 2, unlike one that asks for it. */
+/** The request that removes a node of a lock: operation 2. */
 const isRemoval = (bytes: Buffer): boolean => {
   const at = bytes.lastIndexOf('/locks/')
   return at >= 12 && bytes.readInt32BE(at - 8) === 2
 }
 
-test.each(['before anybody took it', 'after another took and released it'])(
-  'the release of a hold that was broken is LOCK_LOST %s',
+test.each(['before another client acquires it', 'after another client acquired and released it'])(
+  'the release of a broken hold is LOCK_LOST %s',
   async (when) => {
     const [holder, operator] = [bed.open(), bed.open()]
     const name = lockName()
@@ -29,7 +29,7 @@ test.each(['before anybody took it', 'after another took and released it'])(
   },
 )
 
-test('while another holds it is LOCK_LOST, and that one keeps it', async () => {
+test('the release of a broken hold is LOCK_LOST while another client holds the lock, which keeps it', async () => {
   const [holder, operator] = [bed.open(), bed.open()]
   const name = lockName()
   const lease = await holder.lock(name).acquire()
@@ -40,7 +40,7 @@ test('while another holds it is LOCK_LOST, and that one keeps it', async () => {
   await next.release()
 })
 
-test('the node of a hold that was removed by hand is LOCK_LOST at its release', async () => {
+test('the release of a hold whose node was removed by hand is LOCK_LOST', async () => {
   const [locks, raw] = [bed.open(), await bed.raw()]
   const name = lockName()
   const lease = await locks.lock(name).acquire()
@@ -49,7 +49,7 @@ test('the node of a hold that was removed by hand is LOCK_LOST at its release', 
   await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
 })
 
-test('a release whose reply was lost is repeated, and finding the node gone is then a release', async () => {
+test('a release whose reply was lost is repeated, and succeeds when the node is gone', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 })
   const raw = await bed.raw()
   const name = lockName()
@@ -60,7 +60,7 @@ test('a release whose reply was lost is repeated, and finding the node gone is t
   expect(await raw.children(directory(name))).toEqual([])
 })
 
-test('a bare release answers released once, whichever client frees the name', async () => {
+test('release of the bare adapter returns released once, whichever client sends it', async () => {
   const [first, second] = [bed.adapter(), bed.adapter()]
   for (const [ender, late] of [
     [first, second],
@@ -73,10 +73,10 @@ test('a bare release answers released once, whichever client frees the name', as
   }
 })
 
-test('a client that has sent two thousand million requests goes on to work', async () => {
+test('a client works beyond two billion requests', async () => {
   await using own = await rawClient(bed.servers, { sessionTimeout: 30_000 })
   const locks = createLocks(zookeeper({ client: own.client }), { storeTimeoutMs: ms(10_000) })
-  // The library counts its requests by a signed number of 32 bits, and fails beyond it.
+  // The library numbers requests with a signed 32-bit number, and fails beyond it.
   own.client.connectionManager.xid = 2 ** 31 - 10
   for (let n = 0; n < 20; n += 1) await locks.with(lockName(), () => undefined)
   expect(own.client.connectionManager.xid).toBeLessThan(1_000)

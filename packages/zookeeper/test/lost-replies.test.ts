@@ -4,15 +4,15 @@ import type { FaultProxy } from '@locks/core/conformance'
 import { zookeeper } from '@locks/zookeeper'
 import { expect, test } from 'vitest'
 import { prefixOf } from '../src/paths.ts'
-import { directory, lockName, testBed } from './bed.ts'
-import { ms, rawClient, until } from './support.ts'
+import { directory, lockName, testBed } from './support/bed.ts'
+import { ms, rawClient, until } from './support/raw-client.ts'
 
 const bed = testBed()
 
 /** The request that creates a node of a lock. */
 const isCreation = (bytes: Buffer): boolean => bytes.includes('-lock-')
 
-test('a creation whose reply is lost is found again by its uuid, and stays the only node', async () => {
+test('a node whose creation reply was lost is found by its uuid, and stays the only node', async () => {
   const { locks, proxy } = await bed.wired()
   const raw = await bed.raw()
   const name = lockName()
@@ -27,7 +27,7 @@ test('a creation whose reply is lost is found again by its uuid, and stays the o
   expect(await raw.children(directory(name))).toEqual([])
 })
 
-test("a repeated attempt recognises its own node instead of treating it as another holder's", async () => {
+test('a repeated attempt recognises the node that it has already created', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   const { adapter, request } = bed.adapter({}, proxy)
   const name = lockName()
@@ -40,7 +40,7 @@ test("a repeated attempt recognises its own node instead of treating it as anoth
   expect(await raw.children(directory(name))).toHaveLength(1)
 })
 
-test('a node with the right uuid but of another session is not treated as our own', async () => {
+test('a node with the uuid of the attempt but of another session is not taken for its own', async () => {
   const proxy = await bed.proxy()
   const raw = await bed.raw()
   const { adapter, request } = bed.adapter({}, proxy)
@@ -65,7 +65,7 @@ test('a node with the right uuid but of another session is not treated as our ow
   expect(stat?.ephemeralOwner).not.toEqual(raw.client.getSessionId())
 })
 
-test('a release made while disconnected takes effect long before the session would end', async () => {
+test('a release that failed for lack of a connection takes effect after the reconnection', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(500) })
   const other = bed.open()
   const name = lockName()
@@ -82,7 +82,7 @@ test('a release made while disconnected takes effect long before the session wou
   await again.release()
 })
 
-test('a withdrawal that failed and is repeated answers when nothing is left, not before', async () => {
+test('a repeated withdrawal succeeds only when no node is left', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   const { adapter, request, take } = bed.adapter({ sessionTimeoutMs: 60_000 }, proxy)
   const wanted = request(lockName())
@@ -100,7 +100,7 @@ test('a withdrawal that failed and is repeated answers when nothing is left, not
   expect(await raw.children(directory(wanted.name))).not.toHaveLength(1)
 })
 
-test('an acquire that is given up while its creation is unanswered leaves no node behind', async () => {
+test('an acquire that is given up while its creation is pending leaves no node behind', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(300) })
   const raw = await bed.raw()
   const name = lockName()
@@ -111,12 +111,12 @@ test('an acquire that is given up while its creation is unanswered leaves no nod
   await until('the node is gone', 10_000, async () => !(await raw.children(directory(name)))?.length)
 })
 
-test('a reply cut in the middle does not garble the next connection, and the session goes on', async () => {
+test('a reply that was cut off does not corrupt the next connection, and the session continues', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 })
   await cutReplies(locks, proxy)
 })
 
-test('nor does it that of a given client', async () => {
+test('a reply that was cut off does not corrupt the next connection of a given client', async () => {
   const proxy = await bed.proxy()
   await using own = await rawClient(`${proxy.host}:${proxy.port}`, { sessionTimeout: 60_000 })
   const locks = createLocks(zookeeper({ client: own.client }))
@@ -125,7 +125,7 @@ test('nor does it that of a given client', async () => {
 })
 
 test.each(['drop', 'duplicate', 'insert'] as const)(
-  '%s: a reply under the number of another request ends the connection, and answers nobody',
+  '%s: a reply with the number of another request ends the connection and is not used',
   async (shift) => {
     const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 })
     const [held, free] = [lockName('held'), lockName('free')]
@@ -138,7 +138,7 @@ test.each(['drop', 'duplicate', 'insert'] as const)(
       else expect(outcome.reason).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
     }
     await shifted
-    // One reply too many may come when nothing is under way, and is met by the next.
+    // An extra reply may arrive while no request is pending; the next request then meets it.
     await until('another connection', 10_000, async () => {
       await locks.inspect(held).catch(() => undefined)
       return proxy.stats.connections > before

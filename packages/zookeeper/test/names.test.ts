@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { encodeName, inOrder, isInOrder, isPath, prefixOf } from '../src/paths.ts'
-import { lockName, testBed } from './bed.ts'
-import { ms, until } from './support.ts'
+import { lockName, testBed } from './support/bed.ts'
+import { ms, until } from './support/raw-client.ts'
 
 const bed = testBed()
 
-test('any name becomes one path segment, and no two names the same', () => {
+test('any name becomes one path segment, and no two names share one', () => {
   const odd = [
     '.',
     '..',
@@ -30,13 +30,13 @@ test('any name becomes one path segment, and no two names the same', () => {
   expect(encodeName('.')).toBe('%2E')
 })
 
-test('the server accepts every kind of name, the longest included', async () => {
+test('the server accepts names of every kind, including the longest', async () => {
   const locks = bed.open()
   for (const name of ['.', '..', '/', '\0', '\u{1f512}', '\ue000', '/'.repeat(1024), 'zookeeper'])
     await locks.with(name, ({ fence }) => expect(fence).toBeGreaterThan(0n))
 })
 
-test('a path that the server would refuse or drop the connection for is refused locally, at once', async () => {
+test('a path that the server would refuse is refused before it is sent', async () => {
   const locks = bed.open({ rawPath: true })
   for (const name of ['relative', '/a//b', '/a/../b', '/a/', '/a\u0001', '/\u{1f512}', '/a/lock-0000000001'])
     await expect(locks.lock(name).acquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
@@ -44,7 +44,7 @@ test('a path that the server would refuse or drop the connection for is refused 
     expect(() => bed.open({ basePath })).toThrow('basePath')
 })
 
-test('rawPath uses the very path of a Curator lock, and leaves its directory alone', async () => {
+test('rawPath uses the path of a Curator lock, and does not remove its directory', async () => {
   const [locks, raw] = [bed.open({ rawPath: true }), await bed.raw()]
   const path = `/app-${encodeName(lockName())}/mutex`
   const lease = await locks.lock(path).acquire({ waitMs: ms(5_000) })
@@ -54,7 +54,7 @@ test('rawPath uses the very path of a Curator lock, and leaves its directory alo
   expect(await raw.children(path)).toEqual([])
 })
 
-test('rawPath: a name below another one is not its holder, whichever way it sorts', async () => {
+test('rawPath: a lock below another one does not count as its holder, however it sorts', async () => {
   const [locks, other, raw] = [bed.open({ rawPath: true }), bed.open({ rawPath: true }), await bed.raw()]
   const jobs = `/jobs-${encodeName(lockName())}`
   for (const below of ['eu', '0', '_c_x', 'lock-eu', 'clock-0000000000'])
@@ -87,7 +87,7 @@ test.each(['lock-', '_c_0b7b5d67-21ce-4de7-8e63-5a7de1e4bf9e-lock-', 'x-lock-'])
   },
 )
 
-test("the order is Curator's: by the text after the last lock-, whoever made the node", () => {
+test("the order is Curator's: by the text after the last lock-, whichever program created the node", () => {
   const children = [
     '_c_b-lock-0000000002',
     'x-lock-0000000001',

@@ -1,23 +1,23 @@
 import { expect, test } from 'vitest'
-import { directory, lockName, testBed } from './bed.ts'
-import { ms, pass, rawClient, until } from './support.ts'
+import { directory, lockName, testBed } from './support/bed.ts'
+import { ms, pass, rawClient, until } from './support/raw-client.ts'
 
 const bed = testBed()
 
-test('a waiter does not wait for a predecessor that vanished before it could be watched', async () => {
+test('a predecessor that vanished before it could be watched is not waited for', async () => {
   const [holder, waiter] = [bed.adapter(), bed.adapter()]
   const name = lockName()
   const held = await holder.take(holder.request(name))
   const wanted = waiter.request(name)
   expect(await waiter.adapter.attempt(wanted)).toMatchObject({ busy: true })
-  // Between the look at the queue, which the attempt made, and the watch, which the wait sets.
+  // After the attempt has read the queue and before the wait sets its watch.
   await holder.adapter.release(held)
   const signal = new AbortController().signal
   const granted = await waiter.adapter.wait?.(wanted, ms(10_000), signal)
   expect(granted?.fence).toBeGreaterThan(held.fence)
 })
 
-test('the death of a waiting predecessor causes no early grant', async () => {
+test('a waiting predecessor that dies does not cause an early grant', async () => {
   const [holder, doomed, last] = [bed.open(), bed.adapter(), bed.open()]
   const name = lockName()
   const lease = await holder.lock(name).acquire()
@@ -28,7 +28,7 @@ test('the death of a waiting predecessor causes no early grant', async () => {
   await until('two wait', 5_000, async () => (await holder.inspect(name)).waiters === 2)
   await doomed.adapter.close()
   await until('one waits', 5_000, async () => (await holder.inspect(name)).waiters === 1)
-  // The queue has moved up by now; whoever took the event for a grant has it.
+  // The queue has moved up by now: an event that is mistaken for a grant would show.
   await pass(300)
   expect(granted).toBe(false)
   lease.assertHeld()
@@ -36,7 +36,7 @@ test('the death of a waiting predecessor causes no early grant', async () => {
   expect((await waiting).fence).toBeGreaterThan(lease.fence)
 })
 
-test('a directory removed between two steps is created again', async () => {
+test('a directory that was removed between two acquires is created again', async () => {
   const [locks, raw] = [bed.open(), await bed.raw()]
   const name = lockName()
   const fences: bigint[] = []
@@ -49,7 +49,7 @@ test('a directory removed between two steps is created again', async () => {
   expect(new Set(fences).size).toBe(5)
 })
 
-test('creators survive a janitor that removes every empty directory it sees', async () => {
+test('acquires succeed while another client removes every empty directory', async () => {
   const [locks, other, raw] = [bed.open(), bed.open(), await bed.raw()]
   const name = lockName()
   let done = false
@@ -68,7 +68,7 @@ test('creators survive a janitor that removes every empty directory it sees', as
     await new Promise((resolve) => setImmediate(resolve))
     inside -= 1
   }
-  // One that waits and one that only tries: now and then there is nobody, and the directory goes.
+  // One client waits and one only tries, so that the directory is empty, and removed, from time to time.
   try {
     for (let n = 0; n < 100; n += 1) {
       const trying = other.lock(name).tryAcquire()
@@ -83,7 +83,7 @@ test('creators survive a janitor that removes every empty directory it sees', as
   expect(removed).toBeGreaterThan(10)
 })
 
-test('a try that is refused stands in nobody’s way, however long its next request takes', async () => {
+test('a try that finds the lock held does not block others, however slow its next request is', async () => {
   await using slow = await rawClient(bed.servers)
   const [refused, holder, next] = [bed.adapter({ client: slow.client }), bed.open(), bed.open()]
   const name = lockName()
@@ -107,16 +107,16 @@ test('a try that is refused stands in nobody’s way, however long its next requ
   expect(granted?.fence).toBeGreaterThan(lease.fence)
 })
 
-test('a try that is refused makes no node', async () => {
+test('a try that finds the lock held creates no node', async () => {
   const [holder, other, raw] = [bed.open(), bed.open(), await bed.raw()]
   const name = lockName()
   await holder.lock(name).acquire()
   for (let n = 0; n < 3; n += 1) expect(await other.lock(name).tryAcquire()).toBeNull()
-  // The server counts what was made in a directory.
+  // The server counts the nodes that were created in a directory.
   expect(await raw.createMember(`${directory(name)}/lock-`)).toMatch(/-0{9}1$/)
 })
 
-test('the directory of a free lock is removed soon, that of a held one is not', async () => {
+test('the directory of a free lock is removed soon, that of a held lock stays', async () => {
   const [locks, raw] = [bed.open(), await bed.raw()]
   const [free, held] = [lockName('free'), lockName('held')]
   const lease = await locks.lock(held).acquire()
@@ -137,7 +137,7 @@ test('the directory of a lock that was freed during an outage is removed after i
   await locks.with(freed, () => undefined)
   proxy.refuse()
   await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-  // Longer than an idle directory stays.
+  // Longer than an idle directory lingers.
   await pass(1_500)
   expect(await raw.children(directory(freed))).toEqual([])
   proxy.pass()
@@ -145,7 +145,7 @@ test('the directory of a lock that was freed during an outage is removed after i
     await until('removed', 20_000, async () => (await raw.children(directory(name))) === undefined)
 })
 
-test('a node removed by hand is a lost lock at the next renewal', async () => {
+test('a lease whose node was removed by hand is lost at the next renewal', async () => {
   const [locks, raw] = [bed.open({ sessionTimeoutMs: ms(6_000) }), await bed.raw()]
   const [broken, kept] = [lockName('broken'), lockName('kept')]
   const [lease, other] = [await locks.lock(broken).acquire(), await locks.lock(kept).acquire()]
@@ -157,7 +157,7 @@ test('a node removed by hand is a lost lock at the next renewal', async () => {
   other.assertHeld()
 })
 
-test('inspect shows the queue and the holder, whoever made its node', async () => {
+test('inspect shows a holder whose node another program created', async () => {
   const [locks, raw] = [bed.open(), await bed.raw()]
   const name = lockName()
   await locks.with(name, () => undefined)

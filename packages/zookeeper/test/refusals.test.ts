@@ -1,7 +1,7 @@
 import { zookeeper } from '@locks/zookeeper'
 import { test } from 'vitest'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
-import { lockName, testBed } from './bed.ts'
+import { lockName, testBed } from './support/bed.ts'
 
 const bed = testBed()
 
@@ -10,7 +10,7 @@ test('a missing chroot is refused at once', async () => {
   await expectRefusedAtOnce(zookeeper({ servers }), /chroot of the url is missing.*create it/)
 })
 
-test('nodes of another user are refused at once', async () => {
+test('access to the nodes of another user is refused at once', async () => {
   const auth = { scheme: 'digest', credentials: 'alice:right' }
   const name = lockName()
   const basePath = '/of-alice-alone'
@@ -18,7 +18,7 @@ test('nodes of another user are refused at once', async () => {
   const wrong = { scheme: 'digest', credentials: 'alice:wrong' }
   await expectRefusedAtOnce(
     zookeeper({ servers: bed.servers, auth: wrong, basePath }),
-    /NO_AUTH.*give auth/,
+    /NO_AUTH.*set auth/,
     name,
   )
   await lease.release()
@@ -28,6 +28,6 @@ test('an ACL that the server does not accept is refused at once', async () => {
   await expectRefusedAtOnce(zookeeper({ servers: bed.servers, acl: 'creator' }), /INVALID_ACL.*needs auth/)
 })
 
-test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
+test('while the server is down every call takes storeTimeoutMs; once it is back, calls succeed', async () => {
   await expectOneBound(zookeeper({ servers: bed.servers }), [bed.server])
 }, 90_000)

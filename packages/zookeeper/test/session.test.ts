@@ -3,10 +3,10 @@ import { zookeeper } from '@locks/zookeeper'
 import { createLocks } from '@locks/core'
 import { assertInTime, startChild } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
-import { directory, lockName, testBed } from './bed.ts'
-import { expectLoss, ms, pass, rawClient, until } from './support.ts'
+import { directory, lockName, testBed } from './support/bed.ts'
+import { expectLoss, ms, pass, rawClient, until } from './support/raw-client.ts'
 
-// The end of a session is rounded up to a tick: a short one leaves a busy machine more of the promised half second.
+// The end of a session is rounded up to a tick: a short tick leaves a busy machine more of the promised half second.
 const bed = testBed('zookeeper', { tickTime: 50 })
 const sessionTimeoutMs = ms(2_000)
 
@@ -16,7 +16,7 @@ function lossOf({ signal }: Pick<Lease, 'signal'>): Promise<number> {
   })
 }
 
-test('a holder that is cut off is in jeopardy, then lost, before a competitor is granted', async () => {
+test('a holder that is cut off is in jeopardy, then lost, before another client is granted the lock', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs })
   const other = bed.open({ sessionTimeoutMs })
   const name = lockName()
@@ -29,7 +29,7 @@ test('a holder that is cut off is in jeopardy, then lost, before a competitor is
     .lock(name)
     .acquire({ waitMs: sessionTimeoutMs * 5 })
     .then((next) => ({ next, at: performance.now() }))
-  await until('the competitor waits', 5_000, async () => (await other.inspect(name)).waiters === 1)
+  await until('the other client waits', 5_000, async () => (await other.inspect(name)).waiters === 1)
   const connections = proxy.stats.connections
   const cutAt = performance.now()
   proxy.blackhole()
@@ -40,11 +40,11 @@ test('a holder that is cut off is in jeopardy, then lost, before a competitor is
   await assertInTime('the holder learns of it', sessionTimeoutMs, lostAt - cutAt)
   await assertInTime('granted to the next', sessionTimeoutMs + 500, at - cutAt)
   expect(next.fence).toBeGreaterThan(lease.fence)
-  // The library takes a silent socket for a good one; the adapter does not.
+  // The library keeps a silent socket; the adapter does not.
   expect(proxy.stats.connections).toBeGreaterThan(connections)
 })
 
-test('a holder that is killed blocks its lock for its session timeout, and half a second more at most', async () => {
+test('a killed holder blocks its lock for its session timeout and at most half a second more', async () => {
   const child = await startChild()
   const name = lockName()
   try {
@@ -63,7 +63,7 @@ test('a holder that is killed blocks its lock for its session timeout, and half 
   }
 })
 
-test('a waiter whose connection fell silent keeps its queue position when it recovers', async () => {
+test('a waiter whose connection was silent for a while keeps its place in the queue', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(9_000) }, { storeTimeoutMs: ms(20_000) })
   const [holder, behind] = [bed.open(), bed.open()]
   const name = lockName()
@@ -91,7 +91,7 @@ test('a waiter whose connection fell silent keeps its queue position when it rec
   expect(order).toEqual(['first', 'second'])
 })
 
-test('who was told that its lock is gone holds nothing: an outage costs it no more than a waiter', async () => {
+test('a client whose only hold was lost keeps its session through an outage, like a waiter', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   const { adapter, reports, request, take } = bed.adapter({ sessionTimeoutMs: ms(8_000) }, proxy)
   const name = lockName()
@@ -100,7 +100,7 @@ test('who was told that its lock is gone holds nothing: an outage costs it no mo
   await raw.remove(`${directory(name)}/${node}`)
   expect(await adapter.renew([{ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 }])).toEqual(['lost'])
   proxy.refuse()
-  // Longer than a hold outlives its last proof, shorter than the session.
+  // Longer than a hold can be relied on, shorter than the session.
   await pass(4_800)
   proxy.pass()
   await until('the outage is over', 10_000, () => reports.at(-1) !== 'jeopardy')
@@ -112,7 +112,7 @@ test('who was told that its lock is gone holds nothing: an outage costs it no mo
   )
 })
 
-test('a lost session loses all its leases together, and none is silently re-acquired', async () => {
+test('after a lost session all its leases are lost together, and none is restored', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs })
   const raw = await bed.raw()
   const names = [lockName('a'), lockName('b'), lockName('c')]
@@ -120,7 +120,7 @@ test('a lost session loses all its leases together, and none is silently re-acqu
   const losses = leases.map(lossOf)
   proxy.blackhole()
   const times = await Promise.all(losses)
-  // They were renewed together; only what lies between their grants tells them apart.
+  // They are renewed together, so only the time between their grants can separate them.
   await assertInTime('all of them', sessionTimeoutMs / 3, Math.max(...times) - Math.min(...times))
   for (const name of names)
     await until('the server ended it', 10_000, async () => !(await raw.children(directory(name)))?.length)
@@ -137,7 +137,7 @@ test('a lost session loses all its leases together, and none is silently re-acqu
   await fresh.release()
 })
 
-test('a session that was ended meanwhile is lost as soon as the server can say so', async () => {
+test('a session that ended during an outage is lost as soon as the server is reached', async () => {
   const proxy = await bed.proxy()
   const own = await rawClient(`${proxy.host}:${proxy.port}`)
   const locks = createLocks(zookeeper({ client: own.client }))
@@ -151,7 +151,7 @@ test('a session that was ended meanwhile is lost as soon as the server can say s
   await other[Symbol.asyncDispose]()
   proxy.pass()
   const passedAt = performance.now()
-  // Long before its own clock would say so.
+  // Long before its own clock would end it.
   await assertInTime('the loss', 3_000, (await lost) - passedAt)
   await expect(locks.lock(name).acquire({ waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
   await locks.close()
@@ -179,7 +179,7 @@ test('a short break of the connection costs no lock', async () => {
   proxy.reset()
   await until('jeopardy', 10_000, () => states.length > 0)
   await until('held again', 10_000, () => lease.state === 'held')
-  // Longer than a session that nobody kept alive.
+  // Longer than a session without signs of life.
   await pass(7_000)
   lease.assertHeld()
   expect((await locks.inspect(name)).holder?.fence).toBe(lease.fence)

@@ -1,38 +1,40 @@
+import { Wake } from '@locks/core/adapter'
 import type { AdapterHost, LockError } from '@locks/core/adapter'
 import { ACL, createClient, Id } from 'node-zookeeper-client'
 import { Chores } from './chores.ts'
-import { code, RequestError, unavailable } from './errors.ts'
+import { code, requestError, unavailable } from './errors.ts'
 import { failureOf, forgetCutReplies, harden, isOver, retire, stop } from './quirks.ts'
 import { Session } from './session.ts'
 import type { Settings } from './settings.ts'
 
-/** How long a request waits for a connection before it fails. */
+/** How long a call waits for a connection before it fails. */
 const CONNECT_MS = 3_000
 
-/** Between two rounds through all servers the library pauses for up to this long. */
+/** The longest pause of the library between two rounds through all servers. */
 const SPIN_MS = 200
 
-export interface KeeperListener {
-  /** This session and all in it is gone. What may still be there is a chore. */
+export interface SessionManagerListener {
+  /** The session is lost, and everything in it. Nodes that may still exist are removed by a chore. */
   ended(session: Session): void
+  /** Whether this session holds a lock. */
   holding(session: Session): boolean
 }
 
-/** Keeps one session for a client, made when it is first needed and made anew when it was lost. */
-export class Keeper {
+/** Keeps one session for a client: opened when it is first needed, and replaced when it is lost. */
+export class SessionManager {
   readonly #settings: Settings
   readonly #host: AdapterHost
-  readonly #listener: KeeperListener
+  readonly #listener: SessionManagerListener
   #session: Session | undefined
-  /** Of a given client: if its session was believed lost and comes back, there is something to remove. */
+  /** Of a given client: its session may come back after we gave it up, with nodes that must go. */
   readonly #chores = new Chores()
-  /** Later its state says "disconnected" again. */
+  /** Remembered, since the state of a given client returns to "disconnected". */
   #givenIsOver = false
   readonly #closing = new AbortController()
-  /** Of sessions that were lost. */
+  /** Sessions that were lost and are still being closed. */
   readonly #retiring = new Set<Promise<void>>()
 
-  constructor(settings: Settings, host: AdapterHost, listener: KeeperListener) {
+  constructor(settings: Settings, host: AdapterHost, listener: SessionManagerListener) {
     this.#settings = settings
     this.#host = host
     this.#listener = listener
@@ -59,7 +61,7 @@ export class Keeper {
     return unavailable(`there is no connection to ${where}${why}`, failure)
   }
 
-  /** A connected session. Rejects when there is none for a while. */
+  /** A connected session. Rejects if there is none for a while. */
   async ready(): Promise<Session> {
     const { clock } = this.#host
     const giveUpAt = clock.now() + CONNECT_MS
@@ -69,16 +71,11 @@ export class Keeper {
       if (session.connected) return session
       const leftMs = giveUpAt - clock.now()
       if (leftMs <= 0) throw this.unconnected()
-      await new Promise<void>((resolve) => {
-        const timer = clock.timer(leftMs, done)
-        const off = session.onChange(done)
-        function done(): void {
-          timer.cancel()
-          off()
-          resolve()
-        }
-      })
-      if (session.endedBy === code.authFailed) throw new RequestError(code.authFailed)
+      const wake = new Wake(clock)
+      const off = session.onChange(() => wake.wake())
+      await wake.sleep(leftMs)
+      off()
+      if (session.endedBy === code.authFailed) throw requestError(code.authFailed)
     }
   }
 
@@ -105,7 +102,7 @@ export class Keeper {
       for (const { scheme, credentials } of auth) client.addAuthInfo(scheme, Buffer.from(credentials))
       client.connect()
     } else if (this.#givenIsOver || isOver(client))
-      throw unavailable('the session of the given ZooKeeper client is over')
+      throw unavailable('the session of the given ZooKeeper client is over; pass a new client')
     const { clock, report } = this.#host
     const chores = given === undefined ? new Chores() : this.#chores
     const unlisten = given && forgetCutReplies(given)
@@ -120,7 +117,7 @@ export class Keeper {
           return
         }
         this.#givenIsOver = isOver(given)
-        // Whoever was told of the end may have asked for the next already; a second one would be nobody's.
+        // The listener may have opened the next session already; there must be only one.
         if (!this.#givenIsOver && chores.pending) this.#session ??= this.#open()
       },
       holding: () => this.#listener.holding(session),

@@ -2,10 +2,10 @@ import type { LocksConfig } from '@locks/core'
 import { zookeeperFrames } from '@locks/core/conformance'
 import type { ServerControl, Subject, Target } from '@locks/core/conformance'
 import { afterAll } from 'vitest'
-import { startService, zookeeperMode } from '../../../conformance/services/index.ts'
-import type { Server, Service } from '../../../conformance/services/index.ts'
-import { directoryOf } from '../src/paths.ts'
-import { rawClient, until } from './support.ts'
+import { startService, zookeeperMode } from '../../../../conformance/services/index.ts'
+import type { Server, Service } from '../../../../conformance/services/index.ts'
+import { directoryOf } from '../../src/paths.ts'
+import { rawClient, until } from './raw-client.ts'
 
 const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
 const timeoutMs = 3_000
@@ -43,13 +43,13 @@ async function subject(name: string, service: Service, server: ServerControl): P
   }
 }
 
-/** The first requests of a server take the longest, and no lease of the rules is meant to wait for its compiler. */
+/** The first requests of a server are slow until the JVM has compiled its code. */
 async function warmUp(servers: string): Promise<void> {
   await using client = await rawClient(servers)
   for (let n = 0; n < 200; n += 1) await client.remove(await client.createMember('/warm-up-'))
 }
 
-/** The directory of an idle lock lingers for a second. With anything in it, it stays. */
+/** The directory of an idle lock lingers for a second, and stays if there is anything in it. */
 async function leftoversOf(servers: string, lock: string): Promise<readonly string[]> {
   await using client = await rawClient(servers)
   const directory = directoryOf(lock, { basePath: '/locks', rawPath: false })
@@ -75,7 +75,7 @@ export async function singleSubject(): Promise<Subject> {
   })
 }
 
-/** Three servers: "hanging" is two of them, so that the third lives on without a quorum. */
+/** Three servers. `pause` stops two of them, so that the third runs without a quorum. */
 export async function ensembleSubject(): Promise<Subject> {
   const service = await startService('zookeeper-ensemble', { needsControl: true })
   const { servers } = service

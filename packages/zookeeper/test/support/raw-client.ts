@@ -12,19 +12,19 @@ export function ms(duration: number): number {
   return Math.ceil(duration * slow)
 }
 
-/** Lets a duration go by. Never to wait for somebody: that is what `until` is for. */
+/** Lets a duration pass. To wait for a condition, use `until`. */
 export function pass(duration: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms(duration)))
 }
 
 export { eventually as until } from '@locks/core/conformance'
 
-/** In doubt, maybe more than once if a connection came and went, and then lost for good. */
+/** Jeopardy, more than once if a connection came and went, and then lost. */
 export function expectLoss(states: readonly string[]): void {
   expect(states.join(' ')).toMatch(/^(jeopardy )+lost$/)
 }
 
-/** The client library as it is, to look at nodes and to meddle with them. */
+/** The client library without this package, to read and change nodes. */
 export interface RawClient extends AsyncDisposable {
   readonly client: Client
   /** Undefined when there is no such node. */
@@ -35,7 +35,7 @@ export interface RawClient extends AsyncDisposable {
   remove(path: string): Promise<void>
 }
 
-/** Continues a session that another client has, if one is named. */
+/** The session of another client, to continue it. */
 export interface SessionOf {
   readonly sessionId: Buffer
   readonly sessionPassword: Buffer

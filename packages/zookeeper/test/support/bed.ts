@@ -6,13 +6,13 @@ import { zookeeper } from '@locks/zookeeper'
 import type { ZookeeperCapabilities, ZookeeperOptions } from '@locks/zookeeper'
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll } from 'vitest'
-import { startService } from '../../../conformance/services/index.ts'
-import type { Server, Service, ServiceKind, Settings } from '../../../conformance/services/index.ts'
-import { directoryOf } from '../src/paths.ts'
-import { ms, rawClient } from './support.ts'
-import type { RawClient } from './support.ts'
+import { startService } from '../../../../conformance/services/index.ts'
+import type { Server, Service, ServiceKind, Settings } from '../../../../conformance/services/index.ts'
+import { directoryOf } from '../../src/paths.ts'
+import { ms, rawClient } from './raw-client.ts'
+import type { RawClient } from './raw-client.ts'
 
-/** A server for the tests of one file, and clients of it that are closed after each test. */
+/** A server for the tests of one file, and clients that are closed after each test. */
 export interface Bed {
   readonly servers: string
   readonly service: Service
@@ -21,12 +21,12 @@ export interface Bed {
     options?: Partial<ZookeeperOptions>,
     core?: LocksOptions<ZookeeperCapabilities>,
   ): Locks<ZookeeperCapabilities>
-  /** A client behind a proxy that can break the wire. */
+  /** A client behind a proxy that can disturb its connection. */
   wired(
     options?: Partial<ZookeeperOptions>,
     core?: LocksOptions<ZookeeperCapabilities>,
   ): Promise<{ readonly locks: Locks<ZookeeperCapabilities>; readonly proxy: FaultProxy }>
-  /** The adapter beneath core, behind a proxy if one is given. */
+  /** The adapter without core, behind a proxy if one is given. */
   adapter(options?: Partial<ZookeeperOptions>, proxy?: FaultProxy): BareAdapter
   proxy(): Promise<FaultProxy>
   raw(): Promise<RawClient>
@@ -73,7 +73,7 @@ export function testBed(kind: ServiceKind = 'zookeeper', settings?: Settings): B
       return first
     },
     open(options = {}, core = {}) {
-      // A busy machine may keep a server from answering for seconds, which is nobody's outage.
+      // On a busy machine a server may be silent for seconds.
       const patience = { storeTimeoutMs: ms(30_000) }
       const locks = createLocks(zookeeper({ servers: serversOf(), ...options }), { ...patience, ...core })
       cleanups.push(() => locks.close())
@@ -93,7 +93,7 @@ export function testBed(kind: ServiceKind = 'zookeeper', settings?: Settings): B
       const factory = zookeeper(options.client === undefined ? { servers, ...options } : options)
       const opened = openTestAdapter(factory, { report: (state) => void reports.push(state) })
       cleanups.push(() => opened.adapter.close())
-      // Enqueued at once, so that there is a node to look at.
+      // Waits, so that there is a node to check.
       const request: TestAdapter['request'] = (name, more) =>
         opened.request(name, { willWait: true, ...more })
       return { ...opened, request, reports }

@@ -1,8 +1,8 @@
 import type { Finding } from '@locks/core'
 import { expect, test } from 'vitest'
 import { fourLetterWord, startService } from '../../../conformance/services/index.ts'
-import { directory, lockName, testBed } from './bed.ts'
-import { ms, until } from './support.ts'
+import { directory, lockName, testBed } from './support/bed.ts'
+import { ms, until } from './support/raw-client.ts'
 
 const bed = testBed()
 
@@ -30,7 +30,7 @@ test('list decodes names, counts waiters, and passes over what is free or no loc
   await expect(waiting).rejects.toThrow('enough')
 })
 
-test('list is empty where no lock was ever had; with rawPath it looks right below the base path', async () => {
+test('list is empty under an unused base path; with rawPath it shows the locks directly below it', async () => {
   expect(await bed.open({ basePath: '/never/used' }).list()).toEqual([])
   const locks = bed.open({ rawPath: true, basePath: '/curator' })
   const raw = await bed.raw()
@@ -44,7 +44,7 @@ test('list is empty where no lock was ever had; with rawPath it looks right belo
   })
 })
 
-test('a broken lock goes to the next in line; its holder is told at the next renewal', async () => {
+test('a broken lock goes to the next waiter; its holder learns of it at the next renewal', async () => {
   const [holder, next] = [bed.open({ sessionTimeoutMs: 30_000 }), bed.open()]
   const [operator, raw] = [bed.open(), await bed.raw()]
   const name = lockName()
@@ -61,7 +61,7 @@ test('a broken lock goes to the next in line; its holder is told at the next ren
   await successor.release()
 })
 
-/** What was found, by its check. */
+/** The messages of a level, by check. */
 async function findings(
   locks: { diagnose(): Promise<readonly Finding[]> },
   level: Finding['level'],
@@ -70,7 +70,7 @@ async function findings(
   return new Map(all.filter((one) => one.level === level).map(({ check, message }) => [check, message]))
 }
 
-test('diagnose looks at servers, timeouts and rights, and changes nothing', async () => {
+test('diagnose checks servers, timeouts and permissions, and changes nothing', async () => {
   const locks = bed.open({ sessionTimeoutMs: 30_000, basePath: '/not/there/yet' })
   const nodes = async (): Promise<string | undefined> =>
     /Node count: \d+/.exec(await fourLetterWord(bed.server, 'srvr'))?.[0]
@@ -82,32 +82,32 @@ test('diagnose looks at servers, timeouts and rights, and changes nothing', asyn
     'tick-time',
     'permissions',
   ])
-  expect(await findings(locks, 'warning')).toEqual(new Map([['ensemble', 'there is one server only']]))
+  expect(await findings(locks, 'warning')).toEqual(new Map([['ensemble', 'there is only one server']]))
   expect(await nodes()).toBe(before)
 })
 
-test('diagnose tells of a session that is too short for the ticks, or not as asked for', async () => {
+test('diagnose reports a session that is too short for the ticks, or not as configured', async () => {
   const settings = { tickTime: 10_000, minSessionTimeout: 20_000 }
   await using slow = await startService('zookeeper', { settings })
   const locks = bed.open({ servers: slow.url.replace('zookeeper://', ''), sessionTimeoutMs: 5_000 })
-  expect((await findings(locks, 'warning')).get('session-timeout')).toMatch(/^5000 ms .* grant 20000 ms$/)
+  expect((await findings(locks, 'warning')).get('session-timeout')).toMatch(/is 5000 ms.* grant 20000 ms$/)
   expect((await findings(locks, 'danger')).get('tick-time')).toContain('10000 ms')
 })
 
-test('diagnose tells of rights that are missing', async () => {
+test('diagnose reports missing permissions', async () => {
   const basePath = '/closed'
   const auth = { scheme: 'digest', credentials: 'alice:wonderland' }
   await bed.open({ auth, basePath }).with('a', () => undefined)
   const stranger = bed.open({ basePath })
-  expect((await findings(stranger, 'warning')).get('permissions')).toContain('cannot be made')
+  expect((await findings(stranger, 'warning')).get('permissions')).toContain('cannot be created')
   expect((await findings(bed.open({ auth, basePath }), 'ok')).has('permissions')).toBe(true)
 })
 
-test('diagnose says so when the servers do not tell of themselves', async () => {
+test('diagnose reports that a server does not answer administrative commands', async () => {
   const settings = { '4lw.commands.whitelist': 'ruok,srvr' }
   await using silent = await startService('zookeeper', { settings })
   const locks = bed.open({ servers: silent.url.replace('zookeeper://', '') })
   const unread = await findings(locks, 'warning')
   expect(unread.get('tick-time')).toContain('cannot be read')
-  expect(unread.get('ensemble')).toBe('there is one server only')
+  expect(unread.get('ensemble')).toBe('there is only one server')
 })
