@@ -1,7 +1,7 @@
 import { fromConfig } from '@locks/postgres'
 import { describe, test } from 'vitest'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
-import { connect, startServer } from './setup.ts'
+import { connect, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const { url, host, port } = server
@@ -23,7 +23,7 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
     await expectRefusedAtOnce(fromConfig({ url, strategy, table: 'nowhere' }), /locks migrate.*42P01/)
   })
 
-  test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
+  test('calls to a killed server fail after storeTimeoutMs, and work again once it is back', async () => {
     await expectOneBound(fromConfig({ url, strategy }), [server])
   }, 90_000)
 })
