@@ -28,36 +28,41 @@ const quick: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
-const first: Group = { maxWorkers: 3, sequence: { groupOrder: 0 } }
+const first: Group = { maxWorkers: 5, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
-const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
+const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
 const waiting = { maxConcurrency: 8 }
-const heavy = [
-  'newcomer/**/*.test.ts',
-  'release/**/*.test.ts',
-  'site/**/*.test.ts',
-  'snippets/**/*.test.ts',
-  'torture/**/*.test.ts',
-]
+const heavy = ['torture/**/*.test.ts']
 /** For `npm test -- --all`: these keep both cores busy for long, or need a browser, or try what most tests rely on. */
-const long = [
-  'newcomer/jest.test.ts',
-  'torture/mutants.test.ts',
-  'site/**/*.test.ts',
-  'services/{mariadb,postgres,zookeeper}.test.ts',
-]
-const leftOut = scope() === 'all' ? [] : long
+const long = {
+  conformance: ['torture/mutants.test.ts', 'services/{guardian,mariadb,postgres,zookeeper}.test.ts'],
+  docs: ['test/site/**'],
+  examples: ['newcomer/jest.test.ts'],
+}
+const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 
-/** What takes longest should not be what a run waits for in the end. */
-class LongestFirst extends BaseSequencer {
+/** Each takes a minute or more, most of it computing. */
+const isLong = ({ moduleId }: TestSpecification): boolean =>
+  /\/(conformance|custom-store|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
+
+/**
+ * Spreads the files that compute among those that wait, so that the processor is busy throughout and never overloaded.
+ * The last files are short, so that no worker is idle for long in the end.
+ */
+class Mixed extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isLong = ({ moduleId }: TestSpecification): boolean =>
-      /\/(conformance|custom-store|mutants|torture|planned-failover|refused-reconnects|file-crash)[\w-]*\.test\.ts$/.test(
-        moduleId,
-      )
-    return (await super.sort(files)).toSorted((a, b) => Number(isLong(b)) - Number(isLong(a)))
+    const sorted = (await super.sort(files)).toSorted((a, b) => Number(isMutants(b)) - Number(isMutants(a)))
+    const long = sorted.filter(isLong)
+    const short = sorted.filter((file) => !isLong(file))
+    const between = Math.floor((short.length / Math.max(long.length, 1)) * 0.75)
+    return [...long.flatMap((file) => [file, ...short.splice(0, between)]), ...short]
   }
+}
+
+/** The longest of all. */
+function isMutants({ moduleId }: TestSpecification): boolean {
+  return moduleId.endsWith('/mutants/mutants.test.ts')
 }
 
 export default defineConfig({
@@ -75,14 +80,22 @@ export default defineConfig({
     // What is built is loaded by Node as it is: to transform it again in every worker takes longer than most tests.
     server: { deps: { external: [/\/packages\/\w+\/dist\//] } },
     globalSetup: [join(root, 'conformance/services/global-setup.ts')],
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: Mixed },
     projects:
       scope() === 'quick'
         ? quickProjects()
         : [
-            project(first, 'product', 'conformance', heavy, leftOut),
+            project(first, 'torture', 'conformance', heavy, leftOut('conformance')),
             project(first, 'cli', 'packages/cli', ['test/**/*.test.ts']),
-            project(first, 'examples', 'examples', ['**/*.test.ts'], ['custom-store/**']),
+            project(first, 'docs', 'docs', ['test/**/*.test.ts'], leftOut('docs')),
+            project(first, 'scripts', 'scripts', ['test/**/*.test.ts']),
+            project(
+              first,
+              'examples',
+              'examples',
+              ['**/*.test.ts'],
+              ['custom-store/**', ...leftOut('examples')],
+            ),
             ...packages
               .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
               .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
@@ -93,7 +106,7 @@ export default defineConfig({
               'conformance',
               'conformance',
               ['**/*.test.ts'],
-              ['interop/**', ...heavy, ...leftOut],
+              ['interop/**', ...heavy, ...leftOut('conformance')],
               waiting,
             ),
           ],

@@ -1,4 +1,4 @@
-// What @locks/cas asks of its store, counted, and how that grows with waiters. Run by hand:
+// Counts the store operations of @locks/cas, and how they grow with the number of waiters. Run by hand:
 //   node bench/cas.mjs                                  memory and file
 //   LOCKS_TEST_REDIS_URL=redis://… node bench/cas.mjs   and redis
 import { cas, fileStore, memoryStore, redisStore } from '@locks/cas'
@@ -60,7 +60,7 @@ async function uncontended(open) {
 async function contended(open, waiters) {
   const store = counted(open)
   const name = `bench-${process.pid}-${Math.random()}`
-  // Without what others saw: each as if in a process of its own.
+  // No shared observations: each client as if in its own process.
   const clients = Array.from({ length: waiters }, () => createLocks(cas(store.open), { waitMs: 120_000 }))
   /** @type {Asked} */
   let before = { get: 0, put: 0 }

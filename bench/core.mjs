@@ -1,4 +1,4 @@
-// Core over the memory adapter, next to async-mutex in the same run. Run by `pnpm bench`.
+// Core over the memory adapter, compared with async-mutex in the same run. Run with `pnpm bench`.
 import { Mutex } from 'async-mutex'
 import { createLocks } from '@locks/core'
 import { systemClock } from '@locks/core/adapter'

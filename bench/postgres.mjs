@@ -1,5 +1,5 @@
-// The PostgreSQL adapter beside what it would cost by hand, in one run. Run by hand:
-// node bench/postgres.mjs [postgres://user@host:port/database]; without a URL it starts a server of its own.
+// The PostgreSQL adapter compared with hand-written statements, in one run. Run by hand:
+// node bench/postgres.mjs [postgres://user@host:port/database]; without a URL it starts a private server.
 import { createLocks } from '@locks/core'
 import { migrate, postgres } from '@locks/postgres'
 import pg from 'pg'
@@ -10,7 +10,7 @@ const given = process.argv.slice(2).find((word) => word.startsWith('postgres'))
 const server = given === undefined ? await startPostgres() : undefined
 const url = given ?? server?.url ?? ''
 
-// Few cycles in many turns: how long a flush takes changes from moment to moment.
+// Few cycles in many rounds, since the time of a flush varies.
 const ROUNDS = 501
 const CYCLES = 2
 

@@ -1,9 +1,9 @@
-// @locks/redis next to the plain pair of commands that most programs use, in one run. Run by hand:
-// node --expose-gc bench/redis.mjs [redis://host:port]; without a URL it starts a server of its own.
+// @locks/redis compared with the plain pair of commands that most programs use, in one run. Run by hand:
+// node --expose-gc bench/redis.mjs [redis://host:port]; without a URL it starts a private server.
 //
-// The plain pair is SET NX PX and a script, by its hash, that deletes if the value is mine, on ioredis with its default
-// options, as programs have it. Clients of @locks/redis let commands of one turn of the event loop leave
-// together, so there is also the pair on ioredis with enableAutoPipelining, for what it is worth.
+// The plain pair is SET NX PX and a script, called by its hash, that deletes the key if the value is mine, on ioredis
+// with default options. Clients of @locks/redis send the commands of one turn of the event loop together, so the pair
+// is also measured on ioredis with enableAutoPipelining.
 import { createLocks } from '@locks/core'
 import { redis } from '@locks/redis'
 import { Redis } from 'ioredis'
@@ -12,7 +12,7 @@ import { randomUUID } from 'node:crypto'
 import { freePort } from './lib/free-port.mjs'
 import { median, ratios, report } from './lib/measure.mjs'
 
-// Short rounds in turns: what else the machine does then hits both.
+// Short alternating rounds, so that other load on the machine affects both.
 const ROUNDS = 25
 const WARM_UP = 8
 const CYCLES = 3_200
@@ -62,7 +62,7 @@ const rows = []
 for (const { what, spread } of kinds) {
   const ours = spread(ourCycles)
   const theirs = spread(pairs(plain))
-  // A new process is slow at first, and the longer the code, the longer.
+  // A new process is slow at first, and slower with more code.
   await ratios(WARM_UP, CYCLES, ours, theirs)
   const toPlain = await ratios(ROUNDS, CYCLES, ours, theirs)
   const toPipelined = await ratios(ROUNDS, CYCLES, ours, spread(pairs(pipelined)))
@@ -71,7 +71,7 @@ for (const { what, spread } of kinds) {
   rows.push({ what: `${what}: of the plain pair`, ours: toPlain.ratio, atLeast: 0.85 })
   rows.push({ what: `${what}: of the pipelined pair`, ours: toPipelined.ratio })
   const [mine, plains] = [await processorTime(ours), await processorTime(theirs)]
-  rows.push({ what: `${what}: µs of CPU here`, ours: mine.here, theirs: plains.here })
+  rows.push({ what: `${what}: µs of CPU in this process`, ours: mine.here, theirs: plains.here })
   rows.push({ what: `${what}: µs of CPU in Redis`, ours: mine.there, theirs: plains.there })
 }
 await locks.close()
@@ -79,7 +79,7 @@ plain.disconnect()
 pipelined.disconnect()
 server?.stop()
 
-report('redis, uncontended and fenced, beside SET NX PX and compare-and-delete', rows)
+report('redis, uncontended and fenced, compared with SET NX PX and compare-and-delete', rows)
 
 /**
  * Processor time per cycle, in this process and in the server: on a busy machine it says more than a rate.

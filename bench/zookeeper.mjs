@@ -1,5 +1,5 @@
-// @locks/zookeeper next to the bare create and delete of a node by the same client library, in one run. Run by hand:
-// node bench/zookeeper.mjs [zookeeper://host:port]; without a URL it starts a server of its own.
+// @locks/zookeeper compared with a bare create and delete of a node by the same client, in one run. Run by hand:
+// node bench/zookeeper.mjs [zookeeper://host:port]; without a URL it starts a private server.
 import { createLocks } from '@locks/core'
 import { zookeeper } from '@locks/zookeeper'
 import { ACL, createClient, CreateMode } from 'node-zookeeper-client'
@@ -53,7 +53,7 @@ const concurrently = (cycles) => async () => {
   )
 }
 
-/** A name of its own for each cycle, which costs a directory each. */
+/** A new name for each cycle, which costs a directory each. */
 let fresh = 0
 async function ourFreshCycles() {
   for (let n = 0; n < CYCLES; n += 1) await (await locks.lock(`bench-fresh-${fresh++}`).acquire()).release()
@@ -72,7 +72,7 @@ await locks.close()
 plain.close()
 server?.stop()
 
-report('zookeeper, beside create and delete of a node', [
+report('zookeeper, compared with create and delete of a node', [
   { what: 'uncontended cycles/s', ours: median(single.ours), theirs: median(single.theirs) },
   { what: 'uncontended, ratio', ours: single.ratio, atLeast: 0.6 },
   { what: `cycles/s, ${NAMES} names at a time`, ours: median(many.ours), theirs: median(many.theirs) },

@@ -16,7 +16,7 @@ export async function hostConformance(subject: Subject, otherwise?: Subject): Pr
 }
 
 /** Areas that more servers of the same kind, or another store behind the same adapter, may change. */
-const affected: readonly Area[] = [
+export const affected: readonly Area[] = [
   'atomicity',
   'uniqueness',
   'waiting',
@@ -31,10 +31,13 @@ const affected: readonly Area[] = [
  * The same for a backend whose adapter has the whole suite elsewhere. The other areas are left to
  * `npm test -- --all`.
  */
-export async function hostVariant(subject: Subject, otherwise?: Subject): Promise<void> {
+export async function hostVariant(
+  subject: Subject,
+  { otherwise, areas = affected }: { readonly otherwise?: Subject; readonly areas?: readonly Area[] } = {},
+): Promise<void> {
   const whole = scope() === 'all'
   await host(subject, otherwise, (area) =>
-    whole || affected.includes(area) ? undefined : 'left to npm test -- --all',
+    whole || areas.includes(area) ? undefined : 'left to npm test -- --all',
   )
 }
 

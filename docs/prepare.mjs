@@ -5,7 +5,7 @@ import { writeCommandLine } from './lib/command-line.mjs'
 import { writeDecisions } from './lib/decisions.mjs'
 import { writeHomeParts } from './lib/home.mjs'
 
-// Writes the pages that are made of something else: READMEs, types, the help of the command line. None is committed.
+// Writes the generated pages: READMEs, types, the help of the command line. None is committed.
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 await writeHomeParts(root)

@@ -8,7 +8,7 @@ import { CommandFailed, root, run, runMain, step } from './lib/run.mjs'
 
 // Measures on real servers what each backend does when a holder or a waiter fails. Writes docs/behaviour.json and the
 // table in docs/choosing.md. Build first; with --only the other backends keep what was measured before. With --check it
-// only says whether the table is that of the data.
+// only checks that the table matches the data.
 
 const config = fileURLToPath(import.meta.resolve('../conformance/behaviour/vitest.config.ts'))
 const dataFile = join(root, 'docs/behaviour.json')
@@ -38,10 +38,7 @@ await runMain(async () => {
   const wanted = values.only?.split(',') ?? [...backends.keys()]
   const unknown = wanted.find((name) => !backends.has(name))
   if (unknown !== undefined)
-    throw new CommandFailed(
-      `no backend is called ${unknown}; there are ${[...backends.keys()].join(', ')}`,
-      2,
-    )
+    throw new CommandFailed(`unknown backend ${unknown}; known: ${[...backends.keys()].join(', ')}`, 2)
   const measured = new Map(before.backends.map((one) => [one.backend, one]))
   for (const backend of wanted) {
     measured.set(backend, await measure(backend, rounds))
@@ -101,7 +98,7 @@ function rounded(measured) {
  */
 function withTable(page, behaviour) {
   const [from, to] = [page.indexOf(begin), page.indexOf(end)]
-  if (from < 0 || to < from) throw new CommandFailed(`${pageFile} has no place for the table`, 1)
+  if (from < 0 || to < from) throw new CommandFailed(`${pageFile} has no markers for the table`, 1)
   const text = `${renderTable(behaviour.backends)}\n\n${renderOrigin(behaviour)}`
   return `${page.slice(0, from + begin.length)}\n${text}\n\n${page.slice(to)}`
 }

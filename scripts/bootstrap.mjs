@@ -40,8 +40,8 @@ export async function providePnpm() {
 }
 
 /**
- * npm, pnpm and others keep what they fetch in the user's home. Who has none to write to, such as a number that
- * a container runs as, gets one inside the repository.
+ * npm, pnpm and others keep what they fetch in the user's home. A user without a writable home, such as a
+ * numeric user of a container, gets one inside the repository.
  */
 async function provideHome() {
   const own = ownHome()
@@ -52,7 +52,7 @@ async function provideHome() {
   const home = join(root, '.cache', 'home')
   await mkdir(home, { recursive: true })
   process.env['HOME'] = home
-  // An npm that runs us has told us the place it would use.
+  // If npm runs this script, its environment names the place.
   process.env['npm_config_cache'] = join(home, '.npm')
   const settings = own === undefined ? '' : join(own, '.npmrc')
   if (existsSync(settings)) process.env['npm_config_userconfig'] ??= settings

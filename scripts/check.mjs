@@ -17,6 +17,7 @@ await runMain(async () => {
     return await runAll([
       ['format', () => run('oxfmt', ['--check', '.'])],
       ['lint', () => run('oxlint', [])],
+      ['words', () => run(process.execPath, ['scripts/words.mjs'])],
       ['types', () => run('tsc', ['-b'])],
       ['import-cycles', () => checkImportCycles(join(import.meta.dirname, '..'))],
       ['metadata', () => checkMetadata(packed)],
@@ -37,7 +38,7 @@ await runMain(async () => {
 /** @typedef {{ exitCode: number, output: string }} Result */
 
 /**
- * Every check runs, whatever an earlier one found.
+ * Every check runs, even if an earlier one failed.
  *
  * @param {readonly (readonly [string, () => Promise<Result>])[]} checks
  */

@@ -5,7 +5,7 @@ const usage = `pnpm interop [--where-possible] [--help]
 Builds the packages and shows that they share locks with Java: Redisson on Redis, Curator on ZooKeeper. Needs a
 JDK (17 or newer) and Maven; as root on Debian it installs what is missing (default-jdk-headless, maven).
 
-  --where-possible  where Java cannot be had, say so and do not fail
+  --where-possible  without Java, say so and do not fail
   --help            this text
 
 The last line reads "N passed, N failed". The exit code is 0 only when something passed and nothing failed.`

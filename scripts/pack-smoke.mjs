@@ -12,7 +12,7 @@ const { createLocks } = await import('@locks/core')
 const { memory } = await import('@locks/memory')
 const locks = createLocks(memory())
 const fence = await locks.with('a', async (lease) => lease.fence)
-if (typeof fence !== 'bigint') throw new Error('the fence is no bigint')
+if (typeof fence !== 'bigint') throw new Error('the fence is not a bigint')
 await locks.close()
 `
 

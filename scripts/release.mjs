@@ -38,9 +38,9 @@ async function showPackages() {
       const kilobytes = Math.ceil((await stat(tarball)).size / 1024)
       console.log(`\n${name}@${version}, ${kilobytes} kB\n${files.map((file) => `  ${file}`).join('\n')}`)
     }
-    console.log('\nwhat the pending changesets make of the versions')
+    console.log('\nversions after the pending changesets')
     for (const { name, version, next } of await nextVersions())
-      console.log(`  ${name} ${version}${next === version ? ' stays' : ` → ${next}`}`)
+      console.log(`  ${name} ${version}${next === version ? ' unchanged' : ` → ${next}`}`)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

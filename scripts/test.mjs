@@ -17,7 +17,7 @@ const options = { only: { type: 'string' }, quick: { type: 'boolean' }, all: { t
 
 await testCommand(usage, options, async ({ only, quick, all }) => {
   if (quick && (all || only))
-    throw new CommandFailed(`--quick goes with neither --all nor --only\n\n${usage}`, 2)
+    throw new CommandFailed(`--quick cannot be combined with --all or --only\n\n${usage}`, 2)
   const started = performance.now()
   const { summary, exitCode } = await runVitest([], {
     ...(typeof only === 'string' && { LOCKS_ONLY: only }),

@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util'
 import { CommandFailed, root, run, runMain } from './lib/run.mjs'
 import { tortureFailures, tortureTable } from './lib/torture-table.mjs'
 
-// Tortures every backend on real servers of its own, the servers included, and prints a table. Build first.
+// Runs torture on every backend, on private real servers with server faults, and prints a table. Build first.
 
 const usage = `node scripts/torture.mjs [--backends redis,postgres-row] [--for 10m] [--side-by-side 4]
   [--processes 4] [--seed N] [--json FILE]`
@@ -45,7 +45,7 @@ await runMain(async () => {
   const backends = values.backends.split(',')
   const unknown = backends.find((name) => !all.includes(name))
   if (unknown !== undefined)
-    throw new CommandFailed(`no backend is called ${unknown}; there are ${all.join(', ')}`, 2)
+    throw new CommandFailed(`unknown backend ${unknown}; known: ${all.join(', ')}`, 2)
   const folder = await mkdtemp(join(tmpdir(), 'locks-torture-run-'))
   const settings = {
     backends,
@@ -55,7 +55,7 @@ await runMain(async () => {
     sideBySide: wholeNumber('side-by-side', values['side-by-side']),
     folder,
   }
-  // Before the minutes that a run takes.
+  // Checked before a run of minutes.
   if (values.json !== undefined) await writeFile(values.json, '')
   const args = ['node_modules/vitest/vitest.mjs', 'run', '--config', config]
   // The histories of several long runs are judged in one process.
@@ -65,7 +65,7 @@ await runMain(async () => {
   const failures = tortureFailures(outcomes)
   console.log(['', tortureTable(outcomes), ...failures].join('\n'))
   if (values.json !== undefined) await writeFile(values.json, JSON.stringify({ settings, outcomes }, null, 2))
-  if (failures.length > 0) throw new CommandFailed(`torture failed; what was seen is in ${folder}`, 1)
+  if (failures.length > 0) throw new CommandFailed(`torture failed; the histories are in ${folder}`, 1)
   await rm(folder, { recursive: true, force: true })
   if (exitCode !== 0) throw new CommandFailed('torture could not run', 1)
 })
@@ -105,6 +105,7 @@ function durationOf(text) {
     ['m', 60_000],
     ['h', 3_600_000],
   ]).get(unit)
-  if (unitMs === undefined) throw new CommandFailed(`--for must be such as 30s or 10m, not ${text}`, 2)
+  if (unitMs === undefined)
+    throw new CommandFailed(`--for must be a duration such as 30s or 10m, not ${text}`, 2)
   return Number(amount) * unitMs
 }

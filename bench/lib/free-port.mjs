@@ -1,6 +1,6 @@
 import { createServer } from 'node:net'
 
-/** A port of 127.0.0.1 that nobody listens at. */
+/** A free port of 127.0.0.1. */
 export async function freePort() {
   const probe = createServer()
   await new Promise((resolve) => probe.listen(0, '127.0.0.1', () => resolve(undefined)))

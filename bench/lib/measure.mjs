@@ -1,4 +1,4 @@
-// Shared machines are noisy: two things are measured in turns within one run, and compared as a ratio.
+// Shared machines are noisy: two things are measured alternately in one run, and compared as a ratio.
 
 /**
  * Runs `ours` and `theirs` alternately, after one warm-up each.
@@ -51,7 +51,7 @@ export async function heapOf(items, make) {
 }
 
 /**
- * Prints what was measured; with an aim that is missed, the process fails.
+ * Prints the measurements. The process fails if a target is missed.
  * @param {string} title
  * @param {readonly { what: string, ours: number, theirs?: number, atLeast?: number, atMost?: number }[]} rows
  */
@@ -59,10 +59,10 @@ export function report(title, rows) {
   if (process.argv.includes('--json')) return console.log(JSON.stringify({ title, rows }))
   console.log(`\n${title}`)
   for (const { what, ours, theirs, atLeast = -Infinity, atMost = Infinity } of rows) {
-    const aim = atLeast > -Infinity ? `aim ≥ ${atLeast}` : atMost < Infinity ? `aim ≤ ${atMost}` : ''
+    const aim = atLeast > -Infinity ? `target ≥ ${atLeast}` : atMost < Infinity ? `target ≤ ${atMost}` : ''
     const met = ours >= atLeast && ours <= atMost
     if (!met) process.exitCode = 1
-    const beside = theirs === undefined ? aim : `beside ${show(theirs)}`
+    const beside = theirs === undefined ? aim : `compared with ${show(theirs)}`
     console.log(`  ${what.padEnd(44)} ${show(ours).padStart(12)}  ${beside}${met ? '' : '  MISSED'}`)
   }
 }

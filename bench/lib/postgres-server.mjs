@@ -1,4 +1,4 @@
-// A PostgreSQL server of this machine's own software, for one run, with the server's own defaults.
+// A private PostgreSQL server for one run, from the installed software, with default settings.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chown, mkdtemp, readdir, rm } from 'node:fs/promises'
@@ -40,7 +40,7 @@ export async function startPostgres() {
   }
 }
 
-/** Where `postgres` and `initdb` are: on PATH, or where Debian puts them. */
+/** The directory of `postgres` and `initdb`: on PATH, or Debian's. */
 async function findPrograms() {
   const debian = '/usr/lib/postgresql'
   const versions = existsSync(debian) ? await readdir(debian) : []
@@ -52,7 +52,8 @@ async function findPrograms() {
   const found = places.find((place) =>
     ['postgres', 'initdb'].every((program) => existsSync(join(place, program))),
   )
-  if (found === undefined) throw new Error('there is no PostgreSQL here; say which server: postgres://…')
+  if (found === undefined)
+    throw new Error('PostgreSQL is not installed; pass the URL of a server: postgres://…')
   return found
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { freePort } from './free-port.mjs'
 
-/** A server of its own for one run: ZooKeeper of ZOOKEEPER_HOME, or that of Debian (libzookeeper-java), by the `java` on PATH. */
+/** A private server for one run: ZooKeeper of ZOOKEEPER_HOME, or Debian's (libzookeeper-java), with `java` on PATH. */
 export async function startZooKeeper() {
   const port = await freePort()
   const { ZOOKEEPER_HOME: home } = process.env
@@ -27,7 +27,7 @@ export async function startZooKeeper() {
     cwd: folder,
     stdio: ['ignore', 'ignore', 'inherit'],
   })
-  // Also when a measurement fails.
+  // Even if a measurement fails.
   process.once('exit', () => {
     child.kill()
     rmSync(folder, { recursive: true, force: true })
@@ -43,12 +43,12 @@ export async function startZooKeeper() {
   return { url: `zookeeper://127.0.0.1:${port}`, stop }
 }
 
-/** A client that comes too early may hang. Ends with the server if that does. @param {number} port */
+/** Whether the server answers: a client that connects too early may hang. @param {number} port */
 function serves(port) {
   return new Promise((resolve) => {
-    let told = ''
+    let answer = ''
     const socket = connect(port, '127.0.0.1', () => socket.write('srvr'))
-    socket.on('data', (text) => (told += String(text)))
-    socket.on('error', () => undefined).once('close', () => resolve(told.includes('Mode:')))
+    socket.on('data', (text) => (answer += String(text)))
+    socket.on('error', () => undefined).once('close', () => resolve(answer.includes('Mode:')))
   })
 }

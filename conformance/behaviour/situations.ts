@@ -5,7 +5,7 @@ import type { Child, Harness } from '@locks/core/conformance'
 
 /** What one round showed. Times are in ms; `kept` is whether the holder still held the lock in the end. */
 export interface Observation {
-  /** Until somebody else had the lock, from the fault, or from the release where a waiter was hit. */
+  /** Until another client had the lock: from the fault, or from the release if a waiter failed. */
   readonly nextMs?: number
   /** Until the holder itself knew that it had lost the lock. */
   readonly knownMs?: number

@@ -1,17 +1,33 @@
-import type { Declaration } from '@locks/core/adapter'
 import { execFile } from 'node:child_process'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { declarations, withConfigs, withInterfaces, withTable } from '../../scripts/lib/options.mjs'
+import {
+  declarations,
+  documented,
+  withConfigs,
+  withInterfaces,
+  withTable,
+} from '../../scripts/lib/options.mjs'
 import { publicPackages } from '../../scripts/lib/packages.mjs'
 import { copyOf } from '../mutants/mutant.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '..', '..')
 const all = await declarations()
+
+test('an option without a comment is refused', () => {
+  const declared = { adapter: '@locks/some', options: { size: { kind: 'integer', range: [1, 9] } } } as const
+  const source = '    /** So many. */\n    size: { kind'
+  expect(documented(declared, source).options).toEqual({
+    size: { ...declared.options.size, doc: 'So many.' },
+  })
+  expect(() => documented(declared, '    size: { kind')).toThrow(
+    '@locks/some: size has no comment of one line',
+  )
+})
 
 test('every adapter declares its options', async () => {
   const others = new Set(['@locks/core', '@locks/sql', '@locks/cli'])
@@ -35,8 +51,8 @@ test('an option of several adapters has one kind and one default', () => {
   )
 })
 
-/** A new option, as the one line that somebody would add. */
-const line = "extraMs: { kind: 'duration', range: [1, 9], inUrl: true, doc: 'Something extra.' },"
+/** A new option, as the one line that somebody would add, and with the comment above it. */
+const line = "extraMs: { kind: 'duration', range: [1, 9], inUrl: true },"
 const extra = { kind: 'duration', range: [1, 9], inUrl: true, doc: 'Something extra.' } as const
 
 /** What each adapter is opened with, and the packages it is made of. */
@@ -85,7 +101,7 @@ describe.each(opened)('%s', (name, needs, url) => {
   test('documents and types it by the same line', async () => {
     const declared = all.get(name)
     if (declared === undefined) throw new Error(`${name} declares no options`)
-    const more: Declaration = { ...declared, options: { ...declared.options, extraMs: extra } }
+    const more = { ...declared, options: { ...declared.options, extraMs: extra } }
     const readme = withTable(await readFile(join(root, 'packages', name, 'README.md'), 'utf8'), more)
     expect(readme).toContain('| `extraMs` |  | yes | Something extra. |\n')
     expect(withInterfaces(`// <options Some>\n// </options>\n`, more)).toContain(
@@ -124,9 +140,11 @@ describe('what is generated', () => {
   test.each([
     ['packages/redis/README.md', '| 2 s |', '| 3 s |'],
     ['packages/postgres/src/option-table.ts', '  readonly listen?: boolean', '  readonly listen?: string'],
+    ['packages/redlock/src/option-table.ts', '  readonly quorum?: number\n', ''],
     ['packages/cas/src/stores/file.ts', '  readonly directory: string\n', ''],
     ['packages/core/src/config/types.ts', "readonly store: 'file'", "readonly store: 'flie'"],
-    // A declaration that was changed and built, and nothing else.
+    // A declaration that was changed, and nothing else: its comment, or a value, which is built.
+    ['packages/zookeeper/src/option-table.ts', '    /** Where the locks are. ', '    /** Where locks are. '],
     ['packages/mysql/dist/option-table.js', 'default: 50', 'default: 60'],
   ])('and %s that is stale fails the check until it is written again', async (file, found, replaced) => {
     const folder = await copyOfTree()
@@ -135,10 +153,11 @@ describe('what is generated', () => {
     expect(text.split(found)).toHaveLength(2)
     await writeFile(join(folder, file), text.replace(found, replaced))
     const stale = await check(folder)
-    const named = file.replace('dist/option-table.js', 'README.md')
+    const isDeclaration = found.startsWith('    /**') || file.includes('dist')
+    const named = isDeclaration ? file.replace(/(dist|src)\/option-table\.\w+/, 'README.md') : file
     expect(stale).toContain(`${named} does not show the options as declared; run: node scripts/options.mjs`)
     await run(process.execPath, [join(folder, 'scripts/options.mjs')], { cwd: folder })
     expect(await check(folder)).toBe('fresh')
-    if (!file.includes('dist')) expect(await readFile(join(folder, file), 'utf8')).toBe(text)
+    if (!isDeclaration) expect(await readFile(join(folder, file), 'utf8')).toBe(text)
   })
 })

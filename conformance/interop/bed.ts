@@ -43,7 +43,7 @@ export async function tookMs(act: () => Promise<unknown>, granted: Promise<unkno
   return performance.now() - start
 }
 
-/** Everybody takes and gives back one lock, again and again. Answers how often somebody had it. */
+/** All clients acquire and release one lock repeatedly. Returns the number of holds. */
 export async function contend(
   clients: readonly Locks[],
   peers: readonly { take: () => Promise<Held | undefined>; peer: Peer }[],

@@ -13,7 +13,7 @@ const classes = join(target, 'classes')
 /** Where the programs of this folder and what they need are, once built. */
 export const classPath: string = `${classes}:${jars}/*`
 
-/** Java cannot be had here, which is no fault of the tests. */
+/** Java is not available here, which is not a failure of the tests. */
 export class NoJava extends Error {}
 
 const needed = [

@@ -28,7 +28,7 @@ export async function startPeer(program: string, args: readonly (string | number
   let ended = false
   let calls = 0
   java.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-STDERR_LIMIT)))
-  // Writing to a killed process fails; that it ended is told to whoever waits for an answer.
+  // Writing to a killed process fails; pending calls reject when it ends.
   java.stdin.on('error', () => undefined)
   const endedError = (): Error => new Error(`the Java process ended: ${said}`)
   const answerTo = (id: number): Promise<string> =>

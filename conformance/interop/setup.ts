@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { prepareServices } from '../services/index.ts'
 import { buildPeers, NoJava, provideJava } from './java.ts'
 
-/** For `globalSetup` of vitest. Where Java cannot be had, `pnpm interop` learns the reason from its summary. */
+/** For `globalSetup` of vitest. Without Java, `pnpm interop` learns the reason from its summary. */
 export async function setup(): Promise<void> {
   try {
     await provideJava()

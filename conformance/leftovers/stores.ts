@@ -17,6 +17,9 @@ import type { Server } from '../services/index.ts'
 
 const run = promisify(execFile)
 
+const pidsOf = (servers: readonly Server[]): readonly number[] =>
+  servers.flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
+
 /** What a store has at a moment: how many names it still knows, and how much memory or disk that takes. */
 export interface Kept {
   readonly names: number
@@ -27,8 +30,18 @@ export interface Store {
   /** Without `fenceIdleMs`. */
   readonly config: { readonly adapter: string } & Readonly<Record<string, unknown>>
   kept(): Promise<Kept>
+  /** Main processes of its servers. */
+  readonly pids: readonly number[]
+  /** The share of its names that the server itself may keep past their end. */
+  readonly late?: number
   close(): Promise<unknown>
 }
+
+/**
+ * Redis looks for expired keys ten times a second, and stops while about a tenth of those that it looks at are expired
+ * (active-expire-effort 1). What it has not removed counts as left.
+ */
+const REDIS_LATE = 0.25
 
 async function ofRedis(server: Server): Promise<Kept> {
   const info = await redisFields(server, 'INFO', 'memory')
@@ -39,7 +52,13 @@ async function redis(config: (url: string) => Store['config']): Promise<Store> {
   const service = await startService('redis')
   const server = service.server('redis')
   const url = `redis://${server.host}:${server.port}`
-  return { config: config(url), kept: () => ofRedis(server), close: () => service.close() }
+  return {
+    config: config(url),
+    kept: () => ofRedis(server),
+    late: REDIS_LATE,
+    pids: pidsOf([server]),
+    close: () => service.close(),
+  }
 }
 
 async function redlock(): Promise<Store> {
@@ -54,6 +73,8 @@ async function redlock(): Promise<Store> {
         bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
       }
     },
+    late: REDIS_LATE,
+    pids: pidsOf(service.servers),
     close: () => service.close(),
   }
 }
@@ -70,6 +91,7 @@ async function postgres(strategy: string): Promise<Store> {
       names: await ask(`count(*) FROM ${tables[0]} WHERE name <> ''`),
       bytes: await ask(tables.map((table) => `pg_total_relation_size('${table}')`).join(' + ')),
     }),
+    pids: pidsOf(service.servers),
     close: () => service.close(),
   }
 }
@@ -84,21 +106,34 @@ async function mysql(strategy: string): Promise<Store> {
     config: { adapter: '@locks/mysql', url: server.url, strategy },
     kept: async () => ({
       names: await ask(`COUNT(*) FROM ${table}`),
-      bytes: await ask("SUM(data_length) FROM information_schema.tables WHERE table_name LIKE 'locks%'"),
+      // The files themselves: the sizes in information_schema.tables are estimates that lag behind.
+      bytes: await ask(
+        "SUM(file_size) FROM information_schema.innodb_sys_tablespaces WHERE name LIKE '%/locks%'",
+      ),
     }),
+    pids: pidsOf(service.servers),
     close: () => service.close(),
   }
 }
 
+async function diskBytes(directory: string): Promise<number> {
+  // It fails with what it found so far when a file goes meanwhile.
+  const { stdout } = await run('du', ['-sk', directory]).catch((error: unknown) => {
+    if (error instanceof Error && 'stdout' in error) return { stdout: String(error.stdout) }
+    throw error
+  })
+  return Number.parseInt(stdout, 10) * 1_024
+}
+
 async function file(): Promise<Store> {
-  const directory = await mkdtemp(join(tmpdir(), 'locks-leftovers-'))
+  const directory = await mkdtemp(join(process.env['LOCKS_LEFTOVERS_FOLDER'] ?? tmpdir(), 'store-'))
   return {
     config: { adapter: '@locks/cas', store: 'file', directory },
     async kept() {
       const names = (await readdir(directory)).filter((entry) => !entry.startsWith('.')).length
-      const { stdout } = await run('du', ['-sk', directory]).catch(() => ({ stdout: 'NaN' }))
-      return { names, bytes: Number.parseInt(stdout, 10) * 1_024 }
+      return { names, bytes: await diskBytes(directory) }
     },
+    pids: [],
     close: () => rm(directory, { recursive: true, force: true }),
   }
 }
@@ -107,12 +142,16 @@ async function zookeeper(): Promise<Store> {
   const service = await startService('zookeeper')
   const [server] = service.servers
   if (server === undefined) throw new Error('a service without servers')
-  const count = async (): Promise<number> =>
-    Number(/^Node count: (\d+)$/m.exec(await fourLetterWord(server, 'srvr'))?.[1])
-  const before = await count()
+  const ask = async (key: string): Promise<number> =>
+    Number(new RegExp(`^${key}\\t(\\d+)$`, 'm').exec(await fourLetterWord(server, 'mntr'))?.[1])
+  const before = await ask('zk_znode_count')
   return {
     config: { adapter: '@locks/zookeeper', servers: `${server.host}:${server.port}` },
-    kept: async () => ({ names: (await count()) - before, bytes: Number.NaN }),
+    kept: async () => ({
+      names: (await ask('zk_znode_count')) - before,
+      bytes: await ask('zk_approximate_data_size'),
+    }),
+    pids: pidsOf(service.servers),
     close: () => service.close(),
   }
 }

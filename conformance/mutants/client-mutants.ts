@@ -18,7 +18,7 @@ export const clientMutants: readonly Mutant[] = [
     ],
   },
   {
-    bug: 'what no retry mends is tried until storeTimeoutMs',
+    bug: 'an error that no retry can fix is retried until storeTimeoutMs',
     rule: 'ERR-15',
     edits: [core('api/errors')("error.code !== 'LOCK_UNAVAILABLE'", 'false')],
   },
@@ -137,7 +137,7 @@ export const clientMutants: readonly Mutant[] = [
     edits: [core('engine/context')('newAttemptId(this.clientId)', '`${this.clientId}:1`')],
   },
   {
-    bug: 'the owner that everybody sees is the id of the attempt',
+    bug: 'the public owner is the attempt id',
     rule: 'HAND-7',
     edits: [core('engine/context')('defaultOwner(attemptId)', 'attemptId')],
   },

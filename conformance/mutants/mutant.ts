@@ -45,7 +45,7 @@ export async function copyOf(names: readonly string[], edits: readonly Edit[]): 
   for (const name of names)
     for (const part of ['package.json', 'dist']) {
       const source = name === 'reference' ? reference : join(packages, name)
-      await cp(join(source, part), join(home, name, part), { recursive: true })
+      await cp(join(source, part), join(home, name, part), { recursive: true, filter: isNeeded })
     }
   if (names.includes('redis'))
     await symlink(join(packages, 'redis', 'node_modules', 'ioredis'), join(modules, 'ioredis'))
@@ -58,6 +58,11 @@ export async function copyOf(names: readonly string[], edits: readonly Edit[]): 
     load: (name, file) => import(pathToFileURL(pathOf(name, file)).href),
     dispose: () => rm(root, { recursive: true, force: true }),
   }
+}
+
+/** Of what is built, the code: types are for compilers. */
+function isNeeded(path: string): boolean {
+  return !/\.(d\.ts|map|tsbuildinfo)$/.test(path)
 }
 
 /** The suite of a mutated copy of the library. */

@@ -69,7 +69,7 @@ describe('the report', () => {
       { name: 'a unit test', state: 'passed', voids },
     ])
     expect(report).toContain('  ✗ redis OWN-2: title of OWN-2 (late)\n    /tmp/OWN-2.txt')
-    expect(report).toContain('Void runs, tried again: 2\n  redis OWN-1: granted: after 3 ms')
+    expect(report).toContain('Void runs, repeated: 2\n  redis OWN-1: granted: after 3 ms')
     expect(report).toContain('  a unit test: granted: after 3 ms')
   })
 

@@ -69,7 +69,7 @@ function renderVoids(outcomes: readonly Outcome[]): string[] {
       wrap(`  ${rule ? `${rule.backend} ${rule.rule}` : name}: ${why.replace(/^void: /, '')}`),
     ),
   )
-  return lines.length > 0 ? [[`Void runs, tried again: ${lines.length}`, ...lines].join('\n')] : []
+  return lines.length > 0 ? [[`Void runs, repeated: ${lines.length}`, ...lines].join('\n')] : []
 }
 
 function renderUntested(outcomes: readonly Outcome[]): string[] {

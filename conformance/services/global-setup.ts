@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { evidenceFolder } from '../evidence.ts'
-import { obtainChromium } from '../site/chromium.ts'
+import { obtainChromium } from '../../docs/test/site/chromium.ts'
 import { scope } from '../selection.ts'
 import { selectedKinds } from './families.ts'
 import { prepareServices } from './prepare.ts'

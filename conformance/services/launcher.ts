@@ -1,7 +1,7 @@
 import type { Program, ServerPlan } from './programs/program.ts'
 import type { Server, Source } from './service.ts'
 
-/** Software that can be had, and the way to run it. */
+/** Available software, and how to run it. */
 export interface Supply {
   readonly source: Source
   readonly program: Program

@@ -20,7 +20,7 @@ describeFamily('mysql', 'mariadb', () => {
     expect(await mariadbQuery(server, 'SELECT @@global.sql_mode')).toBe('')
   })
 
-  // A start empties that directory of temporary tables, whoever they belong to.
+  // A start empties that directory of temporary tables, also of other servers.
   test('keeps temporary tables in a directory of its own', async () => {
     await using service = await startService('mariadb', { needsControl: true })
     const server = service.server('mariadb')

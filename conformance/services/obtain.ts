@@ -76,7 +76,7 @@ function installed(program: Program): Supply {
 function explain(kinds: readonly ServiceKind[], missing: readonly Missing[], refusal: string): string {
   return missing
     .flatMap(({ program, tried }) => [
-      `${program.name} cannot be had. Tried:`,
+      `${program.name} is not available. Tried:`,
       ...[...tried, `apt: ${refusal}`].map((one) => `  - ${one}`),
       `Install ${program.advice},`,
       `or set ${kinds

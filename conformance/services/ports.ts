@@ -36,7 +36,7 @@ export async function freePorts(count: number, { companion }: PortRules = {}): P
   return [...found]
 }
 
-/** Returns ports, and their companions, to whoever asks next. Those of others are left alone. */
+/** Returns ports, and their companions, for reuse. Ports of other runs are left alone. */
 export async function returnPorts(ports: readonly number[]): Promise<void> {
   for (const port of ports) await reserved.get(port)?.()
 }

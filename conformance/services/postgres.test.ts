@@ -12,7 +12,7 @@ describeFamily('postgres', 'postgres', () => {
     isWritten: async (server) => (await postgresQuery(server, "SELECT to_regclass('written')")) !== null,
   })
 
-  test('takes settings, and is durable unless told otherwise', async () => {
+  test('takes settings, and is durable by default', async () => {
     await using service = await startService('postgres', {
       settings: { max_connections: 7, synchronous_commit: 'off' },
     })

@@ -50,7 +50,7 @@ export function controlledServer(plan: ServerPlan, handle: Handle): Server {
       if (!(await handle.running())) throw error
       throw await failure('did not become ready', error)
     }
-    // On a port that somebody else took first, the answer came from a stranger.
+    // On a port that another program took first, the answer came from that program.
     if (!(await handle.running())) throw await failure('ended as soon as it was ready')
   }
 

@@ -65,7 +65,7 @@ describeFamily('redis', 'a service given by the environment', () => {
   })
 })
 
-describe('a service that cannot be had', () => {
+describe('a service that is not available', () => {
   let empty: string
   beforeEach(async () => {
     empty = await mkdtemp(join(tmpdir(), 'locks-empty-'))
@@ -97,7 +97,7 @@ describe('a service that cannot be had', () => {
 
   test('prepareServices names everything that is missing at once', async () => {
     const preparing = prepareServices(['redis', 'redis-cluster', 'postgres'])
-    await expect(preparing).rejects.toThrow(/^redis cannot be had[^]*^postgres cannot be had/m)
+    await expect(preparing).rejects.toThrow(/^redis is not available[^]*^postgres is not available/m)
   })
 })
 
@@ -116,7 +116,7 @@ describeFamily('redis', 'what is here', () => {
     expect([...sources.keys()].toSorted()).toEqual([...selectedKinds()].toSorted())
   })
 
-  test('a port that somebody else took first is replaced by another one', async () => {
+  test('a port that another program took first is replaced by another one', async () => {
     const [taken, free] = await freePorts(2)
     if (taken === undefined || free === undefined) throw new Error('two ports were asked for')
     const stranger = createServer((socket) => socket.end('+PONG\r\n'))

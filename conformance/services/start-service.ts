@@ -19,7 +19,7 @@ export async function startService(kind: ServiceKind, options: ServiceOptions = 
   return launchService(kind, supply, options)
 }
 
-/** A given service cannot be changed, so whoever asks for changes gets a private one. */
+/** A given service cannot be changed, so a caller that asks for changes gets a private one. */
 function canBeGiven({ settings, sentinelSettings, env, count, needsControl }: ServiceOptions): boolean {
   return (
     [settings, sentinelSettings, env, count].every((asked) => asked === undefined) && needsControl !== true

@@ -17,7 +17,7 @@ const change =
 
 const isGrant = (answer: Grant | Busy): answer is Grant => 'fence' in answer
 
-/** Nobody sees anybody else: every attempt has a name to itself. */
+/** No attempt sees another: each has its own name. */
 const noExclusion = change((store) => {
   const own = <T extends { name: string; attemptId: string }>(one: T): T => ({
     ...one,
@@ -34,7 +34,7 @@ const noExclusion = change((store) => {
   }
 })
 
-/** A release frees the name whoever has it. The holder's attempt is made visible as its owner for that. */
+/** A release frees the name of any holder. For that, the holder's attempt is visible as its owner. */
 const releaseByAnyone = change((store) => ({
   attempt: (request) => store.attempt({ ...request, owner: request.attemptId }),
   async release(grant) {
@@ -83,22 +83,30 @@ const uncheckedGuard = (): Guard => ({
 })
 
 export const brokenVariants: readonly BrokenVariant[] = [
-  { title: 'no exclusion check', caughtBy: 'I1', sabotage: { store: noExclusion } },
-  { title: 'release without owner check', caughtBy: 'I1', sabotage: { store: releaseByAnyone } },
+  { title: 'no exclusion check', caughtBy: 'exclusion', sabotage: { store: noExclusion } },
+  { title: 'release without owner check', caughtBy: 'exclusion', sabotage: { store: releaseByAnyone } },
   {
     title: 'a renewal that is confirmed but not made',
-    caughtBy: 'I1',
+    caughtBy: 'exclusion',
     sabotage: { store: renewalOnlyConfirmed },
   },
   {
     title: 'a repeated attempt without a fresh ttl',
-    caughtBy: 'I1',
+    caughtBy: 'exclusion',
     sabotage: { store: repeatedWithoutFreshTtl },
   },
-  { title: 'pushed grants dated by their receipt', caughtBy: 'I1', sabotage: { datesByReceipt: true } },
-  { title: 'a constant fence', caughtBy: 'I2', sabotage: { store: constantFence } },
-  { title: 'a resource that does not check fences', caughtBy: 'I3', sabotage: { guard: uncheckedGuard } },
-  { title: 'writes without a validity check', caughtBy: 'I4', sabotage: { uncheckedWrites: true } },
-  { title: 'no ttl', caughtBy: 'I6', sabotage: { store: noExpiry } },
-  { title: 'withdrawals that do nothing', caughtBy: 'END', sabotage: { store: nothingWithdrawn } },
+  {
+    title: 'pushed grants dated by their receipt',
+    caughtBy: 'exclusion',
+    sabotage: { datesByReceipt: true },
+  },
+  { title: 'a constant fence', caughtBy: 'fence-order', sabotage: { store: constantFence } },
+  {
+    title: 'a resource that does not check fences',
+    caughtBy: 'exposure',
+    sabotage: { guard: uncheckedGuard },
+  },
+  { title: 'writes without a validity check', caughtBy: 'validity', sabotage: { uncheckedWrites: true } },
+  { title: 'no ttl', caughtBy: 'crash-release', sabotage: { store: noExpiry } },
+  { title: 'withdrawals that do nothing', caughtBy: 'leftovers', sabotage: { store: nothingWithdrawn } },
 ]

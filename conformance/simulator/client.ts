@@ -71,7 +71,7 @@ export class SimulatedClient {
       const tookMs = process.now - from - pausedMs
       const sparedMs = Math.floor(pausedMs / 1_000) * 1_000
       if (tookMs > process.trueMs(limitMs + sparedMs) + MARGIN_MS + process.timersLateMs)
-        stage.journal.problem('SETTLE', `${id} at ${from} took ${tookMs} ms, of ${limitMs} at most`)
+        stage.journal.problem('settlement', `${id} at ${from} took ${tookMs} ms, of ${limitMs} at most`)
     }
   }
 

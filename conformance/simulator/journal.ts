@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { HistoryEvent, Invariant } from '@locks/core/conformance'
 
-/** `SETTLE`: a call took longer than it may. `END`: something was left behind. */
+/** `settlement`: a call took longer than it may. `leftovers`: something was left behind. */
 export interface Problem {
-  readonly check: Invariant | 'I8' | 'SETTLE' | 'END'
+  readonly check: Invariant | 'outcomes' | 'settlement' | 'leftovers'
   readonly message: string
 }
 

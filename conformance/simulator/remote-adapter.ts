@@ -7,7 +7,7 @@ import type { StoreHost } from './store-host.ts'
 const DRIFT = 0.01
 
 export interface RemoteOptions {
-  /** A lost answer to a wait hangs for ever, instead of ending it by the client's own timer. */
+  /** A lost answer to a wait hangs forever, instead of ending it by the client's own timer. */
   readonly waitsHang: boolean
   /** Runs as part of the process after an answer to a renewal. */
   readonly onRenewed: () => void

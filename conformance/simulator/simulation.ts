@@ -28,7 +28,7 @@ export async function simulate(seed: number, grants: number, sabotage: Sabotage 
   const stage = new Stage(seed, sabotage)
   const { journal, random, world } = stage
   const onUnhandled = (reason: unknown): void =>
-    journal.problem('I8', `unhandled rejection: ${String(reason)}`)
+    journal.problem('outcomes', `unhandled rejection: ${String(reason)}`)
   process.on('unhandledRejection', onUnhandled)
   try {
     const faults = new Faults(stage, random.pick(2, 3, 4))
@@ -64,24 +64,25 @@ function sweepStore(stage: Stage): void {
   stage.world.at(stage.world.now + QUEUE_PATIENCE_MS / 2, () => sweepStore(stage), stage.host.process)
 }
 
-/** Lets everybody finish, closes the clients, and looks at what is left. */
+/** Lets all tasks finish, closes the clients, and looks for leftovers. */
 async function finish(stage: Stage): Promise<void> {
   const { clients, departed, host, journal, world } = stage
   stage.ending = true
   await pass(stage, 20_000)
   const everyone: SimulatedClient[] = [...clients, ...departed].filter(({ process }) => !process.crashed)
-  for (const { calls } of everyone) for (const call of calls) journal.problem('END', `${call} never settled`)
+  for (const { calls } of everyone)
+    for (const call of calls) journal.problem('leftovers', `${call} never settled`)
   for (const client of clients)
     if (!client.process.crashed) world.at(world.now, () => void client.close(), client.process)
   await pass(stage, 3 * stage.storeTimeoutMs + LONGEST_TTL_MS + LONGEST_LOCK_DELAY_MS + MAX_REPLAY_MS)
   for (const { process, calls } of everyone) {
-    for (const call of calls) journal.problem('END', `${call} never settled`)
-    if (process.timers > 0) journal.problem('END', `${process.id} left ${process.timers} timers behind`)
+    for (const call of calls) journal.problem('leftovers', `${call} never settled`)
+    if (process.timers > 0) journal.problem('leftovers', `${process.id} left ${process.timers} timers behind`)
   }
   for (const name of stage.names) {
     const { held, waiters } = await host.adapter.inspect(name)
-    if (held) journal.problem('END', `the store still has a holder of ${name}`)
-    if (waiters !== 0) journal.problem('END', `the store still has ${waiters} waiters for ${name}`)
+    if (held) journal.problem('leftovers', `the store still has a holder of ${name}`)
+    if (waiters !== 0) journal.problem('leftovers', `the store still has ${waiters} waiters for ${name}`)
   }
 }
 

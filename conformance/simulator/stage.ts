@@ -65,9 +65,10 @@ export class Stage {
       const client = random.oneOf(this.clients)
       if (client === undefined) return
       const receive = async (): Promise<void> => {
-        if (!client.running || !(await new Task(client, `heir of ${who.task}`).resume(text, who))) return
+        if (!client.running || !(await new Task(client, `successor of ${who.task}`).resume(text, who))) return
         heirs += 1
-        if (heirs > 1) this.journal.problem('I1', `two clients went on with one lease of ${who.process}`)
+        if (heirs > 1)
+          this.journal.problem('exclusion', `two clients went on with one lease of ${who.process}`)
       }
       world.at(process.now + random.between(1, 300), () => void receive(), client.process)
     }
@@ -82,7 +83,7 @@ export class Stage {
 
   expectCode(error: unknown, call: string, ...codes: readonly LockErrorCode[]): void {
     if (isLockError(error) && codes.includes(error.code)) return
-    this.journal.problem('I8', `${call} failed unexpectedly: ${String(error)}`)
+    this.journal.problem('outcomes', `${call} failed unexpectedly: ${String(error)}`)
   }
 
   async #arrive(name: string, fence: bigint): Promise<void> {

@@ -47,7 +47,7 @@ export class StoreHost {
     return this.process.clock.now()
   }
 
-  /** Whether anybody held `name` at or after that true time. */
+  /** Whether `name` was held at or after that true time. */
   wasHeldSince(name: string, trueTime: number): boolean {
     return (this.#heldUntil.get(name) ?? -Infinity) >= this.process.localTime(trueTime)
   }
@@ -116,7 +116,7 @@ export class StoreHost {
     await this.change(request.name, async () => this.adapter.withdraw?.(request))
   }
 
-  /** Forgets waiters that did not come back. They were not told of any grant, so none of them believes in one. */
+  /** Drops waiters that did not come back. They received no grant, so none of them relies on one. */
   sweep(): void {
     for (const { request, heardAt, listening } of [...this.#queued.values()])
       if (listening === 0 && this.time - heardAt > QUEUE_PATIENCE_MS) void this.withdraw(request)

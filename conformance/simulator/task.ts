@@ -76,7 +76,7 @@ export class Task {
       else tracked.releaseFailed(error)
       return
     }
-    if (lost) stage.journal.problem('I8', `with hid the loss of ${choice.name} from ${process.id}`)
+    if (lost) stage.journal.problem('outcomes', `with hid the loss of ${choice.name} from ${process.id}`)
     if (tracked === undefined || unconfirmed.has(tracked.lease.fence)) return
     tracked.released()
   }
@@ -124,7 +124,7 @@ export class Task {
     const inner = await this.#acquire({ ...choice, kind, abortAfterMs: undefined }, outer.who)
     if (inner === undefined) return
     if (inner.lease.fence !== outer.lease.fence && outer.valid)
-      stage.journal.problem('I2', `re-entry of ${choice.name} by ${process.id} got another fence`)
+      stage.journal.problem('fence-order', `re-entry of ${choice.name} by ${process.id} got another fence`)
     inner.write(0)
     await process.sleep(stage.random.between(0, 20))
     await inner.release()
@@ -143,20 +143,23 @@ export class Task {
     return t
   }
 
-  /** An acquire got no lease: because somebody else has it, or with an error. */
+  /** An acquire got no lease: because another task holds it, or with an error. */
   #refused(name: string, who: Identity, calledAt: number, error: unknown): void {
     const { process, stage } = this.#client
     const t = process.now
     const busy = error === undefined || isLockError(error, 'LOCK_TIMEOUT')
     const code = busy ? 'LOCK_TIMEOUT' : isLockError(error) ? error.code : 'aborted'
     stage.journal.record({ type: 'acquire-failed', t, name, outcome: busy ? 'fail' : 'info', code, ...who })
-    // Whoever waits in line here may know of the holder from the one before it, so not by the minute.
+    // A queued waiter may know the holder only from the waiter before it, so not exactly.
     const awake = process.stoppedUntil < calledAt - 2 * LONGEST_TTL_MS
     if (busy && awake && !stage.host.wasHeldSince(name, calledAt - LONGEST_TTL_MS))
-      stage.journal.problem('I8', `${process.id} was told at ${t} that ${name} is held, but nobody held it`)
+      stage.journal.problem(
+        'outcomes',
+        `${process.id} was told at ${t} that ${name} is held, but nobody held it`,
+      )
     if (code === 'LOCK_UNAVAILABLE' && calledAt - stage.storeTimeoutMs > stage.journal.quietFrom)
       stage.journal.problem(
-        'I8',
+        'outcomes',
         `${process.id} was told at ${t} of an outage for ${name}, but there was none`,
       )
     if (!busy && error !== this.#changedMind)

@@ -5,7 +5,7 @@ import type { SimulatedClient } from './client.ts'
 
 /**
  * Who acts, as the history names it. A lease that may be handed over has a process name of its own,
- * which it keeps: the history knows a hold by it, and it dies with whoever has the lease.
+ * which it keeps: the history knows a hold by it, and it ends with the holder of the lease.
  */
 export interface Identity {
   readonly process: string
@@ -99,7 +99,8 @@ export class TrackedLease {
         'LOCK_CLOSED',
       )
     }
-    if (!this.#unconfirmed) stage.journal.problem('I10', `${process.id} released ${this.lease.name} twice`)
+    if (!this.#unconfirmed)
+      stage.journal.problem('balance', `${process.id} released ${this.lease.name} twice`)
   }
 
   /** The lease as text for another client, unless it is over or re-entered. */
@@ -113,7 +114,7 @@ export class TrackedLease {
       this.#client.stage.expectCode(error, 'serialize', 'LOCK_LOST', 'LOCK_UNSUPPORTED', 'LOCK_CLOSED')
       return undefined
     }
-    // Until somebody goes on with it, nobody believes in it.
+    // Until it is resumed, no client relies on it.
     this.#record({ type: 'renewed', deadline: Math.min(process.now, this.#deadline) })
     this.#client.leases.delete(this)
     this.#client.aliases.delete(this.who.process)

@@ -73,7 +73,7 @@ export class Process {
     this.onStall(from, this.stoppedUntil)
   }
 
-  /** Ends it for ever, after what it has done already in its own future. */
+  /** Ends it forever, after what it has done already in its own future. */
   crash(record: () => void): void {
     this.#world.at(this.#aheadUntil, () => {
       if (this.crashed) return

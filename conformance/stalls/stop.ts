@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { onTestFinished } from 'vitest'
 import { signalOne } from '../services/guardian/process-tree.mjs'
 
-/** Stops processes for a while without a word to anybody, as a machine does that swaps or sleeps. */
+/** Stops processes for a while without notice, like a machine that swaps or sleeps. */
 export async function stopFor(pids: readonly number[], ms: number): Promise<void> {
   const signal = (name: NodeJS.Signals): void => pids.forEach((pid) => signalOne(pid, name))
   const goOn = (): void => signal('SIGCONT')

@@ -1,7 +1,7 @@
 import type { Clock } from '@locks/core'
 import type { Timer } from '@locks/core/adapter'
 
-/** Time that moves when told. Timers run when their time has come and somebody moves it. */
+/** A clock that the test moves. Timers run when the test moves it past their time. */
 export class HandClock implements Clock {
   readonly timers = new Set<{ at: number; fire: () => void }>()
   /** As on the system clock, if a test sets it. */

@@ -11,7 +11,7 @@ const STORE_TIMEOUT_MS = scaled(30_000)
 
 /**
  * Fails the test unless tryAcquire and acquire reject after one attempt each, with an error that trying again cannot
- * mend and whose message matches `saying`.
+ * fix and whose message matches `saying`.
  */
 export async function expectRefusedAtOnce(
   factory: AdapterFactory,

@@ -9,7 +9,7 @@ import { repositoryUrl } from './repository.ts'
 const docs = join(import.meta.dirname, '..')
 const repository = repositoryUrl(join(docs, '..'))
 
-/** Generated and numbered pages speak for themselves: their first heading is their name. */
+/** The pages of a folder, named by their first heading. */
 function pagesIn(folder: string): { text: string; link: string }[] {
   return readdirSync(join(docs, folder), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.md') && file !== 'index.md')
@@ -35,7 +35,7 @@ export default defineConfig({
     logo: '/logo.svg',
     search: {
       provider: 'local',
-      // What is explained comes before what is declared.
+      // Rank the prose above the API reference.
       options: {
         miniSearch: {
           searchOptions: { boostDocument: (id: unknown) => (String(id).startsWith('/api/') ? 0.2 : 1) },
@@ -67,6 +67,7 @@ export default defineConfig({
           { text: 'Command line', link: '/command-line' },
           { text: 'Torture', link: '/torture' },
           { text: 'Migrating', link: '/migrating' },
+          { text: 'Glossary', link: '/glossary' },
         ],
       },
       { text: 'Adapters', items: pagesIn('adapters') },

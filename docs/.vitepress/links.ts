@@ -9,9 +9,8 @@ const root = join(import.meta.dirname, '../..')
 const repository = repositoryUrl(root)
 
 /**
- * Pages are written for readers of the repository: their links are paths in it. Here a link to something that
- * has a page leads to that page, and one to something that has none to the repository, or becomes plain text where
- * none is known.
+ * Pages are written for readers of the repository: their links are paths in it. Here a link becomes the
+ * page of its target if there is one, otherwise a link to the repository, or plain text if no repository is known.
  */
 export function siteLinks(md: MarkdownIt): void {
   md.core.ruler.push('site-links', (state) => {
@@ -35,12 +34,12 @@ export function siteLinks(md: MarkdownIt): void {
   })
 }
 
-/** Undefined when the site has no such page. */
+/** Undefined if the site has no such page. */
 function siteLink(page: string, href: string): string | undefined {
   if (/^([a-z][a-z0-9+.-]*:|[/#])/i.test(href)) return href
   const [path = '', anchor] = href.split('#')
   const target = posix.join(posix.dirname(sourceOf(page)), path).replace(/\/$/, '')
-  // A link that leads nowhere is left to the dead-link check, wherever it points.
+  // A broken link is left to the dead-link check.
   const to = existsSync(join(root, target)) ? pageOf(target) : posix.join('/', target)
   return to === undefined || anchor === undefined || to.includes('#') ? to : `${to}#${anchor}`
 }

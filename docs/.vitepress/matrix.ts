@@ -9,7 +9,7 @@ const states: readonly (readonly [RegExp, string])[] = [
   [/^n\/a \d+$/, 'not applicable'],
 ]
 
-/** Colours the counts in the tables of the matrix. The page has them as plain text, for readers elsewhere. */
+/** Colours the counts in the tables of the matrix. The page itself has plain text. */
 export function matrixColours(md: MarkdownIt): void {
   md.core.ruler.push('matrix-colours', (state) => {
     const env: unknown = state.env

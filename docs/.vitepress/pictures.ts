@@ -5,7 +5,7 @@ import type { MarkdownOptions } from 'vitepress'
 type MarkdownIt = Parameters<NonNullable<MarkdownOptions['config']>>[0]
 
 /**
- * Puts SVG pictures into the page itself, so that they follow its colours and not those of the system. Their
+ * Inlines SVG images, so that they follow the colours of the page and not those of the system. Their
  * own style, for readers elsewhere, is left out: the theme has one for the same classes.
  */
 export function inlinePictures(md: MarkdownIt): void {

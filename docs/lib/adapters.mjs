@@ -4,7 +4,7 @@ import { loadAdapter, systemClock } from '@locks/core/adapter'
 import { backends, renderTable } from '../../scripts/lib/behaviour.mjs'
 
 /**
- * The adapters in the order of the site, and what to open to read their capabilities. Nothing is connected to.
+ * The adapters in the order of the site, and what to open to read their capabilities. No connection is made.
  *
  * @type {ReadonlyMap<string, Readonly<Record<string, import('@locks/core').LocksConfig>>>}
  */
@@ -28,7 +28,7 @@ const adapters = new Map([
 const headings = ['What it guarantees', 'What it does not', 'Options', 'Server settings']
 
 /**
- * Writes a page for every adapter: its README, what it claims to do and what was measured.
+ * Writes a page for every adapter: its README, its capabilities and its measurements.
  *
  * @param {string} root the repository
  */
@@ -48,7 +48,7 @@ export async function writeAdapterPages(root) {
 }
 
 /**
- * Whoever knows the page of one adapter finds his way on that of any other.
+ * All adapter pages have the same structure.
  *
  * @param {string} name
  * @param {string} readme
@@ -67,7 +67,7 @@ async function capabilities(configs) {
   const rows = keys.map((key) => [`\`${key}\``, ...columns.map((column) => String(column[key]))])
   const head = ['', ...Object.keys(configs)]
   const lines = [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`)
-  return `## Capabilities\n\nAs \`locks.capabilities\` says; the words are explained in the [API](/api/core.md#capabilities).\n\n${lines.join('\n')}`
+  return `## Capabilities\n\nThe values of \`locks.capabilities\`. The [API](/api/core.md#capabilities) explains them.\n\n${lines.join('\n')}`
 }
 
 /**
@@ -83,9 +83,9 @@ async function capabilitiesOf(config) {
 
 /** @param {readonly import('../../scripts/lib/behaviour.mjs').Measured[]} measured */
 function failures(measured) {
-  const told =
+  const text =
     measured.length === 0
       ? 'The store ends with the process, so neither holder nor waiter can fail on their own.'
       : `${renderTable(measured, 'columns')}\n\n[How this was measured, and what the words mean](/choosing.md#measured).`
-  return `## When something fails\n\n${told}`
+  return `## When something fails\n\n${text}`
 }

@@ -47,18 +47,18 @@ export async function writeApi(root) {
     ...layout,
   })
   const project = await app.convert()
-  if (project === undefined) throw new Error('the API reference cannot be made from these sources')
+  if (project === undefined) throw new Error('the API reference cannot be generated from these sources')
   for (const reflection of project.children ?? []) {
     const own = modules.find(
       ({ source }) => source.replace(/(\/index)?\.ts$/, '') === `packages/${reflection.name}`,
     )
-    if (own === undefined) throw new Error(`${reflection.name} is no module that a program may import`)
+    if (own === undefined) throw new Error(`${reflection.name} is not a module that a program may import`)
     reflection.name = own.name
   }
   await app.generateOutputs(project)
-  if (app.logger.hasErrors()) throw new Error('the API reference has mistakes')
+  if (app.logger.hasErrors()) throw new Error('the API reference has errors')
   const list = modules.map(({ name, about }) => `| [\`@locks/${name}\`](${name}.md) | ${about} |`)
-  const text = `# API reference\n\nMade from the types.\n\n| import | package |\n|---|---|\n${list.join('\n')}\n`
+  const text = `# API reference\n\nGenerated from the types.\n\n| import | package |\n|---|---|\n${list.join('\n')}\n`
   await writeFile(join(out, 'index.md'), text)
 }
 

@@ -8,7 +8,7 @@ const run = promisify(execFile)
 const commands = ['run', 'inspect', 'ls', 'break', 'doctor', 'conformance', 'bench']
 
 /**
- * Writes the page of the command line: its README, then what each command says of itself.
+ * Writes the page of the command line: its README, then the help of each command.
  *
  * @param {string} root the repository
  */
@@ -25,6 +25,10 @@ export async function writeCommandLine(root) {
       return `### locks ${command}\n\n\`\`\`text\n${own.trim()}\n\`\`\``
     }),
   )
-  const page = [readme.trimEnd(), '## Help', 'What `locks COMMAND --help` prints.', ...help].join('\n\n')
+  // Lines of help are as long as a terminal is wide.
+  const wide = '---\naside: false\npageClass: wide\n---'
+  const page = [wide, readme.trimEnd(), '## Help', 'The output of `locks COMMAND --help`.', ...help].join(
+    '\n\n',
+  )
   await writeFile(join(root, 'docs/command-line.md'), `${page}\n`)
 }

@@ -15,6 +15,6 @@ export async function writeDecisions(root) {
       return `- [${title}](${file})`
     }),
   )
-  const about = 'Why some things are as they are: context, choice, what was rejected.'
+  const about = 'Why the design is as it is: context, choice, and what was rejected.'
   await writeFile(join(folder, 'index.md'), `# Decisions\n\n${about}\n\n${lines.join('\n')}\n`)
 }

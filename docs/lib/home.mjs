@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * Takes the example, the promises and the table of adapters for the home page from the README.
+ * Takes the example, the table of stores and the sections after it from the README, for the home page.
  *
  * @param {string} root the repository
  */
@@ -12,7 +12,10 @@ export async function writeHomeParts(root) {
   if (example === undefined) throw new Error('README.md has no example')
   const folder = join(root, 'docs/.vitepress/generated')
   await mkdir(folder, { recursive: true })
-  const text = [example, section(readme, 'Adapters'), section(readme, 'What you get')].join('\n\n')
+  const text = [
+    example,
+    ...['Stores', 'Why it is safe', 'How it compares'].map((heading) => section(readme, heading)),
+  ].join('\n\n')
   await writeFile(join(folder, 'home.md'), `${text}\n`)
 }
 

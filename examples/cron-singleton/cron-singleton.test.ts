@@ -15,21 +15,21 @@ test(
   },
   async () => {
     const startedAt = performance.now()
-    // Each in a directory of its own, as on a host of its own: only the store is shared.
+    // Each in its own directory, like a separate host: only the store is shared.
     const store = `file:${join(await workplace(), 'locks')}`
     const programs = await Promise.all(
       [1, 2, 3].map(async () =>
         start(program, { cwd: await workplace(), env: { TICK_MS: String(TICK_MS), LOCKS_URL: store } }),
       ),
     )
-    // Able to end as they should.
+    // They end cleanly.
     for (const each of programs) await each.said(/waiting for ticks/)
     const fences = (): string[] =>
       programs.flatMap(({ output }) =>
         [...output.matchAll(/ under fence (\d+)/g)].map(([, fence = '']) => fence),
       )
     await expect.poll(() => fences().length, { timeout: scaled(40_000) }).toBeGreaterThanOrEqual(RUNS)
-    // Counted before the time is read, so that a late look cannot make them too many.
+    // Counted before the time is read, so that a late read cannot inflate the count.
     const runs = fences().length
     expect(runs).toBeLessThanOrEqual((performance.now() - startedAt) / MIN_HOLD_MS + 1)
     for (const each of programs) each.kill('SIGTERM')

@@ -1,7 +1,7 @@
 import { isLockError, openLocks } from '@locks/core'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// Started on as many hosts as you like: each tick is worked on once. What the hosts have to know is in the lock alone.
+// Runs on any number of hosts: one of them works on each tick. Only the lock is shared.
 const tickMs = Number(process.env['TICK_MS'] ?? 60_000)
 const locks = await openLocks(process.env['LOCKS_URL'] ?? 'file:locks')
 const stop = new AbortController()
@@ -17,7 +17,7 @@ await locks.close()
 
 /** @param {number} tick */
 async function runOnce(tick) {
-  // Long enough for clocks that differ and hosts that are late, and over before the next tick.
+  // Long enough for clock differences and late hosts, and over before the next tick.
   const minHoldMs = Math.ceil(tickMs * 0.8)
   try {
     const outcome = await locks.once('nightly-report', { minHoldMs, signal: stop.signal }, (lease) =>
@@ -26,7 +26,7 @@ async function runOnce(tick) {
     if (!outcome.ran)
       console.log(`tick ${tick} is done by ${outcome.holder?.metadata?.pid ?? 'another process'}`)
   } catch (error) {
-    // The next tick is another chance; only what we cannot explain ends the process.
+    // The next tick tries again; only an unexpected error ends the process.
     if (isLockError(error)) console.error(error.message)
     else if (!stop.signal.aborted) throw error
   }

@@ -6,7 +6,7 @@ import { createClient } from './client.mjs'
 const capabilities = /** @type {const} */ ({
   scope: 'cluster',
   kind: 'lease',
-  // The revision goes on from the server's clock when that starts again.
+  // After a restart of the server, revisions continue from its clock.
   fencing: 'clock-assisted',
   wait: 'poll',
   fairness: 'none',
@@ -21,7 +21,7 @@ const capabilities = /** @type {const} */ ({
 })
 
 /**
- * Locks on the key-value server at `host` and `port`: a lock is an entry, its holder the one who wrote it, its fence the
+ * Locks on the key-value server at `host` and `port`: a lock is an entry, its holder is the writer, its fence the
  * revision.
  *
  * @param {{ host: string, port: number }} address
@@ -42,7 +42,7 @@ export function keyValue(address) {
         if (entry === null) throw new Error(`${key} ended while it was asked for`)
         const grant = { name: key, attemptId, fence: BigInt(entry.revision), ttlMs }
         if (done) return grant
-        // Ours already: the reply to an earlier try was lost. The same fence then, and a fresh ttl.
+        // Our own entry: the reply to an earlier attempt was lost. Return the same fence and a fresh ttl.
         if (entry.writer === attemptId) {
           const again = await change({ op: 'prolong', key, writer: attemptId, ttlMs })
           if (again.done) return grant
@@ -99,12 +99,12 @@ export function fromConfig(options) {
 const declared = /** @type {const} */ ({
   adapter: 'custom-adapter',
   options: {
+    /** Where the server is. */
     url: {
       kind: 'text',
       matches: String.raw`tcp://[\w.-]+:\d+`,
       must: 'be tcp://host:port',
       required: true,
-      doc: 'Where the server is.',
     },
   },
 })

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline'
 const SILENCE_MS = 3_000
 
 /**
- * Talks to the server on one connection, which is opened when it is needed. Answers come in the order of the calls, and
- * each names its call: one that is missing, doubled or torn ends the connection, so that no call gets another's answer.
+ * Calls the server on one connection, which is opened when it is needed. Replies come in the order of the calls, and
+ * each names its call: one that is missing, doubled or torn ends the connection, so that no call gets the wrong reply.
  * Every call settles, with its answer or with an error that leaves the outcome unknown.
  *
  * @param {{ host: string, port: number }} address
@@ -18,7 +18,7 @@ export function createClient(address) {
   let calls = 0
 
   function open() {
-    // Not reason enough to keep a program alive: core does that while somebody waits.
+    // The socket must not keep the program alive: core does that while a caller waits.
     const socket = connect({ ...address, noDelay: true }).unref()
     /** @type {Waiting[]} */
     const waiting = []
@@ -37,7 +37,7 @@ export function createClient(address) {
           return fail(new Error('the answer is not to the oldest call'))
         waiting.shift()?.resolve(reply.answer)
       })
-      // The socket's own, once more.
+      // The error event of the socket repeats it.
       .on('error', () => undefined)
     return { socket, waiting }
   }

@@ -5,11 +5,11 @@ import { pathToFileURL } from 'node:url'
 /** @typedef {{ key: string, value: string, writer: string, revision: string, remainingMs: number }} Entry */
 /** @typedef {{ op: string, key?: string, value?: string, writer?: string, revision?: string, ttlMs?: number }} Call */
 
-/** What a key-value server with leases can do, each step by itself and in one go. */
+/** The operations of a key-value server with leases, each of them atomic. */
 export function createStore() {
   /** @type {Map<string, { value: string, writer: string, revision: string, expiresAt: number }>} */
   const entries = new Map()
-  // From the clock, so that it rises over a restart too.
+  // From the clock, so that it also rises across a restart.
   let lastRevision = BigInt(Date.now()) * 1_000n
 
   /** @param {string} key @returns {Entry | null} */
@@ -44,11 +44,11 @@ export function createStore() {
   }
 }
 
-/** Serves a store on a port of its own: a line of JSON for a call, a line with the same id for its answer. */
+/** Serves a store on its own port: a line of JSON for a call, a line with the same id for its reply. */
 export async function serve() {
   const store = createStore()
   const server = createServer({ noDelay: true }, (socket) => {
-    // Clients that vanish are nothing to worry about.
+    // A client may disconnect at any time.
     socket.on('error', () => undefined)
     const lines = createInterface({ input: socket }).on('error', () => undefined)
     lines.on('line', (text) => {
@@ -57,7 +57,7 @@ export async function serve() {
         const { id, call } = JSON.parse(text)
         socket.write(`${JSON.stringify({ id, answer: store(call) })}\n`)
       } catch {
-        // A line that was cut off: nothing after it can be understood either.
+        // A truncated line: nothing after it can be parsed either.
         socket.destroy()
       }
     })
@@ -68,7 +68,7 @@ export async function serve() {
   return address.port
 }
 
-// As a process: tells its port, and ends with whoever started it.
+// As a process: prints its port, and ends with its parent.
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   process.on('disconnect', () => process.exit())
   process.send?.(await serve())

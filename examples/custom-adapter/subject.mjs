@@ -5,7 +5,7 @@ const adapter = fileURLToPath(new URL('adapter.mjs', import.meta.url))
 const program = fileURLToPath(new URL('server.mjs', import.meta.url))
 
 /**
- * What the suite is run against: a server in a process of its own, which the suite may pause and reach through a proxy.
+ * What the suite tests: a server in its own process, which the suite may pause and reach through a proxy.
  *
  * @returns {Promise<import('@locks/core/conformance').Subject & AsyncDisposable>}
  */

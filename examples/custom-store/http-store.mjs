@@ -1,8 +1,8 @@
 import { cas } from '@locks/cas'
 
 /**
- * Locks on a web server that knows conditional requests: `ETag` is the version, `If-Match` and
- * `If-None-Match` are the compare, 412 is a conflict that shows what is there.
+ * Locks on a web server with conditional requests: `ETag` is the version, `If-Match` and `If-None-Match` compare it,
+ * 412 is a conflict that returns the current value.
  *
  * @param {Readonly<Record<string, unknown>>} options
  * @returns {import('@locks/cas').StoreFactory}
@@ -11,9 +11,9 @@ export function storeFrom({ url }) {
   if (typeof url !== 'string') throw new TypeError('url must be a string')
   /** @param {string} key @param {RequestInit} [init] */
   const ask = (key, init) => {
-    // Slow is an outage too; a hung request would keep its caller in doubt.
+    // A slow server is an outage too; a hung request would leave its caller in doubt.
     const signal = AbortSignal.timeout(3_000)
-    // Not as a path: `..` is a key like others.
+    // Not as a path: `..` is a valid key.
     return fetch(new URL(`?key=${encodeURIComponent(key)}`, url), { ...init, signal })
   }
   return () => ({

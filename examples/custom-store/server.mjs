@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 
-/** A web server that keeps what is PUT, under the conditions of the request, in memory. */
+/** A web server that keeps values in memory and supports conditional PUT. */
 export async function startServer() {
   /** @type {Map<string, { body: string, version: bigint }>} */
   const records = new Map()
@@ -17,7 +17,7 @@ export async function startServer() {
         response.writeHead(status, shown && { etag: `"${shown.version}"` }).end(shown?.body)
       if (request.method !== 'PUT') return answer(current === undefined ? 404 : 200, current)
       if (!met) return answer(412, current)
-      // From the clock at first, so that a key which was deleted does not come back at an old version.
+      // Starts from the clock, so that a deleted key does not come back at an old version.
       const version = current === undefined ? BigInt(Date.now()) * 1_000n : current.version + 1n
       records.set(key, { body, version })
       return answer(200, { body: '', version })

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** What makes the demo end with one line instead of a stack. */
+/** An error that ends the demo with one line instead of a stack trace. */
 export class Unusable extends Error {}
 
 /**
@@ -72,10 +72,10 @@ async function probe(title, config) {
     const { capabilities } = locks
     if (capabilities.scope === 'process')
       throw new Unusable(
-        `${title} keeps its locks inside one process; the demo needs a backend that processes can share`,
+        `${title} excludes only tasks of one process; the demo needs a store that processes share`,
       )
     if (capabilities.fencing === 'none')
-      throw new Unusable(`${title} gives no fences; the demo shows what they are for`)
+      throw new Unusable(`${title} has no fences; the demo shows what they are for`)
     await locks.inspect('demo-probe')
     return capabilities
   } catch (error) {

@@ -41,7 +41,7 @@ test.each(['Selling with a lock', 'is paused with SIGSTOP'])(
 
 test('a backend that processes cannot share is refused', async () => {
   const { exitCode, output } = await startDemo('--url', 'memory:').ended
-  expect(output).toContain('keeps its locks inside one process')
+  expect(output).toContain('excludes only tasks of one process')
   expect(exitCode).toBe(2)
 })
 

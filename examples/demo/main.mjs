@@ -5,7 +5,7 @@ import { pausedHolder } from './acts/paused-holder.mjs'
 import { withLock, withoutLock } from './acts/selling.mjs'
 import { Unusable, openBackend } from './backend.mjs'
 import { bold, dim, green, line, red, seconds } from './screen.mjs'
-import { killEverybody } from './staff.mjs'
+import { killAll } from './staff.mjs'
 import { setStage } from './stage.mjs'
 
 const usage = `npm run demo -- [--url <backend>] [--help]
@@ -13,7 +13,7 @@ const usage = `npm run demo -- [--url <backend>] [--help]
 Four shops, each a process of its own, sell from one warehouse: without a lock, with one, with a
 holder that is killed and with a holder that sleeps through its lease.
 
-  --url <backend>  where the locks live: a URL, or a config as JSON; unless told, a directory of its own
+  --url <backend>  the backend: a URL, or a config as JSON; default: a new directory
   --help           this text
 
 The exit code is 0 only if everything the summary says was so.`
@@ -31,14 +31,14 @@ let backend
 let leaving = false
 
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-  // Every time: a terminal and a parent may both send it, and the second one must not cut the leaving short.
+  // Handle it every time: a terminal and a parent may both send it, and the second must not cut the clean-up short.
   process.on(signal, () => {
     if (!leaving) line(red(`interrupted (${signal})`))
     void leave(128 + constants.signals[signal])
   })
 }
 
-// Whoever is killed on leaving may break a call to it just then. Before that, it is a failure like any other.
+// Killing a process at the end may break a call to it. Before that, it is a failure like any other.
 process.on('uncaughtException', (error) => {
   if (!leaving) line(red(`✘ ${error.stack ?? error.message}`))
   void leave(1)
@@ -51,8 +51,8 @@ async function leave(exitCode) {
   if (leaving) return
   leaving = true
   try {
-    // In this order: who still lives may still write to what the backend is to remove.
-    await killEverybody()
+    // In this order: a running process may still write to what the backend removes.
+    await killAll()
     await backend?.stop()
   } finally {
     process.exit(exitCode)

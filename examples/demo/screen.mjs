@@ -19,7 +19,7 @@ export function line(text = '') {
   stdout.write(`${live ? '\r\u001B[2K' : ''}${text}\n`)
 }
 
-/** Shows how far it is, in place, to somebody who watches. @param {string} text */
+/** Shows progress in place, on a terminal. @param {string} text */
 export function progress(text) {
   if (live) stdout.write(`\r\u001B[2K  ${text.slice(0, (stdout.columns || 80) - 3)}`)
 }
@@ -35,7 +35,7 @@ export function bar(done, all) {
 }
 
 /**
- * Counts the seconds until `work` is over, next to what they are measured by.
+ * Counts the seconds until `work` is over, next to the expected time.
  *
  * @template T
  * @param {string} what

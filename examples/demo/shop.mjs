@@ -1,4 +1,4 @@
-// One shop: a process of its own that sells from the warehouse. It does as the demo tells it.
+// One shop: a process that sells from the warehouse, on the commands of the demo.
 import { isLockError, openLocks } from '@locks/core'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { warehouseAt } from './warehouse-client.mjs'
@@ -6,7 +6,7 @@ import { warehouseAt } from './warehouse-client.mjs'
 /**
  * @typedef {{ task: 'open', shop: number, config: import('@locks/core').LocksConfig, port: number, lock: string, ttlMs: number }} Opening
  * @typedef {Opening | { task: 'sell', locked: boolean, tills: number, buyers: number }
- *   | { task: 'hold-for-ever' | 'sell-naively' | 'take-over' | 'go-on' }} Task
+ *   | { task: 'hold-forever' | 'sell-naively' | 'take-over' | 'go-on' }} Task
  *
  * @typedef {{ news: 'opened' | 'waiting' | 'closing-time' }
  *   | { news: 'served', item: number | undefined, fence: bigint | undefined }
@@ -18,7 +18,7 @@ import { warehouseAt } from './warehouse-client.mjs'
 
 /** @param {News} news */
 function tell(news) {
-  // Nobody left to tell: the demo was killed.
+  // The parent is gone: the demo was killed.
   process.send?.(news, undefined, undefined, (error) => error && process.exit())
 }
 
@@ -36,7 +36,7 @@ async function open({ shop, config, port, lock, ttlMs }) {
 /** @typedef {Awaited<ReturnType<typeof open>>} Shop */
 
 /**
- * Reads, takes the money, writes: right only if nobody else does so in between.
+ * Reads, takes the money, writes: correct only if no other shop does so in between.
  *
  * @param {Shop} shop
  * @param {bigint} [fence]
@@ -67,7 +67,7 @@ async function sell(shop, { locked, tills, buyers }) {
 }
 
 /** @param {Shop} shop */
-async function holdForEver({ locks, lock }) {
+async function holdForever({ locks, lock }) {
   await locks.with(lock, ({ fence, remainingMs }) => {
     tell({ news: 'holding', fence, leaseMs: remainingMs })
     return new Promise(() => undefined)
@@ -117,7 +117,7 @@ async function perform(task) {
   const shop = await opened
   if (shop === undefined) throw new Error('the shop was never opened')
   if (task.task === 'sell') await sell(shop, task)
-  else if (task.task === 'hold-for-ever') await holdForEver(shop)
+  else if (task.task === 'hold-forever') await holdForever(shop)
   else if (task.task === 'take-over') await takeOver(shop)
   else await sellNaively(shop)
 }
@@ -132,5 +132,5 @@ async function obey(task) {
 }
 
 process.on('message', (/** @type {Task} */ task) => void obey(task))
-process.on('SIGINT', () => undefined) // a terminal sends it to everybody; the demo decides
+process.on('SIGINT', () => undefined) // a terminal sends it to the whole group; the demo decides
 process.on('disconnect', () => process.exit())

@@ -16,16 +16,16 @@ const PATIENCE_MS = 30_000
 const alive = new Set()
 
 /** Kills them, paused or not, and waits until they are gone. */
-export async function killEverybody() {
+export async function killAll() {
   const gone = [...alive].map((child) => once(child, 'exit'))
   for (const child of alive) child.kill('SIGKILL')
   await Promise.all(gone)
 }
 
-process.on('exit', () => void killEverybody()) // whatever else went wrong
+process.on('exit', () => void killAll()) // also after an error
 
 /**
- * Starts a program of this folder as a process of its own.
+ * Starts a program of this folder as a process.
  *
  * @param {string} program
  * @param {string} name
@@ -92,12 +92,12 @@ export function hire(program, name) {
         }
         child.on('message', onNews).once('exit', onExit)
       })
-      // Asked for ahead of time: whoever awaits it sees the rejection, if an earlier one did not end the act.
+      // The caller that awaits it later handles the rejection.
       told.catch(() => undefined)
       return told
     },
 
-    /** Lets it go and waits until it is gone. */
+    /** Asks it to end and waits until it is gone. */
     async dismiss() {
       if (!alive.has(child)) return
       const gone = once(child, 'exit')

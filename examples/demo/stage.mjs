@@ -14,7 +14,7 @@ const SLOWNESS = Number(process.env['LOCKS_TEST_SLOW'] || 1)
  */
 
 /**
- * One warehouse and some shops, each a process of its own, all sharing one lock.
+ * One warehouse and some shops, each in its own process, with one shared lock.
  *
  * @param {import('./backend.mjs').Backend} backend
  */
@@ -22,7 +22,7 @@ export async function setStage({ config, capabilities }) {
   const keeper = hire('warehouse.mjs', 'warehouse')
   const shops = Array.from({ length: SHOPS }, (_, n) => hire('shop.mjs', `shop ${n + 1}`))
   const { port } = await keeper.next('ready')
-  // Of its own for each run: the backend may be everybody's.
+  // Unique for each run: other programs may use the backend.
   const lock = `demo-stock-${randomUUID()}`
   const ttlMs = Math.max(TTL_MS, capabilities.minTtlMs)
   const opened = shops.map((shop) => shop.next('opened'))
@@ -32,11 +32,11 @@ export async function setStage({ config, capabilities }) {
     shops,
     keeper,
     warehouse: warehouseAt(port),
-    /** What the next holder may be late by: its poll, and a busy machine. */
+    /** How late the next holder may be: its poll, and a busy machine. */
     slackMs: (capabilities.wait === 'poll' ? 750 : 500) * SLOWNESS,
     /**
-     * The ttl the store gave. A session-backed one decides it itself: then it is what a fresh lease has
-     * left, and the little that was taken off for clocks and the way.
+     * The ttl that the store granted. A session-backed store chooses it: then it is the remaining time of a fresh
+     * lease, plus the drift margin and the travel time.
      *
      * @param {number} remainingMs
      */

@@ -20,7 +20,7 @@ export function warehouseAt(port) {
 
   return {
     /**
-     * With a fence, also says who reads, so that every earlier holder is locked out from now on.
+     * With a fence, also registers it, so that every earlier holder is refused from now on.
      *
      * @param {bigint} [fence]
      * @returns {Promise<number>} items left

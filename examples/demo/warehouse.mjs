@@ -1,5 +1,5 @@
-// The resource: one process that keeps the stock. It knows nothing of locks, but it remembers the
-// highest fence it has seen and refuses a write that carries a lower one.
+// The resource: one process that keeps the stock. It does not use locks, but it remembers the
+// highest fence it has seen and refuses a write with a lower one.
 import { isLockError, memoryGuard } from '@locks/core'
 import { createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -35,12 +35,12 @@ async function serve(request) {
 }
 
 const server = createServer((request, response) => void answer(request, response))
-// A paused shop must find its connection again.
+// The connection of a paused shop must stay open.
 server.keepAliveTimeout = 120_000
 server.listen(0, '127.0.0.1', () => {
   const address = server.address()
   if (address !== null && typeof address !== 'string') process.send?.({ news: 'ready', port: address.port })
 })
 
-process.on('SIGINT', () => undefined) // a terminal sends it to everybody; the demo decides
+process.on('SIGINT', () => undefined) // a terminal sends it to the whole group; the demo decides
 process.on('disconnect', () => process.exit())

@@ -25,19 +25,22 @@ test(
   { timeout },
   async () => {
     const cwd = await workplace()
-    // Long enough to meet a second client, who gives up after two seconds.
+    // Long enough for a second client, which gives up after two seconds.
     const slow = await listen({ cwd, env: { PAYMENT_MS: '8000' } })
     const quick = await listen({ cwd, env: { PAYMENT_MS: '10' } })
     const first = pay(slow.url, '42')
     await slow.server.said(/paying under fence/)
-    expect(await pay(quick.url, '42')).toEqual({ status: 409, text: 'somebody else is paying this order\n' })
+    expect(await pay(quick.url, '42')).toEqual({
+      status: 409,
+      text: 'another request is paying this order\n',
+    })
     expect((await pay(quick.url, '43')).status).toBe(200)
     slow.server.kill('SIGTERM')
     expect((await first).status).toBe(200)
     const { exitCode, output } = await slow.server.ended
     expect(output).toContain('closed')
     expect(exitCode).toBe(0)
-    // Given back, not left to its ttl of 30 s.
+    // Released, not left to its ttl of 30 s.
     expect((await pay(quick.url, '42')).status).toBe(200)
   },
 )

@@ -2,7 +2,7 @@ import { isLockError, openLocks } from '@locks/core'
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// POST /orders/42/payment is handled for one client at a time, whichever process of ours it reaches.
+// POST /orders/42/payment is handled for one client at a time, across all server processes.
 const locks = await openLocks(process.env['LOCKS_URL'] ?? 'file:locks', { waitMs: 2_000 })
 const paymentMs = Number(process.env['PAYMENT_MS'] ?? 100)
 
@@ -25,7 +25,7 @@ async function handle(order, response, gone) {
     reply(response, 200, `paid under fence ${fence}`)
   } catch (error) {
     if (gone.aborted) return
-    if (isLockError(error, 'LOCK_TIMEOUT')) reply(response, 409, 'somebody else is paying this order')
+    if (isLockError(error, 'LOCK_TIMEOUT')) reply(response, 409, 'another request is paying this order')
     else if (isLockError(error)) reply(response, 503, 'try again later')
     else reply(response, 500, 'the payment failed')
   }
@@ -34,7 +34,7 @@ async function handle(order, response, gone) {
 /** @param {import('@locks/core').Lease} lease */
 async function pay(lease) {
   console.log(`paying under fence ${lease.fence}`)
-  await sleep(paymentMs, undefined, { signal: lease.signal }) // the bank, which ends when the lock is lost
+  await sleep(paymentMs, undefined, { signal: lease.signal }) // the bank; aborts when the lock is lost
   lease.assertHeld()
   return lease.fence
 }
@@ -46,13 +46,13 @@ async function pay(lease) {
  */
 function reply(response, status, text) {
   if (status === 503) response.setHeader('retry-after', '1')
-  // A connection that is kept would keep a server that is closing.
+  // A keep-alive connection would delay a server that is closing.
   if (!server.listening) response.setHeader('connection', 'close')
   response.writeHead(status, { 'content-type': 'text/plain' }).end(`${text}\n`)
 }
 
 process.once('SIGTERM', () => {
-  // What is under way ends first, then its locks are given back; only then nobody needs the store.
+  // Running requests finish and release their locks first; only then can the client close.
   server.close(() => void locks.close().then(() => console.log('closed')))
   server.closeIdleConnections()
 })

@@ -1,7 +1,7 @@
 import { isLockError, openLocks } from '@locks/core'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// The lease is the office: renewed while the leader lives, gone within its ttl when he does not.
+// The leader is the holder of the lock: the lease is renewed while it lives, and ends within its ttl when it does not.
 const ttlMs = Number(process.env['TTL_MS'] ?? 10_000)
 const locks = await openLocks(process.env['LOCKS_URL'] ?? 'file:locks', { ttlMs })
 const office = locks.lock('leader')
@@ -15,7 +15,7 @@ while (!stop.signal.aborted) {
     try {
       await lead(AbortSignal.any([lease.signal, stop.signal]))
     } finally {
-      // Of a lease that was lost nothing is left to give back.
+      // A lost lease cannot be released.
       if (lease.state === 'held' || lease.state === 'jeopardy') await lease.release()
       console.log(`stepped down from fence ${lease.fence}`)
     }
@@ -23,14 +23,14 @@ while (!stop.signal.aborted) {
     if (stop.signal.aborted) break
     if (!isLockError(error)) throw error
     console.error(error.message)
-    await sleep(ttlMs / 10) // the store may be away for a while
+    await sleep(ttlMs / 10) // the store may be unreachable for a while
   }
 }
 await locks.close()
 
 /**
- * What only a leader does, until `signal` aborts: the office was lost, or the process is to end. Give the
- * fence along to whatever it writes to.
+ * What only a leader does, until `signal` aborts: the lock was lost, or the process is shutting down. Pass the
+ * fence to everything it writes to.
  *
  * @param {AbortSignal} signal
  */

@@ -3,7 +3,7 @@ import { createLocks } from '@locks/core'
 import { memory } from '@locks/memory'
 import { redis } from '@locks/redis'
 
-// Who must exclude whom decides: tasks of one process, processes of one host, or many hosts.
+// Choose by what must be excluded: tasks of one process, processes of one host, or many hosts.
 const { REDIS_URL: url, LOCK_DIRECTORY: directory } = process.env
 /** @type {import('@locks/core').AdapterFactory} */
 const adapter = url ? redis({ url }) : directory ? cas(fileStore({ directory })) : memory()
@@ -16,7 +16,7 @@ let stock = 10
 async function sell() {
   await locks.with('stock', async (lease) => {
     const left = stock
-    await new Promise((resolve) => setImmediate(resolve)) // anybody else could have come in between
+    await new Promise((resolve) => setImmediate(resolve)) // without the lock, another task could write here
     lease.assertHeld()
     stock = left - 1
   })

@@ -2,7 +2,7 @@ import { createLocks } from '@locks/core'
 import { fenced, migrate, postgres } from '@locks/postgres'
 import { Pool } from 'pg'
 
-// The lock keeps shops from selling at once. The fence keeps out the one who was paused while he held it.
+// The lock stops shops from selling at the same time. The fence refuses a shop that was paused while it held the lock.
 const url = process.env['POSTGRES_URL'] ?? 'postgres://localhost/shop'
 const pool = new Pool({ connectionString: url })
 await migrate({ url })
@@ -15,7 +15,7 @@ let sold = 0
 while (await locks.with('stock:chair', (lease) => sell('chair', lease))) sold += 1
 console.log(`sold ${sold}`)
 
-// What a holder does who slept through the end of his lease: the row has seen a higher fence since.
+// A holder that was paused past the end of its lease: the row has seen a higher fence since.
 const old = await locks.with('stock:chair', async (lease) => lease.fence)
 await locks.with('stock:chair', (lease) => restock('chair', 0, lease.fence))
 console.log(`a write under the old fence changes ${await restock('chair', 1_000, old)} rows`)

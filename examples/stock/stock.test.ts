@@ -14,7 +14,7 @@ if (isSelected('postgres-unique-key'))
     async () => {
       await using service = await startService('postgres')
       const env = { POSTGRES_URL: service.url }
-      // The first of them makes the tables.
+      // The first of them creates the tables.
       const shops = [await start(program, { env }).ended]
       await postgresQuery(service.server('postgres'), 'UPDATE stock SET amount = 20')
       const together = [1, 2, 3].map(() => start(program, { env }))

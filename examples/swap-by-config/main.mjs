@@ -1,7 +1,7 @@
 import { openLocks } from '@locks/core'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 
-// No adapter is imported here: what the configuration names is loaded, and nothing else.
+// No adapter is imported here: only the one that the configuration names is loaded.
 const { LOCKS_URL: url, LOCKS_STORE: store } = process.env
 const options = { waitMs: 60_000, ...(store && { store }) }
 const locks = await openLocks(url ?? (await config()), options)

@@ -1,6 +1,6 @@
 /**
- * What became of a rule on a backend. Of one that is untested, `applicable: false` says that the backend does not claim
- * what the rule is about.
+ * The outcome of a rule on a backend. `applicable: false` of an untested rule means that the backend does not claim its
+ * capability.
  *
  * @typedef {{ backend: string, area: string, rule: string, state: 'passed' | 'failed' | 'untested', reason?: string,
  *   applicable?: boolean }} RuleOutcome
@@ -21,10 +21,10 @@ const shown = {
 
 const legend = `| sign | means |
 | --- | --- |
-| 12 | 12 rules **passed**: they were tried on real servers, and kept |
-| ✗ 1 | 1 rule **failed**: it was tried, and broken |
+| 12 | 12 rules **passed** on real servers |
+| ✗ 1 | 1 rule **failed** |
 | ? 3 | 3 rules were **not tried**: they apply, but this run lacked what they need ([why](#not-tried)) |
-| n/a 2 | 2 rules are **not applicable**: the backend does not claim what they are about ([why](#not-applicable)) |`
+| n/a 2 | 2 rules are **not applicable**: the backend does not claim their capability ([why](#not-applicable)) |`
 
 /**
  * The page of the matrix: a table of backends by areas, then why rules were left out.
@@ -47,14 +47,14 @@ pageClass: wide matrix
 
 # Conformance matrix
 
-What became of the rules of each area on each backend. Each column leads to its rules.
+The results of the rules of each area on each backend. Each column links to its rules.
 
 ${legend}
 
 ${table}
 
-This page is written by \`node scripts/matrix.mjs\` from what a test run found, and not by hand.
-[\`locks conformance\`](../packages/cli) does the same for an adapter of yours.
+\`node scripts/matrix.mjs\` writes this page from the results of a test run.
+[\`locks conformance\`](../packages/cli) does the same for your own adapter.
 
 ## Not tried
 
@@ -62,7 +62,7 @@ ${leftOut(rules, backends, 'not-tried') || 'Every rule that applies was tried.'}
 
 ## Not applicable
 
-A reason such as *list is claimed* is that of a rule about stores which do not claim it.
+A reason such as *list is claimed* belongs to a rule about stores that do not claim it.
 
 ${leftOut(rules, backends, 'not-applicable') || 'Every rule applies to every backend.'}
 `
@@ -98,7 +98,7 @@ function cell(outcomes) {
 }
 
 /**
- * Backends, their reasons, and the rules. Those that have the same stand together.
+ * Backends, their reasons, and the rules. Backends with the same reasons are grouped.
  *
  * @param {readonly RuleOutcome[]} rules
  * @param {readonly string[]} backends

@@ -25,7 +25,7 @@ const fields = new Map([
 ])
 
 /**
- * npm proves where a package comes from by this field; whoever publishes adds that of their place.
+ * npm's provenance needs this field; the publisher adds it.
  *
  * @param {Record<string, unknown> | undefined} value
  * @param {string} folder

@@ -4,25 +4,43 @@ import { fileURLToPath } from 'node:url'
 
 // Types and tables of options, from the declaration of each adapter.
 
-/** @typedef {import('../../packages/core/dist/adapter/index.js').Declaration} Declaration */
-/** @typedef {import('../../packages/core/dist/adapter/index.js').Option} Option */
+/** @typedef {import('../../packages/core/dist/adapter/index.js').Option & { readonly doc: string }} Option */
+/** @typedef {{ adapter: string, by?: string, options: Readonly<Record<string, Option>> }} Declaration */
 /** @typedef {readonly [key: string, option: Option]} Row */
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const WIDTH = 120
 
-/** Packages with an `option-table.ts`, with their declarations as built. */
+/** Packages with an `option-table.ts`: their declarations as built, with the comments of the source as `doc`. */
 export async function declarations() {
   /** @type {Map<string, Declaration>} */
   const found = new Map()
   for (const name of (await readdir(join(root, 'packages'))).toSorted()) {
     const files = await readdir(join(root, 'packages', name, 'src'))
     if (!files.includes('option-table.ts')) continue
-    /** @type {{ declared: Declaration }} */
+    /** @type {{ declared: import('../../packages/core/dist/adapter/index.js').Declaration }} */
     const { declared } = await import(`../../packages/${name}/dist/option-table.js`)
-    found.set(name, declared)
+    const source = await readFile(join(root, 'packages', name, 'src', 'option-table.ts'), 'utf8')
+    found.set(name, documented(declared, source))
   }
   return found
+}
+
+/**
+ * @param {import('../../packages/core/dist/adapter/index.js').Declaration} declared
+ * @param {string} source
+ * @returns {Declaration}
+ */
+export function documented({ options, ...declared }, source) {
+  const comments = new Map(
+    [...source.matchAll(/^ {4}\/\*\* (.+) \*\/\n {4}(\w+): \{/gm)].map(([, doc, key]) => [key, doc]),
+  )
+  const rows = Object.entries(options).map(([key, option]) => {
+    const doc = comments.get(key)
+    if (doc === undefined) throw new Error(`${declared.adapter}: ${key} has no comment of one line above it`)
+    return [key, { ...option, doc }]
+  })
+  return { ...declared, options: Object.fromEntries(rows) }
 }
 
 /**

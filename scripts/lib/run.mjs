@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
-/** A failed command; `message` says all a reader needs, so nobody prints its stack. */
+/** A failed command. Its `message` is complete, so its stack is not printed. */
 export class CommandFailed extends Error {
   /**
    * @param {string} message

@@ -14,7 +14,7 @@ import { CommandFailed, run, runMain } from './run.mjs'
  */
 
 /**
- * A command that installs, builds and runs tests. Whatever stops it on the way is counted as a failure.
+ * A command that installs, builds and runs tests. Anything that stops it counts as a failure.
  *
  * @param {string} usage
  * @param {Options} options beside --help
@@ -80,7 +80,7 @@ export async function runVitest(args, env = {}) {
 }
 
 /**
- * Prints the last line. Whatever made the run fail shows there as at least one failure. Where several
+ * Prints the last line. A run that failed shows at least one failure there. Where several
  * commands make one run, LOCKS_TEST_TALLY names the file in which they add up.
  *
  * @param {Counts} counts
@@ -110,7 +110,7 @@ export async function addUp(counts) {
   }
   await writeFile(file, JSON.stringify(sum))
   if (before === undefined) return
-  console.log('\nTogether with the tests before:')
+  console.log('\nTogether with the earlier tests:')
   print(sum)
 }
 

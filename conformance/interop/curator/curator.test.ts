@@ -9,9 +9,9 @@ import { eventually, scaled } from '../../services/timing.ts'
 import { contend, java, longMs, nodeProcess, tookMs } from '../bed.ts'
 import type { Held, Peer } from '../peer.ts'
 
-/** Of whoever is about to be killed. */
+/** For the process that is about to be killed. */
 const shortMs = scaled(2_000)
-/** Of everybody else. */
+/** For all others. */
 const calmMs = scaled(30_000)
 
 let service: Service

@@ -28,12 +28,12 @@ function node(ttlMs: number = longMs): Locks {
   return locks
 }
 
-/** Redisson's watchdog is 30 s unless told. */
+/** Redisson's default watchdog. */
 const redisson = (watchdogMs: number = longMs): Promise<Peer> => java('RedissonPeer', [watchdogMs, url])
 
 /** Until so many listen for a release, in Redisson's way. */
 async function heardBy(lock: string, count: number): Promise<void> {
-  await eventually('somebody listens', async () => {
+  await eventually('a waiter listens', async () => {
     const reply = await redisCommand(server, 'PUBSUB', 'NUMSUB', `redisson_lock__channel:{${lock}}`)
     return String(reply).endsWith(`,${count}`)
   })
@@ -91,7 +91,7 @@ test('both watchdogs keep their locks for as long as they are held', async () =>
   await peer.release(held)
 })
 
-test('fences of Node and of RFencedLock increase, whoever has the lock', async () => {
+test('fences of Node and of RFencedLock increase across both', async () => {
   const [locks, peer, lock] = [node(), await redisson(), uniqueName()]
   const fences: bigint[] = []
   for (let n = 0; n < 5; n += 1) {

@@ -31,9 +31,9 @@ const redisson = (watchdogMs: number = longMs): Promise<Peer> => java('RedissonP
 const take = (peer: Peer, lock: string, waitMs: number = longMs): Promise<Held | undefined> =>
   peer.acquire('redlock', lock, waitMs, -1)
 
-/** Until somebody listens for a release on each of `count` servers. */
+/** Until a waiter listens for a release on each of `count` servers. */
 async function heard(lock: string, count: number): Promise<void> {
-  await eventually('somebody listens', async () => {
+  await eventually('a waiter listens', async () => {
     const replies = await Promise.all(
       service.servers.map((server) =>
         redisCommand(server, 'PUBSUB', 'NUMSUB', `redisson_lock__channel:{${lock}}`),

@@ -39,7 +39,7 @@ interface Pending {
 /**
  * The one connection of a client: opened by the first request, reopened while requests are pending.
  * A request whose reply went down with a connection is sent again as it was. It never keeps the
- * process alive: core does, for as long as somebody waits, and a server that hangs must not.
+ * process alive: core does while a caller waits, and a server that hangs must not.
  */
 export class Link {
   readonly #address: Address

@@ -1,6 +1,6 @@
 import type { Busy, Grant, LockState, PushedGrant, RenewOutcome } from '@locks/core/adapter'
 
-/** Answers of the server as the SPI has them. A wrong one is an error, never a wrong "busy" or "lost". */
+/** Converts replies of the server to answers of the SPI. An invalid reply is an error, never "busy" or "lost". */
 export function readAttempt(value: unknown): Grant | Busy {
   if (isRecord(value) && value['busy'] === true) return { ...value, busy: true }
   return readGrant(value)

@@ -6,7 +6,7 @@ import { Session } from './session.ts'
 import type { Sessions } from './session.ts'
 
 // Serves one memory store on a free port of 127.0.0.1 and says which as one line of JSON. It ends
-// with its standard input, so that it never outlives whoever started it.
+// with its standard input, so that it never outlives its parent.
 const store = memory()({ clientId: randomUUID(), clock: systemClock, report: () => undefined })
 const sessions: Sessions = new Map()
 const server = createServer({ noDelay: true }, (socket) => new Session(socket, store, systemClock, sessions))
@@ -17,6 +17,6 @@ server.listen(0, '127.0.0.1', () => {
   process.stdout.write(`${JSON.stringify({ port: address.port })}\n`)
 })
 
-process.on('SIGINT', () => undefined) // a terminal sends it to everybody; who started this decides
+process.on('SIGINT', () => undefined) // a terminal sends it to the whole group; the parent decides
 process.on('SIGTERM', () => process.exit(0))
 process.stdin.resume().once('close', () => process.exit(0))

@@ -30,8 +30,8 @@ export class Session {
   }
 
   /**
-   * What the client still waited for is withdrawn, so that nobody queues behind the dead. What it
-   * was told to hold stays until its ttl: it may live and believe in it. One that comes back asks again.
+   * Withdraws what the client still waited for, so that no waiter queues behind a dead one. Its holds stay
+   * until their ttl: it may be alive and rely on them. A client that comes back asks again.
    */
   end(): void {
     if (this.#over) return

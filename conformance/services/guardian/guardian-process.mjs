@@ -11,7 +11,7 @@ import { isAlive, killTree } from './process-tree.mjs'
  */
 
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-  process.on(signal, () => undefined) // the end of stdin decides, not what the terminal sends to everybody
+  process.on(signal, () => undefined) // the end of stdin decides, not what the terminal sends to the whole group
 }
 
 /** @type {Map<string, Charge>} */

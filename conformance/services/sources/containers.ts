@@ -6,7 +6,7 @@ import { controlledServer, logOf, type Handle } from '../server.ts'
 import { containerHandle, directoryInside } from './container-handle.ts'
 import type { DockerEngine } from './docker-engine.ts'
 
-/** Pulls the image if need be; rejects when it cannot be had. */
+/** Pulls the image if need be; rejects when it is not available. */
 export async function containerSupply(program: Program, engine: DockerEngine): Promise<Supply> {
   const image = process.env[`LOCKS_TEST_${program.name.toUpperCase()}_IMAGE`] ?? program.image
   const client = await getContainerRuntimeClient()

@@ -25,13 +25,13 @@ function unprivilegedUser(): User {
   return { uid: Number(uid), gid: Number(gid) }
 }
 
-/** The place for temporary files; if that is root's alone, the one that everybody has. */
+/** The place for temporary files; if only root may use it, the one for all users. */
 export function temporaryFilesOf(user: User | undefined): string {
   const own = tmpdir()
   return user === undefined || isOpenToAll(own) ? own : '/tmp'
 }
 
-/** Whether everybody may go there. */
+/** Whether all users may enter it. */
 function isOpenToAll(directory: string): boolean {
   const parent = dirname(directory)
   return (statSync(directory).mode & 0o001) !== 0 && (parent === directory || isOpenToAll(parent))

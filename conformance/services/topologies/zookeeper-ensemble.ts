@@ -26,7 +26,7 @@ export const zookeeperEnsemble: Topology = {
       }),
     )
     const servers = await Promise.all(plans.map((plan) => launcher.launch(plan)))
-    // A server answers before it binds the ports for its peers, and without those it waits for ever.
+    // A server answers before it binds the ports for its peers, and without those it waits forever.
     const unless = async (): Promise<Error | undefined> => {
       const [line] = /^.*address already in use.*$/im.exec(await launcher.log()) ?? []
       return line === undefined ? undefined : new Error(`a server of the ensemble says: ${line}`)

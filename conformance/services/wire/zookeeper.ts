@@ -22,10 +22,10 @@ export async function zookeeperMode(address: Address): Promise<string> {
   return mode
 }
 
-/** Creates a persistent node, open to everybody, in a session of its own. */
+/** Creates a persistent node with an open ACL, in its own session. */
 export async function zookeeperCreate(address: Address, path: string): Promise<void> {
-  const everybody = Buffer.concat([int(1), int(31), text('world'), text('anyone')])
-  const error = await inSession(address, createType, Buffer.concat([text(path), text(''), everybody, int(0)]))
+  const openAcl = Buffer.concat([int(1), int(31), text('world'), text('anyone')])
+  const error = await inSession(address, createType, Buffer.concat([text(path), text(''), openAcl, int(0)]))
   if (error !== 0) throw new Error(`cannot create ${path}: error ${error}`)
 }
 

@@ -5,7 +5,7 @@ export async function killedHolder({ shops, slackMs, ttlOf }) {
   const [holder, waiter] = shops
   if (holder === undefined || waiter === undefined) throw new Error('two shops are needed')
   const holds = holder.next('holding')
-  holder.tell({ task: 'hold-for-ever' })
+  holder.tell({ task: 'hold-forever' })
   const { fence, leaseMs } = await holds
   const ttlMs = ttlOf(leaseMs)
   line(`  ${holder.name} (pid ${holder.pid}) holds the lock, fence ${fence}, ttl ${seconds(ttlMs)}`)

@@ -52,7 +52,7 @@ export async function withLock(stage) {
   const handOffs = inOrder.filter(({ shop }, n) => n > 0 && shop !== inOrder[n - 1]?.shop).length
   const perSecond = Math.round(handOffs / (tookMs / 1000))
   const fences = new Set(inOrder.map(({ fence }) => fence)).size
-  // Stock sinks by one from each sale to the next in the order of the fences, or somebody overlapped.
+  // In the order of the fences each sale lowers the stock by one; otherwise two sales overlapped.
   const items = inOrder.map(({ item }) => item ?? 0)
   const oneByOne = items.every((item, n) => item === Math.max(0, ITEMS - n))
   const buyers = BUYERS * stage.shops.length

@@ -6,6 +6,7 @@ import type {
   Capabilities,
   Grant,
   LockState,
+  Pruned,
   RenewOutcome,
 } from '@locks/core/adapter'
 import { isAttemptId, LockError, PruneSteps, Upkeep } from '@locks/core/adapter'
@@ -112,8 +113,17 @@ export function casAdapter(
     const drop = store.prune?.bind(store)
     if (drop === undefined) return [undefined, undefined]
     const inBackground = new PruneSteps(clock, (idleMs) => drop(idleMs, isOver, true))
-    const steps = new PruneSteps(clock, (idleMs) => drop(idleMs, isOver, false))
+    const steps = new PruneSteps(clock, (idleMs, names) => drop(idleMs, isOver, false, names))
     return [steps, new Upkeep(clock, fenceIdleMs, () => inBackground.step(fenceIdleMs))]
+  }
+
+  /** The `prune` of a store that cannot drop anything. */
+  function keptAmong(why: string): (idleMs: number, names?: readonly string[]) => Promise<Pruned> {
+    return async (_, names = []) => {
+      let kept = 0
+      for (const name of names) if ((await store.get(name)) !== undefined) kept += 1
+      return { pruned: 0, more: false, kept: { names: kept, why } }
+    }
   }
 
   function isHolder(at: Observation, held: Held, attemptId: string): boolean {
@@ -314,7 +324,10 @@ export function casAdapter(
     },
 
     ...(diagnose !== undefined && { diagnose }),
-    ...(prune !== undefined && { prune: (idleMs: number) => prune.step(idleMs) }),
+    ...(prune !== undefined && {
+      prune: (idleMs: number, names?: readonly string[]) => prune.step(idleMs, names),
+    }),
+    ...(store.keeps !== undefined && { prune: keptAmong(store.keeps) }),
 
     async close() {
       waits.close()

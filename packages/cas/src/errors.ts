@@ -33,7 +33,10 @@ export function redisError(error: unknown, lastConnectionError?: unknown): LockE
 /** What no retry mends, and what to do about it. */
 const permanent: ReadonlyMap<string, string> = new Map([
   ['WRONGPASS', 'the server refuses the user or the password, so no lock can be taken; correct them'],
-  ['NOAUTH', 'the server asks for a password and got none, so no lock can be taken; give one'],
+  [
+    'NOAUTH',
+    'the server asks for a password and got none, so no lock can be taken; give one, as in redis://:password@host',
+  ],
   [
     'NOPERM',
     'the ACL of this user forbids a command or a key that locks need; allow it, or use another user',

@@ -1,4 +1,4 @@
-import { settleOptions } from '@locks/core/adapter'
+import { invalidOption, settleOptions } from '@locks/core/adapter'
 import type { AdapterFactory, Clock, Duration } from '@locks/core/adapter'
 import { casAdapter } from './adapter.ts'
 import type { CasCapabilities } from './adapter.ts'
@@ -28,6 +28,8 @@ export interface CasOptions {
 
 /** Locks by compare-and-set on any versioned store: `createLocks(cas(fileStore({ directory })))`. */
 export function cas(open: StoreFactory, options: CasOptions = {}): AdapterFactory<CasCapabilities> {
+  if (typeof open !== 'function')
+    throw invalidOption(declared, 'cas needs a store, such as fileStore({ directory })')
   const { fenceIdleMs } = settleOptions(declared, { ...options, store: 'memory' })
   // What one client saw holds for all that share its clock.
   const seen = new WeakMap<Clock, Observations>()

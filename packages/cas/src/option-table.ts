@@ -2,59 +2,31 @@ export const declared = {
   adapter: '@locks/cas',
   by: 'store',
   options: {
+    /** `file`: a directory. `redis`, `tair`: a server. `memory`: this process alone, for tests. */
     store: {
       kind: 'choice',
       of: ['memory', 'file', 'redis', 'tair'],
       otherwise: 'by the `url`, which then begins with `file:` or `tair:`',
-      doc: '`file`: a directory. `redis`, `tair`: a server. `memory`: this process alone, for tests.',
     },
-    directory: {
-      kind: 'text',
-      matches: '.+',
-      must: 'be a path',
-      required: true,
-      only: ['file'],
-      doc: 'An existing directory on a local file system, writable and for these locks alone.',
-    },
-    trustFileSystem: {
-      kind: 'boolean',
-      default: false,
-      only: ['file'],
-      doc: 'Use the directory although it is on a network file system.',
-    },
-    url: {
-      kind: 'text',
-      must: 'be a URL',
-      place: true,
-      only: ['redis', 'tair', undefined],
-      doc: '`redis://…`, `rediss://…` or `tair://…`; without `store` also `file:/path/to/directory`.',
-    },
+    /** An existing directory on a local file system, writable and for these locks alone. */
+    directory: { kind: 'text', matches: '.+', must: 'be a path', required: true, only: ['file'] },
+    /** Use the directory although it is on a network file system. */
+    trustFileSystem: { kind: 'boolean', default: false, only: ['file'] },
+    /** `redis://…`, `rediss://…` or `tair://…`; without `store` also `file:/path/to/directory`. */
+    url: { kind: 'text', must: 'be a URL', place: true, only: ['redis', 'tair', undefined] },
+    /** An ioredis client of your own. It is not closed; hints come by a duplicate of it. */
     client: {
       kind: 'value',
       must: 'be a Redis or a Cluster of ioredis',
       type: 'RedisClient',
       place: true,
       only: ['redis', 'tair'],
-      doc: 'An ioredis client of your own. It is not closed; hints come by a duplicate of it.',
     },
-    prefix: {
-      kind: 'text',
-      default: 'locks:cas:',
-      only: ['redis', 'tair', undefined],
-      doc: 'In front of every key and channel.',
-    },
-    name: {
-      kind: 'text',
-      default: '',
-      only: ['memory'],
-      doc: 'Clients of one name share a store, in configs.',
-    },
-    fenceIdleMs: {
-      kind: 'duration',
-      range: [1_000, 31_536_000_000],
-      zero: true,
-      default: 86_400_000,
-      doc: 'After so long without a change the record of a free name is dropped, behind releases. 0: never.',
-    },
+    /** In front of every key and channel. */
+    prefix: { kind: 'text', default: 'locks:cas:', only: ['redis', 'tair', undefined] },
+    /** Clients of one name share a store, in configs. */
+    name: { kind: 'text', default: '', only: ['memory'] },
+    /** After so long without a change the record of a free name is dropped, behind releases. 0: never. */
+    fenceIdleMs: { kind: 'duration', range: [1_000, 31_536_000_000], zero: true, default: 86_400_000 },
   },
 } as const

@@ -87,13 +87,18 @@ export interface VersionedStore {
    * needs them. Yields now and then, with how many it dropped since. MUST drop a value only if its version is still
    * the one that `isOver` was asked about, as a put replaces it. The next version of that key MUST be higher than
    * every one it had, so keep one number for all keys that were dropped. `background` asks to do nothing where
-   * another client has just done it. Leave it out when values expire by `put`, or cannot be dropped.
+   * another client has just done it, or where values expire by `put`. With `keys` it MUST drop no other. Leave it out
+   * when values cannot be dropped, and give the reason in `keeps`.
    */
   prune?(
     idleMs: number,
     isOver: (current: Versioned) => boolean,
     background: boolean,
+    keys?: readonly string[],
   ): AsyncGenerator<number, void>
+
+  /** Why values cannot be dropped, for people to read: "the store …". */
+  readonly keeps?: string
 
   /** What the store's settings mean for locks, as the `diagnose` of an adapter. Changes nothing. */
   diagnose?(): Promise<readonly Finding[]>

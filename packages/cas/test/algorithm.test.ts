@@ -39,7 +39,7 @@ describe('taking over', () => {
     expect((await other.take(wanted)).fence).toBeGreaterThan(fence)
   })
 
-  test('starts its watch again whenever the version moved (trap 6)', async () => {
+  test('starts its watch again whenever the version moved', async () => {
     const [store, clock] = [memoryStore(), new HandClock()]
     const [holder, other] = [bare(store, new HandClock()), bare(store, clock)]
     const grant = await holder.take(holder.request())
@@ -115,7 +115,7 @@ describe('taking over', () => {
   })
 })
 
-describe('a key deleted and made again (trap 4)', () => {
+describe('a key deleted and made again', () => {
   test('is another record although its version is the same: the watch starts again', async () => {
     const [{ open, drop }, clock] = [forgetful(), new HandClock()]
     const [first, second, other] = [

@@ -22,7 +22,7 @@ describe.each([
   ['holder', 'jumps', 'true'],
   ['contender', 'true', 'jumps'],
   ['both', 'jumps', 'jumps'],
-] as const)('the wall clock of %s jumps by an hour, again and again (trap 6)', (_, ofHolder, ofContender) => {
+] as const)('the wall clock of %s jumps by an hour, again and again', (_, ofHolder, ofContender) => {
   test(
     'a live holder keeps its lock, and a dead one is taken over from after its ttl, not before',
     async () => {

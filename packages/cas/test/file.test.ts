@@ -69,7 +69,7 @@ describe('the directory', () => {
   })
 })
 
-describe('names (trap 7)', () => {
+describe('names', () => {
   test.each([
     '../../etc/passwd',
     '/etc/passwd',

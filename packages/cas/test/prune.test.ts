@@ -37,6 +37,17 @@ test('an idle name leaves no file behind, and comes back with a higher fence', a
     await locks.with(name, (lease) => expect(lease.fence).toBeGreaterThan(fence))
 }, 60_000)
 
+test('a name that was there when the floor rose is dropped without raising it again', async () => {
+  const directory = await temporaryDirectory()
+  const locks = open(directory)
+  for (const name of ['early', 'late']) await locks.with(name, () => undefined)
+  expect(await locks.prune({ idleMs: 0, names: ['early'] })).toBe(1)
+  const floor = await readdir(join(directory, '.floor'))
+  expect(await locks.prune({ idleMs: 0, names: ['late'] })).toBe(1)
+  expect(await keptIn(directory)).toEqual([])
+  expect(await readdir(join(directory, '.floor'))).toEqual(floor)
+})
+
 test('a fence stays above those of dropped names although the clock of the host went back', async () => {
   const directory = await temporaryDirectory()
   const ahead = BigInt(Date.now() + 3_600_000) * 1_000n

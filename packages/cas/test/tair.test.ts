@@ -66,7 +66,7 @@ describe('the commands on the wire', () => {
     expect(stub.commands.filter(([command]) => command !== 'PUBLISH')).toHaveLength(3)
   })
 
-  test('never carries VER, nor a ttl (traps 1 and 2)', async () => {
+  test('never carries VER or a ttl', async () => {
     const { stub, store } = await setUp()
     const made = await store.put('order', 'a', undefined, true)
     if (!('version' in made)) throw new Error('it was there')
@@ -79,7 +79,7 @@ describe('the commands on the wire', () => {
 })
 
 describe('what the module answers', () => {
-  test('a put over a version of a missing key is refused, where EXSET VER would succeed (trap 1)', async () => {
+  test('a put over a version of a missing key is refused, where EXSET VER would succeed', async () => {
     const { stub, store } = await setUp()
     expect(await store.put('order', 'value', 5n, true)).toEqual({ conflict: true, current: undefined })
     expect(stub.records.size).toBe(0)
@@ -88,7 +88,7 @@ describe('what the module answers', () => {
     expect(stub.records.get('p:order')?.version).toBe(1)
   })
 
-  test('EXCAS with -1, with a conflict and with success are three different things (trap 3)', async () => {
+  test('EXCAS with -1, with a conflict and with success are three different things', async () => {
     const { stub, store } = await setUp()
     expect(await store.put('order', 'x', 1n, true)).toEqual({ conflict: true, current: undefined })
     stub.records.set('p:order', { value: 'there', version: 3 })

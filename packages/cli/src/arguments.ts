@@ -11,14 +11,14 @@ type ParseOptions = Record<string, { type: 'string' | 'boolean'; short?: string 
 /** What a command reads from its arguments. */
 export interface Reads {
   readonly options: Options
-  /** What follows `--` is the command line of another program. Elsewhere it is arguments like those before. */
+  /** Whether the words after `--` are the command line of another program. Otherwise they are arguments. */
   readonly hasRest?: boolean
 }
 
-/** Arguments of one call, read by the options of its command. */
+/** The arguments of one invocation, parsed with the options of its command. */
 export class Arguments {
   readonly positionals: readonly string[]
-  /** The command line of another program: never read for options. */
+  /** The command line of another program: never parsed for options. */
   readonly rest: readonly string[] | undefined
   readonly #values: Readonly<Record<string, unknown>>
 
@@ -30,7 +30,7 @@ export class Arguments {
       this.positionals = [...positionals, ...(behind ?? [])]
       return
     }
-    // A name that begins with a dash stands between two of them: -- -name -- command.
+    // A name that begins with a dash is between two of them: -- -name -- command.
     const second = split(positionals.length === 0 ? (behind ?? []) : [])
     this.positionals = second.behind === undefined ? positionals : second.before
     this.rest = second.behind ?? behind
@@ -45,7 +45,7 @@ export class Arguments {
     return typeof value === 'string' ? value : undefined
   }
 
-  /** Within `limits`, which are durations too. */
+  /** Must be within `limits`, which are durations too. */
   durationMs(name: string, limits: readonly [least: string, most: string]): number | undefined {
     const text = this.text(name)
     return text === undefined ? undefined : durationOf(`--${name}`, text, limits)
@@ -59,7 +59,7 @@ export class Arguments {
     throw new UsageError(`--${name} must be a whole number from ${least} to ${most}, not ${quoted(text)}`)
   }
 
-  /** The positional arguments, which must be as many as `names`; one in brackets may be left out. */
+  /** The positional arguments, one for each of `names`; a name in brackets is optional. */
   named(...names: readonly string[]): readonly (string | undefined)[] {
     const needed = names.filter((name) => !name.startsWith('[')).length
     if (this.positionals.length < needed)
@@ -72,7 +72,7 @@ export class Arguments {
 
 interface Split {
   readonly before: readonly string[]
-  /** Undefined where there is no `--`. */
+  /** Undefined without a `--`. */
   readonly behind: readonly string[] | undefined
 }
 
@@ -100,16 +100,17 @@ function parsed(
   }
 }
 
-/** In our own words: those of Node differ between its versions, and advise what hardly ever fits. */
+/** Our own message: Node's differs between versions, and its advice rarely fits. */
 function mistakeIn(options: Options, error: unknown): string {
-  if (!(error instanceof Error)) return 'bad arguments'
+  if (!(error instanceof Error)) return 'invalid arguments'
   const [, given = '', name = ''] = /'(?:-\w, )?(--?([^'\s]+))/.exec(error.message) ?? []
   const option = Object.hasOwn(options, name) ? options[name] : undefined
   if (option !== undefined)
     return option.takes === undefined
       ? `--${name} takes no value`
       : `--${name} needs a value: --${name}=${option.takes}`
-  if (!given.startsWith('--')) return `there is no option ${given}; what begins with a dash goes behind --`
+  if (!given.startsWith('--'))
+    return `unknown option ${given}; put an argument that begins with a dash after --`
   const known = Object.keys(options).map((each) => `--${each}`)
-  return `there is no option ${given}${didYouMean(given, known)}`
+  return `unknown option ${given}${didYouMean(given, known)}`
 }

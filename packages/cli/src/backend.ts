@@ -6,22 +6,22 @@ import type { Arguments } from './arguments.ts'
 import { UsageError } from './errors.ts'
 import { readJsonFile } from './json-file.ts'
 import type { Options } from './options.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 import { showUrl } from './url.ts'
 
 export const backendOptions: Options = {
   url: { takes: 'URL', help: 'the backend; default: --config, then LOCKS_URL' },
   config: { takes: 'FILE', help: 'a JSON file with the config of the backend' },
-  store: { takes: 'NAME', help: 'which of several stores of that config; default: its default' },
+  store: { takes: 'NAME', help: 'the store, if the config has several; default: its default' },
 }
 
 export interface Backend {
   readonly config: LocksConfig
-  /** Which of several stores, unless it is that config's default. */
+  /** The store, if the config has several. Default: the config's default. */
   readonly store?: string
 }
 
-/** Which backend a call is about: its own argument, `--url`, `--config` or `LOCKS_URL`. */
+/** The backend of an invocation: its argument, `--url`, `--config` or `LOCKS_URL`. */
 export async function backendOf(
   args: Arguments,
   url: string | undefined = args.text('url'),
@@ -36,18 +36,18 @@ async function configOf(args: Arguments): Promise<LocksConfig> {
   if (file !== undefined) return readConfig(file)
   const { LOCKS_URL } = process.env
   if (LOCKS_URL !== undefined && LOCKS_URL !== '') return LOCKS_URL
-  throw new UsageError('which backend? Give --url URL or --config FILE, or set LOCKS_URL')
+  throw new UsageError('no backend: pass --url URL or --config FILE, or set LOCKS_URL')
 }
 
-/** A client that is closed, and so gives back what it holds, however the call ends. */
-export async function openBackend(session: Session, { config, ...options }: Backend): Promise<Locks> {
+/** Opens a client that is closed, and so releases what it holds, however the invocation ends. */
+export async function openBackend(invocation: Invocation, { config, ...options }: Backend): Promise<Locks> {
   const locks = await openLocks(config, options)
-  if (session.signal.aborted) {
-    // The session has ended meanwhile, and tidies up no more.
+  if (invocation.signal.aborted) {
+    // The clean-up has already run, so it would not close this client.
     await locks.close()
-    throw session.signal.reason
+    throw invocation.signal.reason
   }
-  session.onEnd(() => locks.close())
+  invocation.onEnd(() => locks.close())
   return locks
 }
 
@@ -57,7 +57,7 @@ async function readConfig(file: string): Promise<LocksConfig> {
   throw new UsageError(`--config ${file} must be a URL in quotes or an object`)
 }
 
-/** A path in a file is meant from that file, wherever the command runs. */
+/** A path in a file is relative to that file, not to the working directory. */
 function seenFrom(folder: string, value: unknown): unknown {
   if (!isRecord(value)) return value
   const { adapter, stores } = value
@@ -71,12 +71,12 @@ function seenFrom(folder: string, value: unknown): unknown {
   return { ...value, stores: Object.fromEntries(seen) }
 }
 
-/** As far as it can be told here: whoever opens it looks at every key. */
+/** A first check; `openLocks` checks every key. */
 function isConfig(value: unknown): value is LocksConfig {
   return typeof value === 'string' || isRecord(value)
 }
 
-/** A backend as it may be shown. */
+/** The backend as text, without secrets. */
 export function showBackend({ config, store }: Backend): string {
   if (typeof config === 'string') return showUrl(config)
   if ('adapter' in config) return config.adapter

@@ -9,19 +9,19 @@ import { signalCode } from './exit-codes.ts'
 
 /** The command of `locks run`, with what it started. */
 export interface RunningChild {
-  /** Its exit code, or 128 + n after signal n, as a shell has it. Rejects when it could not be started. */
+  /** Its exit code, or 128 + n after signal n, as in a shell. Rejects if it could not be started. */
   readonly ended: Promise<number>
-  /** Passes a signal on that this program got. */
+  /** Forwards a signal that this program received. */
   pass(signal: NodeJS.Signals): void
-  /** SIGTERM, and SIGKILL after `graceMs`, for all of it. Resolves when nothing of it runs any more. */
+  /** Sends SIGTERM, and SIGKILL after `graceMs`, to all its processes. Resolves when none of them runs. */
   terminate(graceMs: number): Promise<void>
   stop(): void
   resume(): void
 }
 
 /**
- * Without a terminal the command leads a group of its own, so that it can be ended as a whole. On a terminal it
- * stays in ours, or it could use neither the keyboard nor /dev/tty; there Ctrl-C and Ctrl-\ reach it by themselves.
+ * Without a terminal the command has its own process group, so that it can be ended as a whole. On a terminal it
+ * stays in ours; otherwise it could use neither the keyboard nor /dev/tty. There Ctrl-C and Ctrl-\ reach it directly.
  */
 export function startChild(
   command: string,
@@ -41,7 +41,7 @@ export function startChild(
   })
   ended.catch(() => undefined)
 
-  const everybody = (): readonly number[] => {
+  const all = (): readonly number[] => {
     if (pid === undefined) return []
     return ownGroup ? [-pid] : [pid, ...descendantsOf(pid)]
   }
@@ -54,23 +54,23 @@ export function startChild(
       else if (signal !== 'SIGINT' && signal !== 'SIGQUIT') send(pid, signal)
     },
     async terminate(graceMs) {
-      const targets = everybody()
-      // What was stopped must wake up to obey.
+      const targets = all()
+      // A stopped process must continue to handle SIGTERM.
       for (const target of targets) if (send(target, 'SIGTERM')) send(target, 'SIGCONT')
       if (await areGone(targets, graceMs)) return
-      const remaining = new Set([...targets, ...everybody()])
+      const remaining = new Set([...targets, ...all()])
       for (const target of remaining) send(target, 'SIGKILL')
-      // Those that nobody reaps seem alive for ever.
+      // A zombie that is never reaped looks alive forever.
       await areGone([...remaining], 1_000)
     },
-    stop: () => void everybody().map((target) => send(target, 'SIGSTOP')),
-    resume: () => void everybody().map((target) => send(target, 'SIGCONT')),
+    stop: () => void all().map((target) => send(target, 'SIGSTOP')),
+    resume: () => void all().map((target) => send(target, 'SIGCONT')),
   }
 }
 
-/** Also when stdin is a pipe or a file: a command asks for a password at /dev/tty. A session of its own has none. */
+/** Also true if stdin is a pipe or a file: a command may ask for a password at /dev/tty. */
 export function hasTerminal(): boolean {
-  // Not by process.stdin, which would be opened here too.
+  // Not process.stdin, since reading it would open it in this process.
   if (isatty(0)) return true
   try {
     closeSync(openSync('/dev/tty', 'r+'))
@@ -80,7 +80,7 @@ export function hasTerminal(): boolean {
   }
 }
 
-/** Some of what keeps a command from starting is thrown at once, such as ENOTDIR; the rest comes as an event. */
+/** Some errors that prevent a start, such as ENOTDIR, are thrown; others are events. */
 function started(command: string, args: readonly string[], options: SpawnOptions): ChildProcess {
   try {
     return spawn(command, args, options)
@@ -89,7 +89,7 @@ function started(command: string, args: readonly string[], options: SpawnOptions
   }
 }
 
-/** Whether there was anybody to get it. */
+/** Returns whether the process exists. */
 function send(target: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(target, signal)

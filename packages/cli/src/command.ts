@@ -1,15 +1,15 @@
 import type { Arguments, Reads } from './arguments.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 
-/** One command. Each lives in a file of its own, which is loaded only when it is called. */
+/** One command. Its file is loaded only when it is invoked. */
 export interface Command extends Reads {
   /** What follows `locks NAME`. */
   readonly usage: string
-  /** What it does, in whole sentences. */
+  /** What it does, in full sentences. */
   readonly about: string
   readonly examples: readonly string[]
-  /** Answers the exit code. */
-  run(args: Arguments, session: Session): Promise<number>
+  /** Returns the exit code. */
+  run(args: Arguments, invocation: Invocation): Promise<number>
 }
 
 interface Entry {
@@ -28,7 +28,7 @@ export const commands: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   [
     'inspect',
     {
-      summary: 'show who holds a lock',
+      summary: 'show the holder of a lock',
       load: async () => (await import('./commands/inspect.ts')).inspect,
     },
   ],
@@ -39,7 +39,7 @@ export const commands: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   [
     'break',
     {
-      summary: "end somebody else's hold",
+      summary: "end another client's hold",
       load: async () => (await import('./commands/break.ts')).breakHold,
     },
   ],
@@ -53,14 +53,14 @@ export const commands: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   [
     'migrate',
     {
-      summary: 'make the tables that a store needs',
+      summary: 'create the tables that a store needs',
       load: async () => (await import('./commands/migrate.ts')).migrate,
     },
   ],
   [
     'prune',
     {
-      summary: 'drop what is kept of names that are not used any more',
+      summary: 'drop what the store keeps of idle names',
       load: async () => (await import('./commands/prune.ts')).prune,
     },
   ],
@@ -74,14 +74,14 @@ export const commands: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   [
     'torture',
     {
-      summary: 'look for two holders while everything fails',
+      summary: 'look for two holders while processes and connections fail',
       load: async () => (await import('./commands/torture.ts')).torture,
     },
   ],
   [
     'conformance',
     {
-      summary: 'prove an adapter by the whole suite',
+      summary: 'test an adapter with the whole suite',
       load: async () => (await import('./commands/conformance.ts')).conformance,
     },
   ],

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 type Parentage = readonly [pid: number, parent: number]
 
-/** The processes that a process started, and those that these did, as far as they are still known to be its. */
+/** All descendants of a process, as far as the system still knows their parents. */
 export function descendantsOf(ancestor: number): readonly number[] {
   const children = new Map<number, number[]>()
   for (const [pid, parent] of parentages()) children.set(parent, [...(children.get(parent) ?? []), pid])
@@ -15,7 +15,7 @@ export function descendantsOf(ancestor: number): readonly number[] {
   return found
 }
 
-/** From /proc, where there is one: a small system may lack `ps`. None at all where neither is to be had. */
+/** From /proc if it exists, since a small system may lack `ps`. Empty if neither exists. */
 function parentages(): readonly Parentage[] {
   try {
     return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? parentageOf(Number(name)) : []))
@@ -32,7 +32,7 @@ function parentageOf(pid: number): readonly Parentage[] {
       .split(' ')
     return [[pid, Number(parent)]]
   } catch {
-    // It has ended meanwhile.
+    // It has just ended.
     return []
   }
 }

@@ -2,7 +2,7 @@ import { parseDuration } from '@locks/core/adapter'
 import { UsageError } from './errors.ts'
 import { quoted } from './url.ts'
 
-/** What an option says, as in config: `500ms`, `30s`, `1.5m`, `2h`; and `0`. */
+/** The duration of an option, as in config: `500ms`, `30s`, `1.5m`, `2h`; and `0`. */
 export function durationOf(
   option: string,
   text: string,
@@ -16,7 +16,7 @@ export function durationOf(
   throw new UsageError(`${option} must be from ${least} to ${most}, not ${got}`)
 }
 
-/** For people: two figures that matter, in the unit that fits. */
+/** For people: two significant digits, in a fitting unit. */
 export function showDuration(durationMs: number): string {
   if (durationMs < 1) return `${durationMs.toFixed(2)} ms`
   if (durationMs < 1_000) return `${trim(durationMs)} ms`

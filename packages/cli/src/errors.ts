@@ -1,7 +1,7 @@
-/** The command line is wrong; the message says how. */
+/** The command line is invalid; the message says why. */
 export class UsageError extends Error {}
 
-/** Somebody asked this program to stop. */
+/** A signal asked this program to stop. */
 export class Interrupted extends Error {
   readonly by: NodeJS.Signals
 

@@ -15,9 +15,9 @@ export const exitCodes = {
 export const exitCodesHelp: readonly (readonly [string, string])[] = [
   ['0', 'done'],
   ['1', 'failed: a rule broken, a danger found, a hold not ended, not supported'],
-  ['2', 'the command line or the config is wrong'],
+  ['2', 'the command line or the config is invalid'],
   ['69', 'the store cannot be reached or does not answer'],
-  ['75', 'not acquired: somebody else holds the lock'],
+  ['75', 'not acquired: another client holds the lock'],
   ['76', 'the lock was lost while the command ran'],
   ['126', 'the command of run cannot be executed'],
   ['127', 'the command of run was not found'],

@@ -13,8 +13,8 @@ export function overview(paint: Paint): string {
     `Usage: locks COMMAND [options]`,
     table(rows, (cell, column) => (column === 0 ? paint('cyan', cell) : cell)),
     `The backend is a URL (--url, or LOCKS_URL) or a JSON file (--config): memory:, file:/var/lock/app, redis://host,
-postgres://host/db, … Its adapter is looked for in your project: npm install @locks/redis ioredis`,
-    'locks COMMAND --help tells more.',
+postgres://host/db, … Install its adapter in your project: npm install @locks/redis ioredis`,
+    'locks COMMAND --help shows the options of a command.',
     section(paint, 'Exit codes', exitCodesHelp),
   ].join('\n\n')
 }

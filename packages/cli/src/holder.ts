@@ -2,7 +2,7 @@ import type { Holder, LockState, Waiter } from '@locks/core'
 import { showDuration } from './duration.ts'
 import { printable } from './output.ts'
 
-/** Who holds a lock, in one line. */
+/** The holder of a lock, in one line. */
 export function describeHolder({
   owner,
   metadata,
@@ -17,7 +17,7 @@ export function describeHolder({
   return printable(details === '' ? who : `${who} (${details})`)
 }
 
-/** What the store knows of a lock, as rows for people. */
+/** The state of a lock, as rows for people. */
 export function stateRows({
   name,
   held,
@@ -41,7 +41,7 @@ export function stateRows({
   return rows.flatMap(([key, value]) => (value === undefined ? [] : [[key, printable(value)]]))
 }
 
-/** By two clocks that may differ a little: never below nothing. */
+/** Clamped at zero, since two clocks may differ a little. */
 export function age(since: number): string {
   return showDuration(Math.max(0, Date.now() - since))
 }

@@ -4,35 +4,35 @@ import type { Command } from './command.ts'
 import { UsageError } from './errors.ts'
 import { exitCodes } from './exit-codes.ts'
 import { helpOf, overview } from './help.ts'
-import { Session } from './session.ts'
+import { Invocation } from './invocation.ts'
 import { quoted } from './url.ts'
 
-/** Runs one call, tidies up after it and answers the exit code. */
+/** Runs one invocation, cleans up after it and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
-  const session = new Session()
+  const invocation = new Invocation()
   const [name = '--help', ...rest] = argv
   try {
     if (name === 'help' && rest[0] !== undefined) {
-      session.print(helpOf(rest[0], await commandOf(rest[0]), session.paint))
+      invocation.print(helpOf(rest[0], await commandOf(rest[0]), invocation.paint))
       return exitCodes.ok
     }
     if (name === '--help' || name === '-h' || name === 'help') {
-      session.print(overview(session.paint))
+      invocation.print(overview(invocation.paint))
       return argv.length === 0 ? exitCodes.usage : exitCodes.ok
     }
     if (name === '--version' || name === '-v') {
-      session.print(await version())
+      invocation.print(await version())
       return exitCodes.ok
     }
-    return await call(name, await commandOf(name), rest, session)
+    return await call(name, await commandOf(name), rest, invocation)
   } catch (error) {
-    // Core is loaded for commands, not for a word of help.
+    // Core is loaded only when needed: help works without it.
     const { report } = await import('./report.ts')
-    return report(error, name, rest, session)
+    return report(error, name, rest, invocation)
   } finally {
-    await session.end(async (error) => {
+    await invocation.end(async (error) => {
       const { reportNotClosed } = await import('./report.ts')
-      reportNotClosed(error, rest, session)
+      reportNotClosed(error, rest, invocation)
     })
   }
 }
@@ -42,22 +42,22 @@ async function commandOf(name: string): Promise<Command> {
   if (known !== undefined) return known.load()
   const { didYouMean } = await import('@locks/core/adapter')
   const words = [...commands.keys(), '--help', '--version']
-  throw new UsageError(`there is no command ${quoted(name)}${didYouMean(name, words)}`)
+  throw new UsageError(`unknown command ${quoted(name)}${didYouMean(name, words)}`)
 }
 
 async function call(
   name: string,
   command: Command,
   argv: readonly string[],
-  session: Session,
+  invocation: Invocation,
 ): Promise<number> {
   const { Arguments } = await import('./arguments.ts')
   const args = new Arguments(command, argv)
   if (args.flag('help')) {
-    session.print(helpOf(name, command, session.paint))
+    invocation.print(helpOf(name, command, invocation.paint))
     return exitCodes.ok
   }
-  return Promise.race([command.run(args, session), session.interrupted])
+  return Promise.race([command.run(args, invocation), invocation.interrupted])
 }
 
 async function version(): Promise<string> {

@@ -1,12 +1,12 @@
 import type { Locks } from '@locks/core'
 import { openBackend } from './backend.ts'
 import type { Backend } from './backend.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 import { percentile, timed } from './statistics.ts'
 
 const WARM_UP = 20
-// Always the same: what a store keeps of a name that is free, such as its fence, is so kept once.
-// Paths, since in some stores nothing else is a name.
+// Always the same names, since a store may keep the fence of a free name.
+// Paths, since some stores accept nothing else.
 const FREE = '/locks-bench-free'
 const WANTED = '/locks-bench-wanted'
 
@@ -17,11 +17,15 @@ export interface Measured {
   readonly p99Ms: number
 }
 
-/** Acquires and releases a lock nobody else wants, one after another. */
-export async function uncontended(backend: Backend, timeMs: number, session: Session): Promise<Measured> {
-  const locks = await openBackend(session, backend)
+/** Acquires and releases an uncontended lock, one cycle after another. */
+export async function uncontended(
+  backend: Backend,
+  timeMs: number,
+  invocation: Invocation,
+): Promise<Measured> {
+  const locks = await openBackend(invocation, backend)
   const lock = locks.lock(FREE)
-  const cycle = async (): Promise<void> => (await lock.acquire({ signal: session.signal })).release()
+  const cycle = async (): Promise<void> => (await lock.acquire({ signal: invocation.signal })).release()
   const start = performance.now()
   for (let n = 0; n < WARM_UP && performance.now() - start < timeMs; n += 1) await cycle()
   const samples: number[] = []
@@ -31,15 +35,15 @@ export async function uncontended(backend: Backend, timeMs: number, session: Ses
   return summary(samples, performance.now() - begin)
 }
 
-/** Clients that all want one lock: from when its holder lets go to when the next one has it. */
+/** Clients that compete for one lock: the time from a release to the next grant. */
 export async function contended(
   backend: Backend,
   timeMs: number,
   count: number,
-  session: Session,
+  invocation: Invocation,
 ): Promise<Measured & { readonly clients: number }> {
   const clients: Locks[] = []
-  for (let n = 0; n < count; n += 1) clients.push(await openBackend(session, backend))
+  for (let n = 0; n < count; n += 1) clients.push(await openBackend(invocation, backend))
   const samples: number[] = []
   let freedAt: number | undefined
 
@@ -49,7 +53,7 @@ export async function contended(
   async function contend(locks: Locks): Promise<void> {
     const lock = locks.lock(WANTED)
     while (performance.now() < until) {
-      const lease = await lock.acquire({ waitMs: timeMs + 60_000, signal: session.signal })
+      const lease = await lock.acquire({ waitMs: timeMs + 60_000, signal: invocation.signal })
       if (freedAt !== undefined) samples.push(performance.now() - freedAt)
       freedAt = performance.now()
       await lease.release()

@@ -1,4 +1,4 @@
-/** An option of a command: what it takes, if anything, and what `--help` says of it. */
+/** An option of a command: the name of its value, if it has one, and its help text. */
 export interface Option {
   readonly takes?: string
   readonly short?: string
@@ -7,8 +7,8 @@ export interface Option {
 
 export type Options = Readonly<Record<string, Option>>
 
-/** What every command knows. */
+/** Options of every command. */
 export const commonOptions: Options = {
-  json: { help: 'one JSON document instead of text' },
-  help: { short: 'h', help: 'this text' },
+  json: { help: 'print one JSON document instead of text' },
+  help: { short: 'h', help: 'print this help' },
 }

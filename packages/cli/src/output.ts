@@ -11,7 +11,7 @@ const codes: Record<Style, readonly [number, number]> = {
 
 export type Paint = (style: Style, text: string) => string
 
-/** Colour on a terminal that may have it (NO_COLOR, TERM=dumb), else plain text. */
+/** Colour on a terminal that allows it (NO_COLOR, TERM=dumb), otherwise plain text. */
 export function painter(stream: NodeJS.WriteStream): Paint {
   const { NO_COLOR, TERM } = process.env
   const coloured = stream.isTTY && (NO_COLOR ?? '') === '' && TERM !== 'dumb'
@@ -21,7 +21,7 @@ export function painter(stream: NodeJS.WriteStream): Paint {
   }
 }
 
-/** Columns of equal width; `paint` after the width was measured, so that colour takes no room. */
+/** Columns of equal width. `paint` runs after the width was measured, so that colour codes do not count. */
 export function table(
   rows: readonly (readonly string[])[],
   paint: (cell: string, column: number, row: number) => string = (cell) => cell,
@@ -36,7 +36,7 @@ export function table(
   return lines.join('\n')
 }
 
-/** JSON as a shell wants it: fences as text, since they may outgrow a double. */
+/** Fences become strings, since they may exceed a double. */
 export function toJson(value: unknown, indent?: number): string {
   return JSON.stringify(
     value,
@@ -45,7 +45,7 @@ export function toJson(value: unknown, indent?: number): string {
   )
 }
 
-/** Text of others on one line, without what could steer a terminal. */
+/** Untrusted text on one line, without terminal control characters. */
 export function printable(text: string): string {
   return text.replaceAll(
     /[\p{Cc}\p{Cf}\u2028\u2029]/gu,

@@ -4,8 +4,8 @@ import { showDuration } from './duration.ts'
 import { percentile, timed } from './statistics.ts'
 
 /**
- * Always the same: what a store keeps of a name that is free, such as its fence, is so kept once. A
- * path, since in some stores nothing else is a name.
+ * Always the same name, since a store may keep the fence of a free name. A path, since some stores accept
+ * nothing else.
  */
 const PROBE = '/locks-doctor-probe'
 const ROUNDS = 15
@@ -14,11 +14,11 @@ const OFFSET_MS = 1_000
 
 export interface Probed {
   readonly findings: readonly Finding[]
-  /** Medians; absent when it did not come so far. */
+  /** Medians; absent if the probe failed earlier. */
   readonly roundTripMs?: { readonly inspect: number; readonly acquire: number; readonly renew: number }
 }
 
-/** What any backend can be asked by using it: a lock is looked at, taken, renewed and given back. */
+/** Checks a backend by using it: inspects, acquires, renews and releases a lock. */
 export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> {
   const lock = locks.lock(PROBE)
   const findings: Finding[] = [scope(locks)]
@@ -27,7 +27,7 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
     findings.push({ check: 'reachable', level: 'ok', message: 'the store answers' })
   } catch (error) {
     const advice =
-      'check address, credentials, what that user may do, and that the server runs and lets this host in'
+      'check the address, the credentials, the permissions of the user, and that the server runs and accepts this host'
     return { findings: [...findings, failed('reachable', error, advice)] }
   }
   try {
@@ -48,7 +48,7 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
       )
       await lease?.release()
     }
-    findings.push({ check: 'permissions', level: 'ok', message: 'a lock was taken, renewed and given back' })
+    findings.push({ check: 'permissions', level: 'ok', message: 'a lock was acquired, renewed and released' })
     const roundTripMs = { inspect: median(inspect), acquire: median(acquire), renew: median(renew) }
     findings.push(roundTrip(roundTripMs))
     if (offset !== undefined) findings.push(clock(offset))
@@ -62,12 +62,12 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
           {
             check: 'permissions',
             level: 'warning',
-            message: `the lock ${PROBE} is held by somebody else`,
-            advice: 'is another doctor at work? Otherwise look at it with locks inspect',
+            message: `the lock ${PROBE} is held by another client`,
+            advice: 'another doctor may be running; otherwise check it with locks inspect',
           },
         ],
       }
-    const advice = 'give the user of this backend what its adapter needs; see the README of the adapter'
+    const advice = 'grant the user of this backend the permissions in the README of its adapter'
     return { findings: [...findings, failed('permissions', error, advice)] }
   }
 }
@@ -75,19 +75,19 @@ export async function probe(locks: Locks, signal: AbortSignal): Promise<Probed> 
 function scope({ capabilities }: Locks): Finding {
   const check = 'scope'
   if (capabilities.scope === 'cluster')
-    return { check, level: 'ok', message: 'excludes everyone who reaches the store' }
+    return { check, level: 'ok', message: 'excludes all clients of the store' }
   if (capabilities.scope === 'host')
-    return { check, level: 'ok', message: 'excludes processes of this host, and not those of others' }
-  const advice = 'use it for tests and programs that run once; anything else needs another backend'
-  return { check, level: 'warning', message: 'excludes tasks of one process only', advice }
+    return { check, level: 'ok', message: 'excludes processes of this host, but not those of other hosts' }
+  const advice = 'use it for tests and single-process programs only; anything else needs another backend'
+  return { check, level: 'warning', message: 'excludes only tasks of one process', advice }
 }
 
-/** One that refuses by itself, for want of a table perhaps, is neither away nor forbidden. */
+/** A store that refuses the call, for example because a table is missing, is neither unreachable nor forbidden. */
 function failed(check: string, error: unknown, advice: string): Finding {
   const message = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : 'unknown error'
   if (!isLockError(error, 'LOCK_UNSUPPORTED') && !isLockError(error, 'LOCK_INVALID_ARGUMENT'))
     return { check, level: 'danger', message, advice }
-  const change = 'change what the message and the other findings say; the README of the adapter tells more'
+  const change = 'fix what the message and the other findings say; see the README of the adapter'
   return { check: 'usable', level: 'danger', message, advice: change }
 }
 
@@ -104,9 +104,14 @@ function roundTrip({
   acquire: number
   renew: number
 }): Finding {
-  const message = `median of ${ROUNDS}: acquire ${showDuration(acquire)}, renew ${showDuration(renew)}, inspect ${showDuration(inspect)}`
+  const shown = [
+    `acquire ${showDuration(acquire)}`,
+    `renew ${showDuration(renew)}`,
+    `inspect ${showDuration(inspect)}`,
+  ]
+  const message = `median of ${ROUNDS}: ${shown.join(', ')}`
   if (Math.max(acquire, renew) < SLOW_MS) return { check: 'timing', level: 'ok', message }
-  const advice = 'use a store nearer by, or give leases and waits that much more time'
+  const advice = 'use a store that is closer, or longer leases and waits'
   return { check: 'timing', level: 'warning', message, advice }
 }
 
@@ -116,14 +121,14 @@ function offsetOf(since: number, from: number, until: number): number {
 }
 
 function clock(offset: number): Finding {
-  const apart = `${showDuration(Math.abs(offset))} ${offset < 0 ? 'behind' : 'ahead of'} ours`
+  const apart = `${showDuration(Math.abs(offset))} ${offset < 0 ? 'behind' : 'ahead of'} this machine's`
   if (Math.abs(offset) < OFFSET_MS)
-    return { check: 'clock', level: 'ok', message: "the store's clock agrees with ours" }
+    return { check: 'clock', level: 'ok', message: "the store's clock agrees with this machine's" }
   return {
     check: 'clock',
     level: 'warning',
     message: `the store's clock is ${apart}`,
     advice:
-      'synchronise both by NTP: leases do not compare clocks, but clock-assisted fences follow that of the store',
+      'synchronise both with NTP: leases do not compare clocks, but clock-assisted fences use the clock of the store',
   }
 }

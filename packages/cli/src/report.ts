@@ -3,33 +3,38 @@ import { commands } from './command.ts'
 import { CannotRun, Interrupted, UsageError } from './errors.ts'
 import { exitCodes, signalCode } from './exit-codes.ts'
 import { printable, toJson } from './output.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 
-/** Tells what went wrong, as the call wants it told, and answers the exit code. */
-export function report(error: unknown, name: string, argv: readonly string[], session: Session): number {
+/** Reports an error, as text or JSON, and returns the exit code. */
+export function report(
+  error: unknown,
+  name: string,
+  argv: readonly string[],
+  invocation: Invocation,
+): number {
   const code = exitCodeOf(error)
-  // A reader that has seen enough, such as head, wants no more.
+  // The reader closed the pipe, as head does: print nothing more.
   if (error instanceof Interrupted && error.by === 'SIGPIPE') return code
   const message = messageOf(error)
   if (wantsJson(argv)) {
     const document = { error: { message, exitCode: code } }
-    // The output of `run` is that of its command.
-    if (name === 'run') session.note(toJson(document))
-    else session.printJson(document)
+    // The standard output of `run` belongs to its command.
+    if (name === 'run') invocation.note(toJson(document))
+    else invocation.printJson(document)
     return code
   }
-  session.note(`${session.paintError('red', 'locks:')} ${lines(message)}`)
-  if (error instanceof UsageError) session.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
+  invocation.note(`${invocation.paintError('red', 'locks:')} ${lines(message)}`)
+  if (error instanceof UsageError) invocation.note(`See: locks ${commands.has(name) ? `${name} ` : ''}--help`)
   if (code === exitCodes.unavailable && name !== 'doctor')
-    session.note('Is the server up, are address and credentials right? See: locks doctor')
+    invocation.note('Check that the server runs, and the address and credentials. See: locks doctor')
   return code
 }
 
-/** Tells that a backend could not be closed. The result of the call stands, and so does its exit code. */
-export function reportNotClosed(error: unknown, argv: readonly string[], session: Session): void {
+/** Reports that a backend could not be closed. The result and the exit code do not change. */
+export function reportNotClosed(error: unknown, argv: readonly string[], invocation: Invocation): void {
   const reason = messageOf(error)
-  if (wantsJson(argv)) session.note(toJson({ event: 'not-closed', reason }))
-  else session.note(`${session.paintError('yellow', 'locks:')} not closed: ${lines(reason)}`)
+  if (wantsJson(argv)) invocation.note(toJson({ event: 'not-closed', reason }))
+  else invocation.note(`${invocation.paintError('yellow', 'locks:')} not closed: ${lines(reason)}`)
 }
 
 function wantsJson(argv: readonly string[]): boolean {
@@ -40,7 +45,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** What adapters and servers say may run over several lines, and is not to steer the terminal. */
+/** Messages of adapters and servers may have several lines, and must not control the terminal. */
 function lines(message: string): string {
   return message
     .split('\n')

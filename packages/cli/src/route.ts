@@ -1,9 +1,9 @@
 import type { LocksConfig } from '@locks/core'
 import type { Target } from '@locks/core/conformance'
 
-/** How the clients of a backend reach its servers, and how to lead them through proxies. */
+/** How the clients of a backend reach its servers, and how to route them through proxies. */
 export interface Route {
-  /** The servers that proxies can stand before; none if that is not possible. */
+  /** The servers that can be proxied; none if that is not possible. */
   readonly targets: readonly Target[]
   /** The same config with other addresses, in the order of `targets`. */
   through(addresses: readonly Target[]): LocksConfig
@@ -23,30 +23,30 @@ const ports = new Map([
   ['zookeeper', 2181],
 ])
 
-const announced = 'its servers announce addresses of their own, so that clients go past a proxy'
+const announced = 'its servers announce their own addresses, so clients bypass a proxy'
 const reasons = new Map([
   ['redis+sentinel', announced],
   ['redis+cluster', announced],
-  ['rediss', 'its certificate names the server, which a proxy is not'],
-  ['file', 'a directory has no wire'],
-  ['memory', 'it has no wire'],
+  ['rediss', 'its certificate names the server, not a proxy'],
+  ['file', 'a directory has no connections'],
+  ['memory', 'it has no connections'],
 ])
 
-/** Authorities of a URL, also of several in one: `redlock:redis://a,redis://b`. */
+/** Authorities of a URL that may contain several: `redlock:redis://a,redis://b`. */
 const AUTHORITY = /\/\/([^/?#]*?)(?=,[a-z][a-z0-9+]*:\/\/|[/?#]|$)/gi
 
 /** Parameters of a PostgreSQL URL that name a socket, or check the certificate of a host by its name. */
 const ELSEWHERE = /^postgres(ql)?:.*[?&](host=|ssl(?!=false|mode=(disable|no-verify)))/i
-const elsewhere = 'its URL names a socket or a certificate, which a proxy does not have'
+const elsewhere = 'its URL names a socket or a certificate, which a proxy cannot provide'
 
 export function routeOf(config: LocksConfig): Route {
   const url = urlOf(config)
   if (url === undefined)
-    return { ...none(config, 'only a config with a url says where its servers are'), remote: ['unknown'] }
+    return { ...none(config, 'the config has no url that names its servers'), remote: ['unknown'] }
   const scheme = (/^([^:]+):/.exec(url)?.[1] ?? '').toLowerCase()
   const targets = targetsIn(url, ports.get(scheme) ?? 0)
   const remote = targets.map(({ host }) => host).filter((host) => !isLoopback(host))
-  const unknown = ports.has(scheme) ? undefined : `${scheme}: is not known here`
+  const unknown = ports.has(scheme) ? undefined : `${scheme}: is an unknown scheme`
   const noWire = reasons.get(scheme) ?? unknown ?? (ELSEWHERE.test(url) ? elsewhere : undefined)
   if (noWire !== undefined) return { ...none(config, noWire), remote: scheme === 'file' ? [] : remote }
   const through = (addresses: readonly Target[]): LocksConfig => withUrl(config, rewrite(url, addresses))
@@ -68,7 +68,7 @@ function withUrl(config: LocksConfig, url: string): LocksConfig {
   return { ...config, url }
 }
 
-/** `user:password@`, which may contain a comma, and the hosts behind it. */
+/** `user:password@`, which may contain a comma, and the hosts after it. */
 function partsOf(authority: string): { readonly login: string; readonly hosts: readonly string[] } {
   const at = authority.lastIndexOf('@') + 1
   return { login: authority.slice(0, at), hosts: authority.slice(at).split(',') }

@@ -1,19 +1,19 @@
 import type { Lease } from '@locks/core'
 import { hasTerminal } from './child.ts'
 import type { RunningChild } from './child.ts'
-import type { Session } from './session.ts'
+import type { Invocation } from './invocation.ts'
 
 const LONGEST_LOOK_MS = 60_000
 
 /**
- * Waits for the command to end, passes signals on meanwhile, and ends it when the lock is lost. One that is not renewed
- * is ended ahead of its deadline by the time that takes, so that it is gone before the next holder begins.
+ * Waits for the command to end, forwards signals, and ends the command when the lock is lost. If the lock cannot be
+ * renewed, the command is ended early enough to be gone before the next holder begins.
  */
 export async function supervise(
   child: RunningChild,
   lease: Lease,
   askedGraceMs: number,
-  session: Pick<Session, 'forward'>,
+  invocation: Pick<Invocation, 'forward'>,
   onStop: (why: string) => void,
 ): Promise<{ readonly code: number; readonly lost: boolean }> {
   let graceMs = 0
@@ -22,7 +22,7 @@ export async function supervise(
 
   function stop(why: string): void {
     if (stopping !== undefined) return
-    // First of all, whatever becomes of the telling.
+    // First, since reporting may fail.
     stopping = child.terminate(graceMs)
     onStop(why)
   }
@@ -32,13 +32,13 @@ export async function supervise(
   }
   function look(): void {
     const { remainingMs } = lease
-    // It may have begun with a claim far shorter than what renewals make of it.
+    // A pushed grant begins with a short claim, which the first renewal extends.
     graceMs = Math.max(graceMs, Math.min(askedGraceMs, remainingMs / 3))
     const leftMs = remainingMs - graceMs
     if (leftMs <= 0) return stop('the lock could not be renewed')
     timer = setTimeout(look, Math.min(leftMs, LONGEST_LOOK_MS))
   }
-  // Ctrl-Z, where it does not reach the command by itself. Stopped alone, we could not renew.
+  // Ctrl-Z, if the terminal does not send it to the command. The command stops too, since we cannot renew meanwhile.
   const onSuspend = (): void => {
     child.stop()
     process.kill(process.pid, 'SIGSTOP')
@@ -48,10 +48,10 @@ export async function supervise(
     else onLoss()
   }
 
-  // Whatever ends this program, but SIGKILL, ends the command too.
+  // Anything that ends this program, except SIGKILL, ends the command too.
   const onExit = (): void => child.pass('SIGTERM')
 
-  session.forward((signal) => child.pass(signal))
+  invocation.forward((signal) => child.pass(signal))
   process.once('exit', onExit)
   lease.signal.addEventListener('abort', onLoss)
   if (!hasTerminal()) process.on('SIGTSTP', onSuspend).on('SIGCONT', onContinue)
@@ -64,6 +64,6 @@ export async function supervise(
     clearTimeout(timer)
     lease.signal.removeEventListener('abort', onLoss)
     process.off('SIGTSTP', onSuspend).off('SIGCONT', onContinue).off('exit', onExit)
-    session.forward(undefined)
+    invocation.forward(undefined)
   }
 }

@@ -1,11 +1,11 @@
-/** Whatever the scheme: which of them are known is for core to say. A single letter is a drive of Windows. */
+/** Accepts any scheme: core knows the valid ones. A single letter is a Windows drive. */
 export function isUrl(text: string): boolean {
   return /^[a-z][a-z0-9+.-]+:/i.test(text)
 }
 
-/** A URL as it may be shown: without what may be a password, though it be written wrongly. */
+/** A URL without anything that may be a password, even if the URL is malformed. */
 export function showUrl(url: string): string {
-  // There is none in a path, but perhaps an @.
+  // A path has no password, but may contain an @.
   if (/^file:/i.test(url)) return url
   // Greedy on purpose: a password may contain what ends one elsewhere.
   return url
@@ -14,7 +14,7 @@ export function showUrl(url: string): string {
     .replace(/\?.*$/s, '')
 }
 
-/** An argument in a message about it. A URL may have got into any place by mistake. */
+/** An argument as shown in a message. Any argument may be a URL by mistake. */
 export function quoted(text: string): string {
   return JSON.stringify(isUrl(text) ? showUrl(text) : text)
 }

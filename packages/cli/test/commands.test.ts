@@ -24,21 +24,21 @@ describe('locks', inTime, () => {
     }
   })
 
-  test('without a command, or with one that is none, it is a mistake', async () => {
+  test('a missing or unknown command is a usage error', async () => {
     expect((await locks([]).ended).code).toBe(2)
     const { code, stderr } = await locks(['lock']).ended
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: 'locks: there is no command "lock"\nSee: locks --help\n',
+      stderr: 'locks: unknown command "lock"\nSee: locks --help\n',
     })
   })
 
-  test('says what was probably meant, and what to write instead', async () => {
+  test('suggests a similar word, and what to write instead', async () => {
     const mistakes = [
-      [['rnu'], 'there is no command "rnu"; did you mean run?'],
-      [['--hlep'], 'there is no command "--hlep"; did you mean --help?'],
-      [['inspect', 'job', '--jsno'], 'there is no option --jsno; did you mean --json?'],
-      [['inspect', '-job'], 'there is no option -j; what begins with a dash goes behind --'],
+      [['rnu'], 'unknown command "rnu"; did you mean run?'],
+      [['--hlep'], 'unknown command "--hlep"; did you mean --help?'],
+      [['inspect', 'job', '--jsno'], 'unknown option --jsno; did you mean --json?'],
+      [['inspect', '-job'], 'unknown option -j; put an argument that begins with a dash after --'],
       [['inspect', 'job', '--url'], '--url needs a value: --url=URL'],
       [['run', 'job', '--wait', '-5s', '--', 'true'], '--wait needs a value: --wait=TIME'],
       [['inspect', 'job', '--json=yes'], '--json takes no value'],
@@ -53,12 +53,12 @@ describe('locks', inTime, () => {
       expect({ code, said: stderr.split('\n')[0] }).toEqual({ code: 2, said: `locks: ${mistakes[n]?.[1]}` })
   })
 
-  test('help of a command is also had by its name behind help', async () => {
+  test('locks help COMMAND prints the help of a command', async () => {
     const [asked, other] = await Promise.all([locks(['help', 'run']).ended, locks(['run', '--help']).ended])
     expect(asked).toEqual(other)
     expect(await locks(['help', 'rnu']).ended).toMatchObject({
       code: 2,
-      stderr: 'locks: there is no command "rnu"; did you mean run?\nSee: locks --help\n',
+      stderr: 'locks: unknown command "rnu"; did you mean run?\nSee: locks --help\n',
     })
     const versions = await Promise.all([locks(['--version']).ended, locks(['-v']).ended])
     for (const { code, stdout } of versions)
@@ -82,16 +82,18 @@ describe('locks', inTime, () => {
     expect(nameless.stderr).toContain('NAME is missing')
   })
 
-  test('what a store that fails says is told with what to look at, and steers no terminal', async () => {
+  test('the error of a failing store comes with advice, and cannot control the terminal', async () => {
     const away = `list: async () => { throw new LockError('LOCK_UNAVAILABLE', 'no\\u001b[2Janswer') }`
     const file = await ownAdapter(away)
     const { code, stderr } = await locks(['ls', '--config', file]).ended
     expect(code).toBe(69)
     expect(stderr).toContain('no\\u001b[2Janswer')
-    expect(stderr).toMatch(/^Is the server up, are address and credentials right\? See: locks doctor$/m)
+    expect(stderr).toMatch(
+      /^Check that the server runs, and the address and credentials\. See: locks doctor$/m,
+    )
   })
 
-  test('takes a config file, whose paths are meant from there, and tells errors as JSON if asked', async () => {
+  test('takes a config file with paths relative to it, and prints errors as JSON with --json', async () => {
     const folder = await directory()
     const file = join(folder, 'locks.json')
     await writeFile(
@@ -110,7 +112,7 @@ describe('locks', inTime, () => {
     await writeFile(file, '{ "adapter": "@locks/memory", "hunter2"')
     const broken = await locks(['inspect', 'job', '--config', file]).ended
     expect(broken.code).toBe(2)
-    expect(broken.stderr).toContain('it is not JSON')
+    expect(broken.stderr).toContain('not valid JSON')
     expect(broken.stderr).not.toContain('hunter2')
   })
 
@@ -128,7 +130,7 @@ describe('locks', inTime, () => {
     }
   })
 
-  test('shows no password of a URL that it does not understand, or that stands in the wrong place', async () => {
+  test('shows no password of a URL that is malformed or in the wrong place', async () => {
     const url = 'redis://user:hunter2@127.0.0.1:1'
     const mistakes = [
       [['conformance', 'valkey://user:hunter2@db:6379'], /unknown backend URL \(scheme valkey:\)/],
@@ -139,7 +141,7 @@ describe('locks', inTime, () => {
       [['bench', '--time', url], /--time must be a duration/],
       [['break', 'job', '--fence', url], /--fence must be a whole number/],
       [['ls', '--config', url], /--config takes a file, not a URL/],
-      [[url], /there is no command "redis:\/\/127.0.0.1:1"/],
+      [[url], /unknown command "redis:\/\/127.0.0.1:1"/],
     ] as const
     const ended = await Promise.all(
       mistakes.map(([args]) => locks(args, { env: { LOCKS_URL: 'memory:' } }).ended),
@@ -151,14 +153,14 @@ describe('locks', inTime, () => {
     }
   })
 
-  test('shows the whole path of a directory, though it has an @', async () => {
+  test('shows the whole path of a directory, even with an @', async () => {
     const folder = join(await directory(), 'a@b')
     await mkdir(folder)
     const { stderr } = await locks(['bench', `file:${folder}`, '--time', '10ms']).ended
     expect(stderr).toBe(`measuring file:${folder} …\n`)
   })
 
-  test('a reader that leaves early is no error', async () => {
+  test('a reader that closes the pipe early is not an error', async () => {
     const { url, client } = await store()
     await client.lock('job').acquire()
     const sh = `"${process.execPath}" "${program}" ls --url "${url}" | true; "${process.execPath}" "${program}" --help | head -n 1`
@@ -166,7 +168,7 @@ describe('locks', inTime, () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
 
-  test('a reader that is slow gets everything, and what an adapter left open keeps nothing from ending', async () => {
+  test('a slow reader gets everything, and handles that an adapter left open do not delay the exit', async () => {
     const config = await ownAdapter(`list: async () => {
       setInterval(() => {}, 1_000)
       return Array.from({ length: 2_000 }, (_, n) => ({ name: 'job-' + n, held: true }))
@@ -195,7 +197,7 @@ describe('locks', inTime, () => {
     ])
   })
 
-  test('can be ended while a reader that does not read keeps it waiting', async () => {
+  test('can be ended while it waits for a reader that does not read', async () => {
     const config = await ownAdapter(`list: async () => [{ name: 'x'.repeat(1_000_000), held: true }],
       close: async () => { throw new Error('the last thing to be heard') }`)
     const child = spawn(process.execPath, [program, 'ls', '--config', config])
@@ -212,7 +214,7 @@ describe('locks bench', inTime, () => {
     const { url } = await store()
     const { code, stdout } = await locks(['bench', url, '--time', '300ms', '--clients', '3']).ended
     expect(code).toBe(0)
-    expect(stdout).toMatch(/^acquire \+ release, nobody else +\d+ /m)
+    expect(stdout).toMatch(/^acquire \+ release, uncontended +\d+ /m)
     expect(stdout).toMatch(/^hand-off between 3 clients +\d+ /m)
     const json: unknown = JSON.parse(
       (await locks(['bench', 'memory:', '--json', '--time', '50ms']).ended).stdout,
@@ -221,7 +223,7 @@ describe('locks bench', inTime, () => {
     expect(Object(json)).toHaveProperty('contended.clients', 8)
   })
 
-  test('interrupted twice, it does not wait for a store that is silent', async () => {
+  test('interrupted twice, it does not wait for a silent store', async () => {
     const silent = `attempt: () => (console.error('asked'), new Promise(() => {})),
       withdraw: () => new Promise(() => {}), close: async () => console.error('closed')`
     const call = locks(['bench', '--config', await ownAdapter(silent)])
@@ -234,7 +236,7 @@ describe('locks bench', inTime, () => {
     expect(stderr).not.toContain('closed')
   })
 
-  test('interrupted, it gives back what it holds and leaves with 130', async () => {
+  test('interrupted, it releases what it holds and exits with 130', async () => {
     const { url, client } = await store()
     const call = locks(['bench', url, '--time', '60s'])
     await call.said(/measuring/)

@@ -14,7 +14,7 @@ async function adapter(files: Readonly<Record<string, string>>): Promise<string>
 
 const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
 
-test('what runs a rule alone can be pasted, and shows no password', () => {
+test('the command that runs a rule alone can be pasted, and shows no password', () => {
   expect(againCommand({ target: 'redis://localhost', ttl: '2s' }, 'CRASH-3')).toBe(
     'locks conformance redis://localhost --only CRASH-3 --ttl 2s',
   )
@@ -27,11 +27,11 @@ test('what runs a rule alone can be pasted, and shows no password', () => {
 })
 
 describe('locks conformance', inTime, () => {
-  test('runs the rules that are asked for against a URL, with a table and what does not apply', async () => {
+  test('runs the selected rules against a URL, and lists the rules that do not apply', async () => {
     const { code, stdout, stderr } = await locks(['conformance', 'memory:', '--only', 'atomicity,own-1'])
       .ended
     expect(code).toBe(0)
-    expect(stderr).toMatch(/^✓ ATOM-1 of many concurrent tries .* \d+ ms$/m)
+    expect(stderr).toMatch(/^✓ ATOM-1 of many concurrent attempts .* \d+ ms$/m)
     expect(stdout).toMatch(/^atomicity +4 +· +1 +·$/m)
     expect(stdout).toMatch(/^ownership +1 +· +· +·$/m)
     expect(stdout).toMatch(/^  scope is process: ATOM-3$/m)
@@ -40,7 +40,7 @@ describe('locks conformance', inTime, () => {
     )
   })
 
-  test('takes a directory as a package is taken: exports, main, or index.js', async () => {
+  test('resolves a directory like a package: exports, main, or index.js', async () => {
     const text = `export * from ${memory}`
     for (const files of [
       {
@@ -61,7 +61,7 @@ describe('locks conformance', inTime, () => {
     }
   })
 
-  test('gives an adapter its options, and shows a failure by rule, promise and assertion', async () => {
+  test('passes options to the adapter, and shows a failure with rule, promise and assertion', async () => {
     const source = `import { fromConfig as memory } from ${memory}
 export const fromConfig = ({ broken }) => {
   const factory = memory({})
@@ -84,7 +84,7 @@ export const fromConfig = ({ broken }) => {
     ]).ended
     expect(code).toBe(1)
     expect(stdout).toMatch(
-      /^✗ OWN-1 a release under a foreign attempt id frees nothing and says so\n    .*\n/m,
+      /^✗ OWN-1 a release with a foreign attempt id frees nothing and returns not-held\n    .*\n/m,
     )
     expect(stdout).toContain("- 'not-held'")
     const again = `locks conformance ${target} --only OWN-1 --options ${join(folder, 'options.json')}`
@@ -97,7 +97,7 @@ export const fromConfig = ({ broken }) => {
     expect(page).not.toMatch(/<(script|link|img)|https?:/)
   })
 
-  test('a URL with one server is also tried through a proxy', async () => {
+  test('a URL with one server is also tested through a proxy', async () => {
     const redis = await startService('redis')
     onTestFinished(() => redis.close())
     const { code, stdout } = await locks(['conformance', redis.url, '--only', 'LOST-9,CONN-3', '--json'])
@@ -106,7 +106,7 @@ export const fromConfig = ({ broken }) => {
     expect(code).toBe(0)
   })
 
-  test('a rule that needs what a run lacks was not tried, and is told from one that does not apply', async () => {
+  test('a rule whose needs the run lacks is not tried, and is distinguished from one that does not apply', async () => {
     const folder = await directory()
     const { stdout } = await locks(['conformance', `file:${folder}`, '--only', 'CONN-3,RENEW-18', '--json'])
       .ended
@@ -119,7 +119,7 @@ export const fromConfig = ({ broken }) => {
     })
   })
 
-  test('a rule that ends its process fails alone, and what the adapter prints is no part of the result', async () => {
+  test('a rule that ends its process fails alone, and output of the adapter is not part of the result', async () => {
     const source = `import { fromConfig as memory } from ${memory}
 const factory = memory({})
 export const fromConfig = () => (host) => ({
@@ -140,15 +140,15 @@ export const fromConfig = () => (host) => ({
       outcomes: [
         { id: 'ATOM-2', state: 'passed' },
         { id: 'OWN-1', state: 'failed' },
-        { id: 'HYG-8', state: 'failed', reason: 'the process that ran it left with 3' },
+        { id: 'HYG-8', state: 'failed', reason: 'the process that ran it exited with 3' },
       ],
     })
     expect(stdout).toContain(
-      'the process that ran it left with 1: uncaught Error: thrown where nobody catches',
+      'the process that ran it exited with 1: uncaught Error: thrown where nobody catches',
     )
   })
 
-  test('a process that dies unseen before a rule fails that rule, and not the command', async () => {
+  test('a process that dies unnoticed before a rule fails that rule, not the command', async () => {
     const source = `import { writeFileSync } from 'node:fs'
 export * from ${memory}
 writeFileSync(new URL('pid', import.meta.url), String(process.pid))`
@@ -157,7 +157,9 @@ writeFileSync(new URL('pid', import.meta.url), String(process.pid))`
     const script = `import { readFileSync } from 'node:fs'
 import { startWorker } from ${JSON.stringify(module)}
 const [target, pid] = ${JSON.stringify([join(folder, 'own.mjs'), join(folder, 'pid')])}
-const worker = await startWorker({ target, options: {} }, () => undefined, () => undefined)
+const ignore = () => undefined
+const watch = { onClose: ignore, onOutput: ignore, onName: ignore }
+const worker = await startWorker({ target, options: {} }, watch)
 process.kill(Number(readFileSync(pid, 'utf8')), 'SIGKILL')
 // It is dead before anything of that can be noticed here.
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
@@ -165,7 +167,7 @@ console.log((await worker.run(worker.cases[0])).reason)`
     const via = [process.execPath, '--input-type=module', '--eval', script] as const
     expect(await locks([], { via }).ended).toMatchObject({
       code: 0,
-      stdout: 'the process that ran it ended by SIGKILL\n',
+      stdout: 'the process that ran it was ended by SIGKILL\n',
     })
   })
 
@@ -179,14 +181,14 @@ console.log((await worker.run(worker.cases[0])).reason)`
     expect(page).not.toContain('class="clash"')
   })
 
-  test('what is no adapter, no rule or not there is a mistake of the command line', async () => {
+  test('a target that is not an adapter, or an unknown rule, is a usage error', async () => {
     const folder = await adapter({ 'nothing.mjs': 'export {}', 'bad.mjs': 'syntax error' })
     const mistakes = [
-      [[join(folder, 'nothing.mjs')], /is no adapter/],
+      [[join(folder, 'nothing.mjs')], /is not an adapter/],
       [[join(folder, 'bad.mjs')], /cannot load/],
-      [['./not-here'], /there is no \.\/not-here/],
+      [['./not-here'], /\.\/not-here does not exist/],
       [['not-installed-anywhere'], /npm install not-installed-anywhere/],
-      [['memory:', '--only', 'nonsense'], /no rule or area is called "nonsense"/],
+      [['memory:', '--only', 'nonsense'], /unknown rule or area "nonsense"/],
       [['memory:nice/try'], /url must be memory/],
     ] as const
     const ended = await Promise.all(mistakes.map(([args]) => locks(['conformance', ...args]).ended))
@@ -197,14 +199,14 @@ console.log((await worker.run(worker.cases[0])).reason)`
     }
   })
 
-  test('a server that does not answer is told at once, not by every rule', async () => {
+  test('an unreachable server is reported at once, not by every rule', async () => {
     const { code, stdout, stderr } = await locks(['conformance', 'redis://127.0.0.1:1']).ended
     expect({ code, stdout }).toEqual({ code: 69, stdout: '' })
     expect(stderr).toMatch(/^locks: .*ECONNREFUSED/m)
     expect(stderr).not.toContain('✗')
   })
 
-  test('a report that cannot be written is told before anything is run', async () => {
+  test('a report file that cannot be written is reported before any rule runs', async () => {
     const html = join(await directory(), 'nowhere', 'report.html')
     const { code, stderr } = await locks(['conformance', 'memory:', '--only', 'OWN-1', '--html', html]).ended
     expect(code).toBe(2)
@@ -212,7 +214,7 @@ console.log((await worker.run(worker.cases[0])).reason)`
     expect(stderr).not.toContain('OWN-1')
   })
 
-  test('interrupted, it ends its processes and leaves with 130', async () => {
+  test('interrupted, it ends its processes and exits with 130', async () => {
     const folder = await directory()
     const call = locks(['conformance', `file:${folder}`, '--only', 'UNIQ,CRASH'])
     await call.said(/^✓ /m)

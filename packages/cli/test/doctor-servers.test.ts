@@ -38,7 +38,7 @@ if (isAdapterSelected('redis'))
       expect(json.stdout).toMatch(/"check": "persistence",\s+"level": "danger"/)
     })
 
-    test('finds no danger where both are as they should be', async () => {
+    test('finds no danger if both settings are right', async () => {
       const settings = { 'maxmemory-policy': 'noeviction', appendonly: 'yes', appendfsync: 'always' }
       const { code, stdout } = await locks(['doctor', await startRedis(settings)]).ended
       expect(stdout).not.toContain('✗')
@@ -68,7 +68,7 @@ if (isAdapterSelected('postgres')) {
 
 if (isAdapterSelected('zookeeper'))
   describe('locks doctor and bench, on a ZooKeeper', inTime, () => {
-    test('use names that are paths, as rawPath asks for', async () => {
+    test('use names that are paths, as rawPath requires', async () => {
       await using service = await startService('zookeeper')
       const url = `${service.url}?rawPath=true`
       const { stdout } = await locks(['doctor', url], { cwd: zookeeper }).ended

@@ -41,19 +41,23 @@ if (isAdapterSelected('postgres'))
   })
 
 if (isAdapterSelected('mysql'))
-  test('locks migrate makes the tables of MySQL, and its error names the line', inTime, async () => {
-    const server = await startService('mariadb')
-    onTestFinished(() => server.close())
-    const before = await locks(['ls', '--url', server.url], { cwd: mysql }).ended
-    expect(before.code).toBe(2)
-    expect(before.stderr).toMatch(/run: npx -p @locks\/cli locks migrate mysql:\/\/\S+/)
-    const { code, stdout } = await locks(['migrate'], { cwd: mysql, env: { LOCKS_URL: server.url } }).ended
-    expect({ code, stdout }).toEqual({ code: 0, stdout: '@locks/mysql: the tables are ready\n' })
-    expect((await locks(['ls', '--url', server.url], { cwd: mysql }).ended).code).toBe(0)
-  })
+  test(
+    'locks migrate creates the tables of MySQL, and the error for missing tables shows the command',
+    inTime,
+    async () => {
+      const server = await startService('mariadb')
+      onTestFinished(() => server.close())
+      const before = await locks(['ls', '--url', server.url], { cwd: mysql }).ended
+      expect(before.code).toBe(2)
+      expect(before.stderr).toMatch(/run: npx -p @locks\/cli locks migrate mysql:\/\/\S+/)
+      const { code, stdout } = await locks(['migrate'], { cwd: mysql, env: { LOCKS_URL: server.url } }).ended
+      expect({ code, stdout }).toEqual({ code: 0, stdout: '@locks/mysql: the tables are ready\n' })
+      expect((await locks(['ls', '--url', server.url], { cwd: mysql }).ended).code).toBe(0)
+    },
+  )
 
 describe('locks migrate', inTime, () => {
-  test('does nothing where nothing is needed, and says so', async () => {
+  test('does nothing for a store without tables, and says so', async () => {
     const { url } = await store()
     expect(await locks(['migrate', url]).ended).toMatchObject({
       code: 0,
@@ -61,7 +65,7 @@ describe('locks migrate', inTime, () => {
     })
   })
 
-  test('refuses what is wrong with 2, and a server that is not there with 69, without the password', async () => {
+  test('exits with 2 for invalid arguments and 69 for an unreachable server, without the password', async () => {
     const secret = 'postgres://app:hunter2@127.0.0.1:1/app'
     const calls: readonly (readonly [number, readonly string[]])[] = [
       [2, []],

@@ -8,7 +8,7 @@ import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, ownAdapter, program, store, waitForEnd } from './support.ts'
 
 describe('locks inspect', inTime, () => {
-  test('shows a free lock, and who holds one that is not, for people and for programs', async () => {
+  test('shows a free lock, and the holder of a held one, for people and for programs', async () => {
     const { url, client } = await store()
     expect(await locks(['inspect', 'job', '--url', url]).ended).toMatchObject({
       code: 0,
@@ -26,7 +26,7 @@ describe('locks inspect', inTime, () => {
 })
 
 describe('locks prune', inTime, () => {
-  test('drops what is kept of names that were idle for so long, and says how many', async () => {
+  test('drops what is kept of idle names, and says how many', async () => {
     const { url, client } = await store()
     const lease = await client.lock('held').acquire()
     const fences: bigint[] = []
@@ -68,7 +68,7 @@ describe('locks ls', inTime, () => {
 })
 
 describe('locks ls --watch', inTime, () => {
-  test('goes on until it is interrupted, without a terminal too, and tells every change once', async () => {
+  test('runs until it is interrupted, also without a terminal, and prints every change once', async () => {
     const { url, client } = await store()
     const watching = locks(['ls', '--watch', '--every', '100ms', '--url', url])
     await watching.said(/no lock is held/)
@@ -83,7 +83,7 @@ describe('locks ls --watch', inTime, () => {
     expect(stderr).toBe('locks: interrupted by SIGINT\n')
   })
 
-  test('says it in lines of JSON, looks past an outage, and is over when nobody reads', async () => {
+  test('prints lines of JSON, survives an outage, and ends when the reader closes the pipe', async () => {
     const config = await ownAdapter(`list: async () => {
   globalThis.looks = (globalThis.looks ?? 0) + 1
   if (globalThis.looks % 2 === 0) throw new Error('down')
@@ -102,7 +102,7 @@ describe('locks ls --watch', inTime, () => {
     expect(piping).toBe(0)
   })
 
-  test('--every without --watch, or out of range, is a mistake', async () => {
+  test('--every without --watch, or out of range, is a usage error', async () => {
     const { url } = await store()
     for (const args of [
       ['--every', '2s'],
@@ -114,7 +114,7 @@ describe('locks ls --watch', inTime, () => {
 })
 
 if (isAdapterSelected('redis'))
-  test('locks ls --waiters and inspect show who waits, next in line first', inTime, async () => {
+  test('locks ls --waiters and inspect show the waiters, in order', inTime, async () => {
     const service = await startService('redis')
     onTestFinished(() => service.close())
     const [holder, ...others] = await Promise.all([1, 2, 3].map(() => openLocks(service.url)))
@@ -163,7 +163,7 @@ describe('locks break', inTime, () => {
     expect(next.fence).toBeGreaterThan(before)
   })
 
-  test('without a terminal and without --yes it refuses, and the holder stays', async () => {
+  test('without a terminal and without --yes it refuses, and the holder keeps the lock', async () => {
     const { url, client } = await store()
     const lease = await client.lock('job').acquire()
     const { code, stderr } = await locks(['break', 'job', '--url', url], { input: 'y\n' }).ended
@@ -172,7 +172,7 @@ describe('locks break', inTime, () => {
     await lease.extend()
   })
 
-  test('breaks the hold of the given fence and no other, and nothing where nobody holds', async () => {
+  test('breaks only the hold with the given fence, and nothing if the name is free', async () => {
     const { url, client } = await store()
     const lease = await client.lock('job').acquire()
     const other = await locks(['break', 'job', '-y', '--json', '--fence', '1', '--url', url]).ended
@@ -208,7 +208,7 @@ describe('locks break', inTime, () => {
     await lease.extend()
   })
 
-  test('interrupted while it looks who holds the lock, it breaks nothing', async () => {
+  test('interrupted while it inspects the lock, it breaks nothing', async () => {
     const config = await ownAdapter(`
       inspect: async (name) => {
         globalThis.interrupted ??= new Promise((resolve) => {

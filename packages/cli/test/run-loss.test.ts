@@ -19,7 +19,7 @@ function family(source: string): readonly string[] {
 
 if (isAdapterSelected('redis'))
   describe('locks run, when the lock is lost', inTime, () => {
-    test('by a break, ends the command and what it started, and leaves with 76', async () => {
+    test('by a break, ends the command and its child processes, and exits with 76', async () => {
       await using redis = await startService('redis')
       const operator = await openLocks(redis.url)
       onTestFinished(() => operator.close())
@@ -36,7 +36,7 @@ if (isAdapterSelected('redis'))
       await next.release()
     })
 
-    test('kills a command that will not go', async () => {
+    test('kills a command that ignores SIGTERM', async () => {
       await using redis = await startService('redis')
       const operator = await openLocks(redis.url)
       onTestFinished(() => operator.close())
@@ -84,7 +84,7 @@ if (isAdapterSelected('redis'))
       expect((await call.ended).code).toBe(76)
     })
 
-    test('by a store that is silent, ends the command before somebody else can have the lock', async () => {
+    test('by a silent store, ends the command before another client can hold the lock', async () => {
       await using redis = await startService('redis', { needsControl: true })
       const call = locks([
         'run',

@@ -10,7 +10,7 @@ async function isFree(client: Awaited<ReturnType<typeof store>>['client'], name:
 }
 
 describe('locks run', inTime, () => {
-  test('passes on input, output and exit code, and gives the lock back', async () => {
+  test('forwards input, output and exit code, and releases the lock', async () => {
     const { url, client } = await store()
     const source =
       'process.stdin.on("data", (text) => console.log(`got ${text}`)).on("end", () => process.exit(7))'
@@ -21,7 +21,7 @@ describe('locks run', inTime, () => {
     expect(await isFree(client, 'job')).toBe(true)
   })
 
-  test('leaves its input to the command alone, though that comes late', async () => {
+  test('leaves its input to the command, even if the command reads late', async () => {
     const { url } = await store()
     const call = locks(['run', 'job', '--url', url, '--', 'sh', '-c', 'echo ready; head -n 1'])
     await call.said(/ready/)
@@ -29,7 +29,7 @@ describe('locks run', inTime, () => {
     expect(await call.ended).toMatchObject({ code: 0, stdout: 'ready\nlate\n' })
   })
 
-  test('tells the command its name and its fence, which is the one at the store and rises', async () => {
+  test('passes the name and the rising fence to the command', async () => {
     const { url, client } = await store()
     const source =
       'console.log(`${process.env.LOCKS_NAME} ${process.env.LOCKS_FENCE} ready`); process.stdin.resume()'
@@ -46,7 +46,7 @@ describe('locks run', inTime, () => {
     expect((await second.ended).code).toBe(0)
   })
 
-  test('tells the command no fence where there is none, though an outer call had one', async () => {
+  test('passes no fence without fencing, even if an outer invocation had one', async () => {
     const unfenced = `capabilities: { ...memory({})(host).capabilities, scope: 'host', fencing: 'none' }`
     const config = await ownAdapter(unfenced)
     const source = 'console.log(process.env.LOCKS_NAME, process.env.LOCKS_FENCE)'
@@ -55,7 +55,7 @@ describe('locks run', inTime, () => {
     expect(await call.ended).toMatchObject({ code: 0, stdout: 'job undefined\n' })
   })
 
-  test('a second instance does not run its command, and says who holds the lock', async () => {
+  test('a second instance does not run its command, and names the holder', async () => {
     const { url } = await store()
     const first = locks(['run', 'job', '--url', url, '--label', 'the first', ...node(waitForEnd)])
     await first.said(/ready/)
@@ -102,7 +102,7 @@ describe('locks run', inTime, () => {
     expect(performance.now() - startedAt).toBeGreaterThan(1_000)
   })
 
-  test('--min-hold takes a time, and a command that fails has had its period too', async () => {
+  test('--min-hold takes a duration, and a command that fails counts as a run', async () => {
     const { url } = await store()
     const wrong = await locks(['run', 'job', '--url', url, '--min-hold', 'soon', ...node('')]).ended
     expect(wrong).toMatchObject({ code: 2, stdout: '' })
@@ -111,7 +111,7 @@ describe('locks run', inTime, () => {
     expect((await locks([...call, ...node('')]).ended).code).toBe(75)
   })
 
-  test('with --json, all that it says itself is lines of JSON', async () => {
+  test('with --json, all its own messages are lines of JSON', async () => {
     const calls = [
       ['run', 'job', '--json', '--url', 'redis://127.0.0.1:1', ...node('')],
       ['run', 'job', '--json', '--wiat', '1s', ...node('')],
@@ -122,7 +122,7 @@ describe('locks run', inTime, () => {
       expect(JSON.parse(stderr)).toMatchObject({ error: { exitCode: code } })
   })
 
-  test('instances that do not wait run again after one was killed, once its time is over', async ({
+  test('instances that do not wait run again after one was killed, once its lease is over', async ({
     skip,
   }) => {
     if (process.platform !== 'linux') skip('without a boot id, who tries once sees no record stand still')
@@ -138,7 +138,7 @@ describe('locks run', inTime, () => {
       .toBe(0)
   })
 
-  test('a command that is missing is 127, one that cannot be run is 126, and the lock is given back', async () => {
+  test('a command that is missing is 127, one that cannot be executed is 126, and the lock is released', async () => {
     const { url, client } = await store()
     const missing = await locks(['run', 'job', '--url', url, '--', 'no-such-command-here']).ended
     expect(missing.code).toBe(127)
@@ -169,7 +169,7 @@ describe('locks run', inTime, () => {
     },
   )
 
-  test('a signal reaches what the command started, and its death is 128 + n', async () => {
+  test('a signal reaches the child processes of the command, and its death is 128 + n', async () => {
     const { url } = await store()
     const source = `require("node:child_process").spawn(process.execPath, ["--eval", ${JSON.stringify(waitForEnd)}], { stdio: "inherit" });setInterval(() => {}, 1_000)`
     const call = locks(['run', 'job', '--url', url, ...node(source)])
@@ -178,7 +178,7 @@ describe('locks run', inTime, () => {
     expect((await call.ended).code).toBe(143)
   })
 
-  test('interrupted while it waits for the lock, it leaves with 130 and no trace', async () => {
+  test('interrupted while it waits for the lock, it exits with 130 and leaves nothing behind', async () => {
     const { url, client } = await store()
     const lease = await client.lock('job').acquire()
     const call = locks(['run', 'job', '--url', url, '--wait', '60s', '--json', ...node('')])
@@ -189,7 +189,7 @@ describe('locks run', inTime, () => {
     expect(await isFree(client, 'job')).toBe(true)
   })
 
-  test('stopped, it stops the command too, and both go on together', async ({ skip }) => {
+  test('stopped, it stops the command too, and both continue together', async ({ skip }) => {
     if (!existsSync('/proc/self/stat')) skip('there is no /proc to see it by')
     const { url } = await store()
     const source = `${waitForEnd}; process.on("SIGUSR2", () => console.log("awake")); console.log("pid " + process.pid)`
@@ -205,7 +205,7 @@ describe('locks run', inTime, () => {
     expect((await call.ended).code).toBe(143)
   })
 
-  test('a backend that cannot be closed changes nothing about the exit code', async () => {
+  test('a backend that cannot be closed does not change the exit code', async () => {
     const stuck = `capabilities: { ...memory({})(host).capabilities, scope: 'host' },
       close: async () => { throw new Error('cannot close') }`
     const config = await ownAdapter(stuck)
@@ -221,17 +221,17 @@ describe('locks run', inTime, () => {
     ])
   })
 
-  test('a store that is not there is 69, and a command line that makes no sense is 2', async () => {
+  test('an unreachable store is 69, and an invalid command line is 2', async () => {
     const gone = await locks(['run', 'job', '--url', 'redis://127.0.0.1:1', ...node('')]).ended
     expect(gone.code).toBe(69)
     const { url } = await store()
     const mistakes = [
-      [['run', 'job', '--url', url], /which command/],
+      [['run', 'job', '--url', url], /no command/],
       [['run', '--url', url, '--', 'true'], /NAME is missing/],
       [['run', 'job', '--url', url, '--wait', 'soon', '--', 'true'], /--wait must be a duration/],
-      [['run', 'job', '--', 'true'], /which backend/],
+      [['run', 'job', '--', 'true'], /no backend/],
       [['run', 'job', '--nonsense', '--', 'true'], /--nonsense/],
-      [['run', 'job', '--url', 'memory:', '--', 'true'], /run needs one that processes share/],
+      [['run', 'job', '--url', 'memory:', '--', 'true'], /run needs a store that processes share/],
       [['run', 'job', '--url', 'pigeon://loft', '--', 'true'], /unknown backend URL/],
     ] as const
     const ended = await Promise.all(mistakes.map(([args]) => locks(args).ended))

@@ -20,7 +20,7 @@ function fakeChild(onTerminate: (graceMs: number) => void): RunningChild {
   }
 }
 
-test('a command is told to go before anybody is told why', async () => {
+test('a command gets SIGTERM before the reason is reported', async () => {
   const locks = createLocks(memory())
   onTestFinished(() => locks.close())
   const lease = await locks.lock('job').acquire({ renew: false })
@@ -33,7 +33,7 @@ test('a command is told to go before anybody is told why', async () => {
   expect(steps).toEqual(['terminated', 'told'])
 })
 
-test('a lease that begins with a short claim leaves its command the whole grace once it lasts longer', async () => {
+test('a lease that begins with a short claim gives its command the whole grace period once it is extended', async () => {
   const locks = createLocks(memory())
   onTestFinished(() => locks.close())
   const lease = await locks.lock('job').acquire({ ttlMs: 3_000, renew: false })

@@ -121,5 +121,5 @@ export function node(source: string): readonly string[] {
   return ['--', process.execPath, '--eval', source]
 }
 
-/** Says `ready`, and goes on until somebody ends it. */
+/** Prints `ready`, and runs until it is ended. */
 export const waitForEnd = 'console.log("ready"); setInterval(() => {}, 1_000);'

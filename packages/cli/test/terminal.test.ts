@@ -2,12 +2,13 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
 import type { Call } from './support.ts'
 
-/** Which shell `script` starts is ours to say: it would take that of whoever runs the tests. */
+/** Set, since `script` would otherwise start the shell of the user. */
 const shell = { SHELL: '/bin/sh' }
 
 /** Why there is no pseudo-terminal to test with: a minimal system has no script, a minimal chroot no /dev/pts. */
@@ -19,7 +20,7 @@ function whyNoTerminal(): string | undefined {
     env: { ...process.env, ...shell },
   })
   if (error !== undefined) return 'there is no command script (util-linux) to make a pseudo-terminal'
-  return status === 0 && stdout.includes('/dev/') ? undefined : 'no pseudo-terminal can be had here'
+  return status === 0 && stdout.includes('/dev/') ? undefined : 'this system has no pseudo-terminal'
 }
 
 /** Starts `locks` on a pseudo-terminal; `type` writes to its keyboard. */
@@ -42,6 +43,15 @@ function isRunning(pid: string): boolean {
   return existsSync(file) && !/ \(.*\) Z /.test(readFileSync(file, 'utf8'))
 }
 
+/** The lines as they stand on a terminal in the end: what is drawn over is gone. */
+function screenOf(output: string): readonly string[] {
+  return output.split(/\r?\n/).map((line) => {
+    // eslint-disable-next-line no-control-regex
+    const drawn = line.split(/\r?\u001B\[2K/).at(-1) ?? ''
+    return stripVTControlCharacters(drawn)
+  })
+}
+
 const colour = '\u001B['
 
 describe('on a terminal', inTime, () => {
@@ -55,7 +65,7 @@ describe('on a terminal', inTime, () => {
     expect((await watching.ended).code).toBe(130)
   })
 
-  test('break shows the holder and asks; no is no, and yes breaks that hold', async ({ skip }) => {
+  test('break shows the holder and asks; no leaves the hold, and yes breaks it', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url, client } = await store()
     const lease = await client.lock('job', { label: 'somebody' }).acquire()
@@ -73,7 +83,7 @@ describe('on a terminal', inTime, () => {
     expect(await client.inspect('job')).toMatchObject({ held: false })
   })
 
-  test('Ctrl-C at the question leaves with 130, and the holder stays', async ({ skip }) => {
+  test('Ctrl-C at the question exits with 130, and the holder keeps the lock', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url, client } = await store()
     const lease = await client.lock('job').acquire()
@@ -84,7 +94,7 @@ describe('on a terminal', inTime, () => {
     await lease.extend()
   })
 
-  test('Ctrl-C reaches the command of run once, and its exit code is passed on', async ({ skip }) => {
+  test('Ctrl-C reaches the command of run once, and its exit code is returned', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url, client } = await store()
     const source = `let n = 0; process.on("SIGINT", () => { n += 1; setTimeout(() => { console.log("interrupts: " + n); process.exit(5) }, 300) }); ${waitForEnd}`
@@ -97,7 +107,7 @@ describe('on a terminal', inTime, () => {
     expect(await client.inspect('job')).toMatchObject({ held: false })
   })
 
-  test('a lost lock ends the command of run and what that started', async ({ skip }) => {
+  test('a lost lock ends the command of run and its child processes', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     if (!existsSync('/proc/self/stat')) skip('there is no /proc to see it by')
     const { url, client } = await store()
@@ -124,7 +134,7 @@ describe('on a terminal', inTime, () => {
     expect((await call.ended).code).toBe(0)
   })
 
-  test('the command of run reaches the terminal when its input comes from elsewhere', async ({ skip }) => {
+  test('the command of run reaches the terminal when its input is redirected', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url } = await store()
     const source = `const { openSync, readSync, writeSync } = require("node:fs");
@@ -138,7 +148,7 @@ describe('on a terminal', inTime, () => {
     expect((await call.ended).code).toBe(0)
   })
 
-  test('Ctrl-C reaches the command of run once when its input comes from elsewhere', async ({ skip }) => {
+  test('Ctrl-C reaches the command of run once when its input is redirected', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const { url } = await store()
     const source = `let n = 0; process.on("SIGINT", () => { n += 1; setTimeout(() => { console.log("interrupts: " + n); process.exit(5) }, 300) }); ${waitForEnd}`
@@ -150,31 +160,35 @@ describe('on a terminal', inTime, () => {
     expect(code).toBe(5)
   })
 
-  test('what an adapter prints has lines of its own, and the page of conformance no colour codes', async ({
+  test('output of an adapter is on separate lines with its rule, and the HTML report has no colour codes', async ({
     skip,
   }) => {
     if (missing !== undefined) skip(missing)
     const folder = await directory()
     const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
+    // It colours, goes back to the beginning of the line, and ends without one.
     const source = `import { fromConfig as memory } from ${memory}
+const noise = '\\u001B[31mnoi\\rse\\u001B[2K\\nand more\\n'
 export const fromConfig = () => (host) => ({
-  ...memory({})(host), release: async () => { console.log('noise'); return 'released' },
+  ...memory({})(host), release: async () => { process.stderr.write(noise); return 'released' },
 })`
     await writeFile(join(folder, 'own.mjs'), source)
     const page = join(folder, 'report.html')
     const args = ['conformance', join(folder, 'own.mjs'), '--only', 'OWN', '--jobs', '2', '--html', page]
     const { code, stdout } = await onTerminal(args).ended
     expect(code).toBe(1)
-    const noise = stdout.match(/noise/g) ?? []
-    expect(noise.length).toBeGreaterThan(0)
-    // eslint-disable-next-line no-control-regex
-    expect(stdout.match(/(?<=^|\n|\u001B\[2K)noise\r?\n/g)).toHaveLength(noise.length)
+    const shown = screenOf(stdout)
+    const noise = shown.filter((line) => /noise|and more/.test(line))
+    expect(noise.length).toBeGreaterThan(1)
+    for (const line of noise) expect(line).toMatch(/^\[OWN-\d+\] (noise|and more)$/)
+    // The progress goes on below what was printed.
+    expect(stdout).toMatch(/and more\r?\n\d+\/\d+ OWN-\d+ /)
     const html = await readFile(page, 'utf8')
     expect(html).toContain('class="failed"')
     expect(html).not.toContain('\u001B')
   })
 
-  test('there is colour, and none with NO_COLOR nor into a pipe', async ({ skip }) => {
+  test('output is coloured, except with NO_COLOR or into a pipe', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const url = `file:${await directory()}`
     expect((await onTerminal(['--help']).ended).stdout).toContain(colour)

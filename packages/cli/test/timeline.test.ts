@@ -12,7 +12,7 @@ function hold(process: string, fence: bigint, from: number, until: number): Hist
   ]
 }
 
-test('holds that follow each other are drawn in the colour of their process, with who waited', () => {
+test('successive holds are drawn in the colour of their process, with the waiters', () => {
   const svg = timeline([...hold('a', 1n, 10, 20), ...hold('b', 2n, 20, 30)])
   expect(svg).toContain('2 holds in 21 ms, none overlap')
   expect(svg.match(/<rect class="c\d"/g)).toEqual(['<rect class="c0"', '<rect class="c1"'])

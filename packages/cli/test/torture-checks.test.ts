@@ -10,7 +10,7 @@ import { store } from './support.ts'
 const at = { host: '127.0.0.1', port: 1 }
 const other = { host: '127.0.0.1', port: 2 }
 
-describe('the way to the servers', () => {
+describe('the route to the servers', () => {
   test.each([
     ['redis://localhost', [{ host: 'localhost', port: 6379 }], 'redis://127.0.0.1:1'],
     ['redis://u:p,w@h:7/3?x=1', [{ host: 'h', port: 7 }], 'redis://u:p,w@127.0.0.1:1/3?x=1'],
@@ -38,7 +38,7 @@ describe('the way to the servers', () => {
     expect(route.through([at, other])).toBe(through)
   })
 
-  test('of a config with a url is rewritten there', () => {
+  test('is rewritten in a config with a url', () => {
     const config = { adapter: '@locks/cas', store: 'redis', url: 'redis://127.0.0.1:9' } as const
     expect(routeOf(config).through([at])).toEqual({ ...config, url: 'redis://127.0.0.1:1' })
     expect(routeOf(config).remote).toEqual([])
@@ -55,7 +55,7 @@ describe('the way to the servers', () => {
     expect(routeOf(url).noWire).toMatch(/./)
   })
 
-  test('leads to other machines, or not', () => {
+  test('names remote hosts', () => {
     expect(routeOf('redis://localhost').remote).toEqual([])
     expect(routeOf('redis+cluster://127.0.0.1:1,db.example.com:2').remote).toEqual(['db.example.com'])
   })
@@ -130,7 +130,7 @@ describe('the verdict', () => {
     ).toEqual([])
   })
 
-  test('an overlap of locks bound to a connection is excused by a fault that broke it, never its fence', () => {
+  test('a fault that broke a connection excuses an overlap of locks bound to it, never a falling fence', () => {
     const fault = { process: 'nemesis', type: 'fault', label: 'cut w1', class: 'E' } as const
     const cut: HistoryEvent[] = [
       { ...fault, t: 12, phase: 'begin' },
@@ -158,7 +158,7 @@ describe('the verdict', () => {
     expect(verdictOf([...reversed, ...cut], { byConnection: true }).violations).toEqual(['fence order'])
   })
 
-  test('"held" needs another attempt that held it, waited, or may have', () => {
+  test('"held" is correct only if another attempt held the name, waited, or may have', () => {
     expect(verdictOf([...held('w1.1', 10, 20, 1n), ...busy('w2.1', 15, 16)]).violations).toEqual([])
     expect(verdictOf([...held('w1.1', 10, 20, 1n), ...busy('w2.1', 30, 31)]).violations).toEqual([
       'held by nobody',
@@ -185,7 +185,7 @@ describe('the verdict', () => {
     expect(verdictOf([...unknown, ...restart, ...answered, ...later]).violations).toEqual(['held by nobody'])
   })
 
-  test('a dead holder may count for a while, and longer where it has to be watched', () => {
+  test('a dead holder may count for a while, and longer if it has to be observed', () => {
     const crash: HistoryEvent = { t: 15, process: 'nemesis', type: 'crash', victim: 'w1.1' }
     const dead: HistoryEvent[] = [...held('w1.1', 10, 14, 1n).slice(0, 3), crash]
     expect(verdictOf([...dead, ...busy('w1.2', 1_500, 1_501)]).violations).toEqual([])

@@ -9,18 +9,18 @@ const short = ['--for', '6s', '--processes', '2', '--tasks', '2', '--names', '2'
 const forProcessesAlone = `capabilities: { ...memory({})(host).capabilities, scope: 'host' }`
 
 describe('torture', inTime, () => {
-  test('finds nothing wrong with a store that works, and says which faults do not apply', async () => {
+  test('finds no violation on a correct store, and says which faults do not apply', async () => {
     const { url } = await store()
     const page = join(await directory(), 'report.html')
     const { code, stdout, stderr } = await locks(['torture', url, ...short, '--html', page]).ended
     expect(stdout).toMatch(/grants +\d+/)
     expect(stdout).toContain('no violation')
-    expect(stderr).toContain('not applied: cut, delay, swallow, refuse; a directory has no wire')
+    expect(stderr).toContain('not applied: cut, delay, swallow, refuse; a directory has no connections')
     expect(await readFile(page, 'utf8')).toContain('The run by worker')
     expect(code).toBe(0)
   })
 
-  test('finds two holders, and shows the seed and the lines of history', async () => {
+  test('finds two holders, and shows the seed and the events', async () => {
     const config = await ownAdapter(forProcessesAlone)
     const { code, stdout } = await locks(['torture', '--config', config, ...short, '--seed', '5', '--yes'])
       .ended
@@ -30,7 +30,7 @@ describe('torture', inTime, () => {
     expect(code).toBe(1)
   })
 
-  test('with --json it is one document', async () => {
+  test('with --json it prints one document', async () => {
     const { url } = await store()
     const { stdout } = await locks(['torture', url, ...short, '--faults', 'kill', '--seed', '1', '--json'])
       .ended
@@ -43,12 +43,12 @@ describe('torture', inTime, () => {
     await call.said(/[1-9]\d* grants/)
     call.kill('SIGINT')
     const { code, stdout } = await call.ended
-    expect(stdout).toContain('no violation until it was interrupted')
+    expect(stdout).toContain('no violation before the interruption')
     expect(code).toBe(130)
     expect(await client.list()).toEqual([])
   })
 
-  test('a command of the user runs meanwhile, and knows which time it is', async () => {
+  test('runs the command of --on-fault, with its count in the environment', async () => {
     const { url } = await store()
     const file = join(await directory(), 'faults')
     const command = `echo fault $LOCKS_FAULT >> '${file}'`
@@ -66,21 +66,21 @@ describe('torture', inTime, () => {
     expect(code).toBe(0)
   })
 
-  test('it does not begin on another machine unasked', async () => {
+  test('it does not start on another machine without confirmation', async () => {
     const { code, stderr } = await locks(['torture', 'redis://user:secret@redis.example.com', ...short]).ended
     expect(stderr).toMatch(/WARNING: this store is not on this machine: redis\.example\.com/)
-    expect(stderr).toContain('needs --yes')
+    expect(stderr).toContain('pass --yes')
     expect(stderr).not.toContain('secret')
     expect(code).toBe(2)
   })
 
-  test('a fault that does not exist, or a store that ends at the process, is a mistake of the caller', async () => {
+  test('an unknown fault, or a store for one process, is a usage error', async () => {
     const { url } = await store()
     const wrong = await locks(['torture', url, '--faults', 'kill,explode']).ended
-    expect(wrong.stderr).toContain('no fault is called "explode"')
+    expect(wrong.stderr).toContain('unknown fault "explode"')
     expect(wrong.code).toBe(2)
     const alone = await locks(['torture', 'memory:', ...short]).ended
-    expect(alone.stderr).toContain('end at the process')
+    expect(alone.stderr).toContain('only tasks of one process')
     expect(alone.code).toBe(2)
   })
 })

@@ -17,7 +17,10 @@ const setUp: ReadonlyMap<number, string> = new Map([
   [3118, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
   [4151, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
   [1146, 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
-  [1049, 'the database is missing; run: npx -p @locks/cli locks migrate URL'],
+  [
+    1049,
+    'the database is missing; correct the url, or create the database and run: npx -p @locks/cli locks migrate URL',
+  ],
   [1046, 'name a database in the url, or a schema'],
   [1054, 'the tables have another version; run: npx -p @locks/cli locks migrate URL'],
   [

@@ -28,7 +28,8 @@ export function mysql(
 ): AdapterFactory<SessionCapabilities>
 export function mysql(options: MysqlOptions<'unique-key'>): AdapterFactory<UniqueKeyCapabilities>
 export function mysql(options: MysqlOptions): AdapterFactory {
-  return fromConfig({ ...options })
+  // Not a copy of a text, which would be an object of its letters.
+  return fromConfig(typeof options === 'object' ? { ...options } : options)
 }
 
 /** For config: `{ adapter: '@locks/mysql', … }` or `mysql://…?strategy=row`. */

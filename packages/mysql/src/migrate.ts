@@ -42,8 +42,8 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
   return onOneConnection(options, async (connection) => {
     const query = (text: string, values?: Values): Promise<Result> => connection.query(text, values)
     const run = retried(query, isTransient, errors, systemClock)
-    const look = async (text: string): ReturnType<Runner['look']> =>
-      (await run(text, [newEcho()])).rows.map(([, ...row]) => row)
+    const look = async (text: string, values: Values = []): ReturnType<Runner['look']> =>
+      (await run(text, [newEcho(), ...values])).rows.map(([, ...row]) => row)
     let pruned = 0
     for (const strategy of ['unique-key', 'row', 'named'] as const)
       for (let more = true; more;) {

@@ -4,75 +4,50 @@ import type { Pool as PromisePool } from 'mysql2/promise'
 
 export const declared = {
   adapter: '@locks/mysql',
+  example: "{ url: 'mysql://user@host/database' }",
   by: 'strategy',
   options: {
-    url: {
-      kind: 'text',
-      must: 'be mysql://user@host:port/database',
-      place: true,
-      doc: '`mysql://user:password@host:port/database`, with options and `ssl=true` behind `?`.',
-    },
-    pool: {
-      kind: 'value',
-      must: 'be a pool of mysql2',
-      type: 'Pool | PromisePool',
-      place: true,
-      doc: 'Your own, used for single statements only. Other connections are made like those of it.',
-    },
-    strategy: {
-      kind: 'choice',
-      of: ['unique-key', 'row', 'named'],
-      default: 'unique-key',
-      inUrl: true,
-      doc: '`unique-key`: leases in a table. `row`: a row lock. `named`: GET_LOCK.',
-    },
+    /** `mysql://user:password@host:port/database`, with options and `ssl=true` behind `?`. */
+    url: { kind: 'text', must: 'be mysql://user@host:port/database', place: true },
+    /** Your own, used for single statements only. Other connections are made like those of it. */
+    pool: { kind: 'value', must: 'be a pool of mysql2', type: 'Pool | PromisePool', place: true },
+    /** `unique-key`: leases in a table. `row`: a row lock. `named`: GET_LOCK. */
+    strategy: { kind: 'choice', of: ['unique-key', 'row', 'named'], default: 'unique-key', inUrl: true },
+    /** The database of the tables. */
     schema: {
       kind: 'text',
       matches: '[A-Za-z_][A-Za-z0-9_]{0,47}',
       must: 'be 1 to 48 letters, digits or _, and not begin with a digit',
       otherwise: 'that of the connection',
       inUrl: true,
-      doc: 'The database of the tables.',
     },
+    /** The table of locks. Names of further tables begin with it. */
     table: {
       kind: 'text',
       matches: '[A-Za-z_][A-Za-z0-9_]{0,47}',
       must: 'be 1 to 48 letters, digits or _, and not begin with a digit',
       default: 'locks',
       inUrl: true,
-      doc: 'The table of locks. Names of further tables begin with it.',
     },
-    poolSize: {
-      kind: 'integer',
-      range: [1, 1_000],
-      default: 4,
-      inUrl: true,
-      notWith: 'pool',
-      doc: 'Connections for short statements. A `pool` of yours has its own size.',
-    },
-    maxConnections: {
-      kind: 'integer',
-      range: [1, 10_000],
-      default: 50,
-      only: ['row', 'named'],
-      inUrl: true,
-      doc: 'Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`.',
-    },
+    /** Connections for short statements. A `pool` of yours has its own size. */
+    poolSize: { kind: 'integer', range: [1, 1_000], default: 4, inUrl: true, notWith: 'pool' },
+    /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
+    maxConnections: { kind: 'integer', range: [1, 10_000], default: 50, only: ['row', 'named'], inUrl: true },
+    /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. */
     sessionTtlMs: {
       kind: 'duration',
       range: [1_000, 3_600_000],
       default: 30_000,
       only: ['row', 'named'],
       inUrl: true,
-      doc: 'How long a holder may be silent before the server ends it. Shorter leases stay shorter.',
     },
+    /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
       zero: true,
       default: 86_400_000,
       inUrl: true,
-      doc: 'After so long without a grant the rows of a name are deleted, behind releases. 0: never.',
     },
   },
 } as const

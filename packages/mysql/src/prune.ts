@@ -23,9 +23,10 @@ function over(table: string, strategy: Strategy, idleMs: number): string {
  * By the key, row by row: a scan would wait for locked rows on its way. Without an alias, which would need a default
  * database.
  */
-const named = (table: string): string => `${onItsOwn('DELETE')} ${table}
-FROM JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(2048) PATH '$')) r
+const among = (table: string): string => `JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(2048) PATH '$')) r
 STRAIGHT_JOIN ${table} FORCE INDEX (PRIMARY) ON ${table}.name = UNHEX(r.name)`
+
+const named = (table: string): string => `${onItsOwn('DELETE')} ${table} FROM ${among(table)}`
 
 /**
  * Deletes a batch of the counters of one strategy. Their highest fence is stored before the first of them is deleted:
@@ -36,12 +37,14 @@ export async function pruneCounters(
   place: Place,
   strategy: Strategy,
   idleMs: number,
+  names?: readonly string[],
 ): Promise<Pruned> {
   const to = namesOf(place)
   const table = { 'unique-key': to.locks, row: to.holders, named: to.named }[strategy]
   const idle = over(table, strategy, idleMs)
-  const find = `SELECT ?, HEX(name), fence FROM ${table} WHERE ${idle} LIMIT ${PRUNE_BATCH}`
-  const found = await runner.look(find)
+  const from = names === undefined ? table : among(table)
+  const find = `SELECT ?, HEX(${table}.name), ${table}.fence FROM ${from} WHERE ${idle} LIMIT ${PRUNE_BATCH}`
+  const found = await runner.look(find, names && [hexOf(names)])
   if (found.length === 0) return { pruned: 0, more: false }
   const highest = found.reduce((most, [, fence]) => (numberOf(fence) > most ? numberOf(fence) : most), 0n)
   const raise = `UPDATE ${to.pruned} SET fence = ? WHERE id = 1 AND fence < ?`
@@ -56,14 +59,21 @@ export async function pruneCounters(
  * Deletes a batch of the rows of strategy `row` that have no counter. Locked rows have a holder and are skipped; a
  * deleted row that is needed after all is made again. Returns whether there may be more.
  */
-export function pruneRows(query: Query, place: Place, clock: Clock): Promise<boolean> {
+export function pruneRows(
+  query: Query,
+  place: Place,
+  clock: Clock,
+  names?: readonly string[],
+): Promise<boolean> {
   const to = namesOf(place)
-  const unused = `SELECT HEX(r.name) FROM ${to.rows} r
-WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name) LIMIT ${PRUNE_BATCH} FOR UPDATE SKIP LOCKED`
+  const from = names === undefined ? to.rows : among(to.rows)
+  const unused = `SELECT HEX(${to.rows}.name) FROM ${from}
+WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = ${to.rows}.name)
+LIMIT ${PRUNE_BATCH} FOR UPDATE SKIP LOCKED`
   const some = async (): Promise<boolean> => {
     await query('START TRANSACTION')
     try {
-      const { rows } = await query(unused)
+      const { rows } = await query(unused, names && [hexOf(names)])
       if (rows.length > 0) await query(named(to.rows), [namesIn(rows)])
       return rows.length === PRUNE_BATCH
     } finally {
@@ -71,6 +81,10 @@ WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = r.name) LIMIT ${P
     }
   }
   return retried(some, isTransient, errors, clock)()
+}
+
+function hexOf(names: readonly string[]): string {
+  return JSON.stringify(names.map((name) => Buffer.from(name).toString('hex')))
 }
 
 function namesIn(rows: readonly (readonly Cell[])[]): string {

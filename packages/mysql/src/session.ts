@@ -58,11 +58,11 @@ export function sessionAdapter(
 
       diagnose: () => diagnose(settings, runner, clock),
 
-      async prune(idleMs) {
-        const counters = await pruneCounters(runner, place, strategy, idleMs)
+      async prune(idleMs, names) {
+        const counters = await pruneCounters(runner, place, strategy, idleMs, names)
         if (strategy === 'named' || connections.full) return counters
         const more = await onAnyConnection(connections, clock, (connection) =>
-          pruneRows((text, values) => connection.query(text, values), place, clock),
+          pruneRows((text, values) => connection.query(text, values), place, clock, names),
         )
         return { pruned: counters.pruned, more: counters.more || more }
       },

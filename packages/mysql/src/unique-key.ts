@@ -19,8 +19,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
   const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
-  const prune = (idleMs: number): Promise<Pruned> =>
-    unqueued(runner, spare, (on) => pruneCounters(on, settings.place, 'unique-key', idleMs))
+  const prune = (idleMs: number, names?: readonly string[]): Promise<Pruned> =>
+    unqueued(runner, spare, (on) => pruneCounters(on, settings.place, 'unique-key', idleMs, names))
   const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
 
   async function inspect(name: string): Promise<LockState> {

@@ -34,8 +34,8 @@ async function seesTwo(server: Server): Promise<boolean> {
 
 test.for([
   ['unique-key', 'ok', 'unique-key spans its nodes'],
-  ['row', 'danger', 'hold on one node only'],
-  ['named', 'danger', 'hold on one node only'],
+  ['row', 'danger', 'exist on one node only'],
+  ['named', 'danger', 'exist on one node only'],
 ] as const)('%s: diagnose sees a node of a cluster', async ([strategy, level, told], { skip }) => {
   if (node === undefined) return skip(missing)
   const findings = await open({ url: node.url, strategy }).diagnose()

@@ -28,7 +28,8 @@ export function postgres(
 ): AdapterFactory<RowCapabilities>
 export function postgres(options: PostgresOptions<'unique-key'>): AdapterFactory<UniqueKeyCapabilities>
 export function postgres(options: PostgresOptions): AdapterFactory {
-  return fromConfig({ ...options })
+  // Not a copy of a text, which would be an object of its letters.
+  return fromConfig(typeof options === 'object' ? { ...options } : options)
 }
 
 /** For config: `{ adapter: '@locks/postgres', … }` or `postgres://…?strategy=row`. */

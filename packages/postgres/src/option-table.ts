@@ -3,90 +3,48 @@ import type { Pool } from 'pg'
 
 export const declared = {
   adapter: '@locks/postgres',
+  example: "{ url: 'postgres://user@host/database' }",
   by: 'strategy',
   options: {
-    url: {
-      kind: 'text',
-      must: 'be postgres://user@host:port/database',
-      place: true,
-      doc: '`postgres://user:password@host:port/database`, with options behind `?`.',
-    },
-    pool: {
-      kind: 'value',
-      must: 'be a Pool of pg',
-      type: 'Pool',
-      place: true,
-      doc: 'Your own, used for single statements only. Other connections are made like those of it.',
-    },
-    strategy: {
-      kind: 'choice',
-      of: ['unique-key', 'row'],
-      default: 'unique-key',
-      inUrl: true,
-      doc: '`unique-key`: leases in a table. `row`: a row lock of an open transaction.',
-    },
+    /** `postgres://user:password@host:port/database`, with options behind `?`. */
+    url: { kind: 'text', must: 'be postgres://user@host:port/database', place: true },
+    /** Your own, used for single statements only. Other connections are made like those of it. */
+    pool: { kind: 'value', must: 'be a Pool of pg', type: 'Pool', place: true },
+    /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. */
+    strategy: { kind: 'choice', of: ['unique-key', 'row'], default: 'unique-key', inUrl: true },
+    /** The schema of the tables. */
     schema: {
       kind: 'text',
       matches: '[A-Za-z_][A-Za-z0-9_]{0,47}',
       must: 'be 1 to 48 letters, digits or _, and not begin with a digit',
       default: 'public',
       inUrl: true,
-      doc: 'The schema of the tables.',
     },
+    /** The table of locks. Names of further tables and functions begin with it. */
     table: {
       kind: 'text',
       matches: '[A-Za-z_][A-Za-z0-9_]{0,47}',
       must: 'be 1 to 48 letters, digits or _, and not begin with a digit',
       default: 'locks',
       inUrl: true,
-      doc: 'The table of locks. Names of further tables and functions begin with it.',
     },
-    poolSize: {
-      kind: 'integer',
-      range: [1, 1_000],
-      default: 4,
-      inUrl: true,
-      notWith: 'pool',
-      doc: 'Connections for short statements. A `pool` of yours has its own size.',
-    },
-    listen: {
-      kind: 'boolean',
-      default: true,
-      only: ['unique-key'],
-      inUrl: true,
-      doc: '`false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name.',
-    },
-    claimTtlMs: {
-      kind: 'duration',
-      range: [100, 60_000],
-      default: 2_000,
-      only: ['unique-key'],
-      inUrl: true,
-      doc: 'How long a lock that was handed off waits for its new holder to renew it.',
-    },
-    maxConnections: {
-      kind: 'integer',
-      range: [1, 10_000],
-      default: 50,
-      only: ['row'],
-      inUrl: true,
-      doc: 'Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`.',
-    },
-    sessionTtlMs: {
-      kind: 'duration',
-      range: [100, 3_600_000],
-      default: 30_000,
-      only: ['row'],
-      inUrl: true,
-      doc: 'How long a holder may be silent before the server ends it. Shorter leases stay shorter.',
-    },
+    /** Connections for short statements. A `pool` of yours has its own size. */
+    poolSize: { kind: 'integer', range: [1, 1_000], default: 4, inUrl: true, notWith: 'pool' },
+    /** `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. */
+    listen: { kind: 'boolean', default: true, only: ['unique-key'], inUrl: true },
+    /** How long a lock that was handed off waits for its new holder to renew it. */
+    claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 3_000, only: ['unique-key'], inUrl: true },
+    /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
+    maxConnections: { kind: 'integer', range: [1, 10_000], default: 50, only: ['row'], inUrl: true },
+    /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. */
+    sessionTtlMs: { kind: 'duration', range: [100, 3_600_000], default: 30_000, only: ['row'], inUrl: true },
+    /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
       zero: true,
       default: 86_400_000,
       inUrl: true,
-      doc: 'After so long without a grant the rows of a name are deleted, behind releases. 0: never.',
     },
   },
 } as const
@@ -127,7 +85,7 @@ export interface UniqueKeyOptions {
    * `true`.
    */
   readonly listen?: boolean
-  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
 }
 // </options>

@@ -49,7 +49,7 @@ END
 $locks$`,
     // Deletes a batch. A locked row has a holder, or soon has one, and is skipped. While a row is locked here, its name
     // cannot be held. It is read again once locked: it may have been held since it was found.
-    `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint, p_most int)
+    `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
   v_names bytea[];
@@ -60,7 +60,8 @@ BEGIN
   ${durable}
   v_names := ARRAY(
     SELECT r.name FROM ${to.rows} r JOIN ${to.holders} h ON h.name = r.name
-    WHERE h.since < clock_timestamp() - ${ms('p_older_ms')} LIMIT p_most FOR UPDATE OF r SKIP LOCKED
+    WHERE h.since < clock_timestamp() - ${ms('p_older_ms')} AND (p_names IS NULL OR r.name = ANY (p_names))
+    LIMIT p_most FOR UPDATE OF r SKIP LOCKED
   );
   WITH pruned AS (
     DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND since < clock_timestamp() - ${ms('p_older_ms')}
@@ -76,6 +77,6 @@ BEGIN
 END
 $locks$`,
     // Otherwise it would stay beside the one with more parameters.
-    `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint)`,
+    `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint), ${to.pruneRows}(bigint, int)`,
   ]
 }

@@ -8,7 +8,7 @@ import type { Settings } from './options.ts'
 import { refusingPoolers } from './pooler.ts'
 import { rowDriver } from './row-driver.ts'
 import { runnerFor } from './runner.ts'
-import { rowStatements } from './sql.ts'
+import { bytesOf, rowStatements } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 
 const given = { kind: 'connection', wait: 'handoff', fairness: 'fifo', list: true, break: true } as const
@@ -41,9 +41,9 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
       fenceIdleMs,
       ...rowOperators(sql, runner, clock),
       diagnose: () => diagnose(settings, clock),
-      async prune(idleMs) {
-        const [[names]] = await runner.ask(sql.prune, [idleMs, PRUNE_BATCH])
-        const pruned = Number(names)
+      async prune(idleMs, names) {
+        const [[count]] = await runner.ask(sql.prune, [idleMs, PRUNE_BATCH, bytesOf(names)])
+        const pruned = Number(count)
         return { pruned, more: pruned === PRUNE_BATCH }
       },
       close: () => runner.close(),

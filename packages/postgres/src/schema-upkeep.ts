@@ -8,7 +8,8 @@ export function pruneFunctions(place: Place): readonly string[] {
   return [
     // Deletes a batch and stores its highest fence in one transaction: a row that is made again starts above it.
     // Locks only rows that are not in use, never the table.
-    `CREATE OR REPLACE FUNCTION ${to.prune}(p_older_ms bigint, p_most int) RETURNS bigint LANGUAGE plpgsql AS $locks$
+    `CREATE OR REPLACE FUNCTION ${to.prune}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
   v_names bytea[];
   v_pruned bigint;
@@ -19,6 +20,7 @@ BEGIN
   v_names := ARRAY(
     SELECT name FROM ${to.locks} WHERE name <> '' AND since < clock_timestamp() - ${ms('p_older_ms')}
       AND (attempt IS NULL OR blocked_until < clock_timestamp() - ${ms('p_older_ms')})
+      AND (p_names IS NULL OR name = ANY (p_names))
       AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = ${to.locks}.name)
     LIMIT p_most FOR UPDATE SKIP LOCKED
   );
@@ -69,6 +71,7 @@ END $locks$`,
       `${to.withdraw}(bytea, text)`,
       `${to.break}(bytea, bigint)`,
       `${to.prune}(bigint)`,
+      `${to.prune}(bigint, int)`,
     ].join(', ')}`,
     `DO $locks$ BEGIN
   IF (SELECT pg_get_function_result(to_regprocedure('${to.renew}(bytea[], text[], int[], int[])'))) = 'SETOF text' THEN

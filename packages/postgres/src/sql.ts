@@ -82,7 +82,7 @@ export function factStatements(place: Place, strategy: Strategy): FactStatements
   const tables = [...(strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]), to.strategy]
   const functions =
     strategy === 'row'
-      ? [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int)`]
+      ? [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int, bytea[])`]
       : uniqueKeyFunctions(place)
   const [kept, isFree] =
     strategy === 'row' ? [to.holders, 'true'] : [to.locks, '(attempt IS NULL OR blocked_until < now())']
@@ -104,6 +104,11 @@ WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT')
   }
 }
 
+/** The names that a statement is about; null for all. */
+export function bytesOf(names: readonly string[] | undefined): Buffer[] | null {
+  return names?.map((name) => Buffer.from(name)) ?? null
+}
+
 /** With their parameters: functions of an earlier version do not count. */
 function uniqueKeyFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
@@ -113,7 +118,7 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
     `${to.withdraw}(bytea, text, boolean)`,
     `${to.renewLocked}(bytea, text, int, int, int)`,
     `${to.break}(bytea, bigint, boolean)`,
-    `${to.prune}(bigint, int)`,
+    `${to.prune}(bigint, int, bytea[])`,
     `${to.waiting}(bytea)`,
   ]
 }
@@ -200,7 +205,7 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
   (SELECT o_waiters FROM ${to.inspect}(held.name))
 FROM (SELECT) AS once LEFT JOIN held ON true`),
     break: statement(`SELECT $4::text, ${to.break}($1, $2, $3)`),
-    prune: statement(`SELECT $3::text, ${to.prune}($1, $2)`),
+    prune: statement(`SELECT $4::text, ${to.prune}($1, $2, $3)`),
     pruneWaiters: statement(`SELECT ${to.pruneWaiters}()`),
   }
 }
@@ -305,7 +310,7 @@ JOIN living ON living.key = h.key WHERE h.name = $1 AND h.fence = $2 AND ${onPri
 FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
 WHERE ${onPrimary} LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
-    prune: statement(`SELECT $3::text, ${to.pruneRows}($1, $2)`),
+    prune: statement(`SELECT $4::text, ${to.pruneRows}($1, $2, $3)`),
     isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
   }
 }

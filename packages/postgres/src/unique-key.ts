@@ -38,7 +38,7 @@ import { notifying, uniqueKeyOperators } from './operators.ts'
 import type { Settings } from './options.ts'
 import { refusingPoolers } from './pooler.ts'
 import { runnerFor } from './runner.ts'
-import { uniqueKeyStatements } from './sql.ts'
+import { bytesOf, uniqueKeyStatements } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 import { Waits } from './waits.ts'
 import type { Wait } from './waits.ts'
@@ -199,9 +199,10 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown'
   }
 
-  async function prune(idleMs: number): Promise<Pruned> {
-    const [[names]] = await unqueued(runner, spare, (on) => on.ask(sql.prune, [idleMs, PRUNE_BATCH]))
-    const pruned = Number(names)
+  async function prune(idleMs: number, names?: readonly string[]): Promise<Pruned> {
+    const values = [idleMs, PRUNE_BATCH, bytesOf(names)]
+    const [[count]] = await unqueued(runner, spare, (on) => on.ask(sql.prune, values))
+    const pruned = Number(count)
     if (pruned === PRUNE_BATCH) return { pruned, more: true }
     await unqueued(runner, spare, (on) => on.run(sql.pruneWaiters, []))
     return { pruned, more: false }

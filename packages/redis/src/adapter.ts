@@ -6,7 +6,7 @@ import type { RedisSettings } from './options.ts'
 import { checkServer } from './server-check.ts'
 import type { Refusal } from './store.ts'
 import { Store } from './store.ts'
-import { forgetTokens } from './tokens.ts'
+import { forgetTokens, sharedAmong } from './tokens.ts'
 import { Waiting } from './waiting.ts'
 
 export const capabilities = {
@@ -44,7 +44,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   const store = new Store(connection, settings, replicated)
   const waiting = new Waiting(connection, store, host)
   const { waitForReplicas, waitForReplicasMs } = settings
-  const pruning = new PruneSteps(host.clock, (idleMs) => forgetTokens(connection, idleMs))
+  const pruning = new PruneSteps(host.clock, (idleMs, names) => forgetTokens(connection, idleMs, names))
   /** Answers still to come, by attempt id. One that failed stays until it is withdrawn or tried again. */
   const underWay = new Map<string, Promise<unknown>>()
   let checked = settings.serverSettings === 'ignore'
@@ -184,7 +184,10 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     diagnose: () => diagnose(connection, waitForReplicas),
 
-    prune: (idleMs) => pruning.step(idleMs),
+    async prune(idleMs, names) {
+      const kept = names && (await sharedAmong(connection, names))
+      return { ...(await pruning.step(idleMs, names)), ...(kept && { kept }) }
+    },
 
     async close() {
       waiting.close()

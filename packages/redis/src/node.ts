@@ -79,8 +79,8 @@ export class RedisNode {
   }
 
   /** Deletes fences of free names that were minted longer ago than `idleMs`, a page at a time. */
-  forget(idleMs: number): AsyncGenerator<number, void> {
-    return forgetTokens(this.#connection, idleMs)
+  forget(idleMs: number, names?: readonly string[]): AsyncGenerator<number, void> {
+    return forgetTokens(this.#connection, idleMs, names)
   }
 
   diagnose(): Promise<readonly Finding[]> {

@@ -3,84 +3,61 @@ import type { Duration } from '@locks/core/adapter'
 
 export const declared = {
   adapter: '@locks/redis',
+  example: "{ url: 'redis://host' }",
   options: {
+    /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, with options behind `?`. */
     url: {
       kind: 'text',
       must: 'be redis://[user:password@]host[:port][/db], rediss://…, redis+sentinel://… or redis+cluster://…',
       place: true,
-      doc: '`redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, with options behind `?`.',
     },
+    /** Options of ioredis: host, port, db, tls, username, password, sentinels … */
     connection: {
       kind: 'value',
       must: 'be an object of ioredis options',
       type: 'ConnectionOptions',
       json: 'IoredisOptions',
       place: true,
-      doc: 'Options of ioredis: host, port, db, tls, username, password, sentinels …',
     },
+    /** `{ nodes, options }` of an ioredis Cluster. */
     cluster: {
       kind: 'value',
       must: 'be { nodes: [{ host, port }, …], options? }',
       type: 'ClusterPlace',
       json: 'IoredisCluster',
       place: true,
-      doc: '`{ nodes, options }` of an ioredis Cluster.',
     },
+    /** A client of your own: never reconfigured, never closed. A duplicate of it listens for grants. */
     client: {
       kind: 'value',
       must: 'be a Redis or a Cluster of ioredis',
       type: 'Redis | Cluster',
       place: true,
-      doc: 'A client of your own: never reconfigured, never closed. A duplicate of it listens for grants.',
     },
-    prefix: {
-      kind: 'text',
-      default: 'locks:',
-      inUrl: true,
-      doc: "In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson.",
-    },
-    claimTtlMs: {
-      kind: 'duration',
-      range: [100, 60_000],
-      default: 2_000,
-      inUrl: true,
-      doc: 'How long a lock that was handed off waits for its new holder to renew it.',
-    },
-    waitForReplicas: {
-      kind: 'integer',
-      range: [0, 100],
-      default: 0,
-      inUrl: true,
-      doc: 'A grant that fewer replicas have within `waitForReplicasMs` is undone.',
-    },
-    waitForReplicasMs: {
-      kind: 'duration',
-      range: [1, 4_000],
-      default: 1_000,
-      inUrl: true,
-      doc: 'How long a grant waits for `waitForReplicas`.',
-    },
+    /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. */
+    prefix: { kind: 'text', default: 'locks:', inUrl: true },
+    /** How long a lock that was handed off waits for its new holder to renew it. */
+    claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 3_000, inUrl: true },
+    /** A grant that fewer replicas have within `waitForReplicasMs` is undone. */
+    waitForReplicas: { kind: 'integer', range: [0, 100], default: 0, inUrl: true },
+    /** How long a grant waits for `waitForReplicas`. */
+    waitForReplicasMs: { kind: 'duration', range: [1, 4_000], default: 1_000, inUrl: true },
+    /** After so long without a grant the fence of a name expires. The next one is higher. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
       zero: true,
       otherwise: "a day, or 0 (never) with `prefix: ''`",
       inUrl: true,
-      doc: 'After so long without a grant the fence of a name expires. The next one is higher.',
     },
-    serverSettings: {
-      kind: 'choice',
-      of: ['warn', 'refuse', 'ignore'],
-      default: 'warn',
-      inUrl: true,
-      doc: 'What to do about server settings that can lose locks.',
-    },
+    /** What to do about server settings that can lose locks. */
+    serverSettings: { kind: 'choice', of: ['warn', 'refuse', 'ignore'], default: 'warn', inUrl: true },
+    /** Receives the warnings about server settings. */
     onWarning: {
       kind: 'value',
       must: 'be a function',
       type: '(warning: RedisWarning) => void',
       otherwise: '`process.emitWarning`',
-      doc: 'Receives the warnings about server settings.',
     },
   },
 } as const
@@ -104,7 +81,7 @@ export interface RedisOptions {
   readonly client?: Redis | Cluster
   /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. Default: `locks:`. */
   readonly prefix?: string
-  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
   /** A grant that fewer replicas have within `waitForReplicasMs` is undone. Default: 0. */
   readonly waitForReplicas?: number

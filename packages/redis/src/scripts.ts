@@ -113,6 +113,9 @@ if tonumber(last) >= tonumber(now) - ARGV[1] * 1000 then return 0 end
 return redis.call('DEL', token)
 `)
 
+/** KEYS[1] any key. Returns 1 if there is such a key, or 0. */
+export const isThere: Script = script("return redis.call('EXISTS', KEYS[1])")
+
 /**
  * ARGV keys of fences. Returns how many of them never expire, and the lowest of these or 0. No KEYS, as for
  * `locksAmong`. Changes nothing.

@@ -1,8 +1,10 @@
-import type { Finding } from '@locks/core/adapter'
+import type { Finding, Pruned } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
-import { layoutBeside, nameOf } from './layout.ts'
+import { layoutBeside, layoutOf, nameOf } from './layout.ts'
+import type { Layout } from './layout.ts'
 import { isOne, listOf } from './replies.ts'
 import { keysOf } from './script-call.ts'
+import type { Keys } from './script-call.ts'
 import * as scripts from './scripts.ts'
 
 /** Keys that one step of a search through all of them passes. */
@@ -37,20 +39,43 @@ async function* tokens(connection: Connection): AsyncGenerator<readonly [Primary
 }
 
 /**
- * Deletes fences of free names that were minted longer ago than `idleMs`. Not those that are shared with Redisson,
- * which would count from 1 again.
+ * Deletes fences of free names that were minted longer ago than `idleMs`: of these names, or of all. Not those that are
+ * shared with Redisson, which would count from 1 again.
  */
-export async function* forgetTokens(connection: Connection, idleMs: number): AsyncGenerator<number, void> {
+export async function* forgetTokens(
+  connection: Connection,
+  idleMs: number,
+  names?: readonly string[],
+): AsyncGenerator<number, void> {
   if (connection.isShared) return
-  for await (const [, keys] of tokens(connection)) {
+  const forget = (keys: Keys): Promise<boolean> => connection.run(scripts.forget, keys, [idleMs], isOne)
+  for await (const page of names === undefined ? allOf(connection) : pagesOf(connection, names)) {
     const outcomes = await Promise.all(
-      keys.map((token) => {
-        const { lock, queue } = layoutBeside(lockOf(token), connection.cluster)
-        return connection.run(scripts.forget, keysOf([token, lock, queue]), [idleMs], isOne)
-      }),
+      page.map(({ token, lock, queue }) => forget(keysOf([token, lock, queue]))),
     )
     yield outcomes.filter(Boolean).length
   }
+}
+
+async function* allOf(connection: Connection): AsyncGenerator<readonly Layout[]> {
+  for await (const [, keys] of tokens(connection))
+    yield keys.map((token) => layoutBeside(lockOf(token), connection.cluster))
+}
+
+function* pagesOf({ prefix, cluster }: Connection, names: readonly string[]): Generator<readonly Layout[]> {
+  for (let at = 0; at < names.length; at += SCAN_PAGE)
+    yield names.slice(at, at + SCAN_PAGE).map((name) => layoutOf(prefix + name, cluster))
+}
+
+/** Of these names, those whose fences are shared with Redisson. */
+export async function sharedAmong(connection: Connection, names: readonly string[]): Promise<Pruned['kept']> {
+  if (!connection.isShared) return undefined
+  let kept = 0
+  for (const page of pagesOf(connection, names)) {
+    const there = page.map(({ token }) => connection.run(scripts.isThere, keysOf([token]), [], isOne))
+    kept += (await Promise.all(there)).filter(Boolean).length
+  }
+  return { names: kept, why: 'their fences are shared with Redisson, which would count from 1 again' }
 }
 
 /** How many fences are kept, and since when those that never expire. */

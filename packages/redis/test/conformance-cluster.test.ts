@@ -4,4 +4,4 @@ import { clusterSubjects } from './support/subjects.ts'
 
 const { subject, pinned, service } = await clusterSubjects()
 afterAll(() => service.close())
-await hostVariant(subject, pinned)
+await hostVariant(subject, { otherwise: pinned })

@@ -22,7 +22,7 @@ const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
 const server = service.server('redis')
 
-test('trap 1: an acquire whose reply was lost is sent again: its holder keeps the lock, counted once', async () => {
+test('an acquire whose reply was lost is sent again: its holder keeps the lock, counted once', async () => {
   const proxy = await proxied(server)
   const locks = connect(at(proxy))
   await locks.with(uniqueName(), () => undefined)
@@ -36,7 +36,7 @@ test('trap 1: an acquire whose reply was lost is sent again: its holder keeps th
   expect(await exists(server, lock)).toBe(false)
 })
 
-test('trap 2: a release whose reply was lost is sent again, and neither fails nor frees the next holder', async () => {
+test('a release whose reply was lost is sent again, and neither fails nor frees the next holder', async () => {
   const proxy = await proxied(server)
   const [locks, others] = [connect(at(proxy)), connect(at(server))]
   const lock = uniqueName()
@@ -79,7 +79,7 @@ test('a renewal whose reply was lost is sent again: the lease goes on, nothing i
   expect(await exists(server, lock)).toBe(false)
 })
 
-test('trap 3: a release between a failed try and the subscription is not missed', async () => {
+test('a release between a failed attempt and the subscription is not missed', async () => {
   const proxy = await proxied(server)
   const [holder, locks] = [connect(at(server)), connect(at(proxy))]
   await locks.with(uniqueName(), () => undefined)
@@ -97,7 +97,7 @@ test('trap 3: a release between a failed try and the subscription is not missed'
   await assertInTime('the end', 30_000, performance.now() - start)
 })
 
-test('trap 4: woken by Redisson but beaten, a waiter goes on waiting, and gets the next release', async () => {
+test('a waiter that Redisson woke but another client beat keeps waiting, and gets the next release', async () => {
   const locks = connect(at(server))
   const lock = uniqueName()
   await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
@@ -119,7 +119,7 @@ test('trap 4: woken by Redisson but beaten, a waiter goes on waiting, and gets t
   await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',0'))
 })
 
-test('trap 5: an aborted acquire that the server grants leaves nothing behind', async () => {
+test('an aborted acquire that the server grants leaves nothing behind', async () => {
   const proxy = await proxied(server)
   const locks = connect(at(proxy))
   await locks.with(uniqueName(), () => undefined)
@@ -134,7 +134,7 @@ test('trap 5: an aborted acquire that the server grants leaves nothing behind', 
   await until(async () => !(await exists(server, lock)))
 })
 
-test('trap 5: a withdrawal never overtakes its own attempt, not even the first of a client', async () => {
+test('a withdrawal never overtakes its own attempt, not even the first of a client', async () => {
   await redisCommand(server, 'SCRIPT', 'FLUSH')
   const { adapter, request } = bare(at(server))
   const wanted = request(uniqueName())

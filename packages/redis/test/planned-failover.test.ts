@@ -99,36 +99,51 @@ test.each([
   },
 )
 
-/** What the first try of a client comes to that connects when a replica has been promoted, and nobody was sent there. */
-async function tryMeanwhile(service: Service, factory: Factory, lock: string): Promise<unknown> {
-  const before = await currentPrimary(service)
-  const { promoted } = await promotionOf(service)
-  await redisCommand(service.server('sentinel-1'), 'SENTINEL', 'FAILOVER', sentinelPrimaryName)
-  await promoted
-  const locks = createLocks(factory({ connection: connectionTo(service), waitForReplicas: 1 }))
-  onTestFinished(() => locks.close())
-  const answer = await locks
-    .lock(lock)
-    .tryAcquire({ ttlMs: 10_000, retry: { attempts: 1 } })
-    .catch((error: unknown) => error)
-  const { port } = await currentPrimary(service)
-  expect(port, 'the failover was over before the client had connected').toBe(before.port)
-  await until(async () => (await currentPrimary(service)).port !== before.port)
-  return answer
+/** A busy machine may be through with a failover before the client has connected: then there is another one. */
+const MOST_FAILOVERS = 10
+
+interface Met {
+  readonly service: Service
+  readonly lock: string
+  /** What the first try of the client came to. */
+  readonly answer: unknown
+}
+
+/** Has a client connect when a replica has been promoted, and no client was sent there yet. */
+async function meetFailover(factory: Factory): Promise<Met & AsyncDisposable> {
+  for (let tries = 0; tries < MOST_FAILOVERS; tries += 1) {
+    const service = await startService('redis-sentinel', { count: 2, needsControl: true })
+    const lock = uniqueName()
+    const before = await currentPrimary(service)
+    const { promoted } = await promotionOf(service)
+    await redisCommand(service.server('sentinel-1'), 'SENTINEL', 'FAILOVER', sentinelPrimaryName)
+    await promoted
+    const locks = createLocks(factory({ connection: connectionTo(service), waitForReplicas: 1 }))
+    onTestFinished(() => locks.close())
+    const answer = await locks
+      .lock(lock)
+      .tryAcquire({ ttlMs: 10_000, retry: { attempts: 1 } })
+      .catch((error: unknown) => error)
+    const { port } = await currentPrimary(service)
+    await until(async () => (await currentPrimary(service)).port !== before.port)
+    if (port === before.port)
+      return { service, lock, answer, [Symbol.asyncDispose]: () => service[Symbol.asyncDispose]() }
+    await service.close()
+  }
+  throw new Error(`each of ${MOST_FAILOVERS} failovers was over before the client had connected`)
 }
 
 test('a client that connects while a replica is promoted gets nothing from the old primary', async () => {
-  await using service = await startService('redis-sentinel', { count: 2, needsControl: true })
-  const lock = uniqueName()
-  expect(await tryMeanwhile(service, redis, lock)).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-  const locks = connect({ connection: connectionTo(service) }, { storeTimeoutMs: 20_000 })
-  await locks.with(lock, (lease) => lease.assertHeld())
+  await using met = await meetFailover(redis)
+  expect(met.answer).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  const locks = connect({ connection: connectionTo(met.service) }, { storeTimeoutMs: 20_000 })
+  await locks.with(met.lock, (lease) => lease.assertHeld())
 })
 
 test('caught: nobody asks the Sentinels about a new connection', async () => {
   const edit = { file: 'redis/failovers.js', find: 'if (trusted.length === 0)', replace: 'if (true)' }
-  await using service = await startService('redis-sentinel', { count: 2, needsControl: true })
-  expect(await tryMeanwhile(service, await mutate([edit]), uniqueName())).toMatchObject({ state: 'held' })
+  await using met = await meetFailover(await mutate([edit]))
+  expect(met.answer).toMatchObject({ state: 'held' })
 })
 
 /** Resolves with the announcement of the next promotion, once it can be heard. */

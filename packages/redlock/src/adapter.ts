@@ -63,7 +63,7 @@ export function redlockAdapter(
   const capabilities = capabilitiesOf(fencing)
   const waits = new Waits(nodes, clock)
   const fences = new Fences(clock)
-  const pruning = new PruneSteps(clock, (idleMs) => forgetOnAll(nodes, idleMs))
+  const pruning = new PruneSteps(clock, (idleMs, names) => forgetOnAll(nodes, idleMs, names))
   const underWay = new Map<string, Promise<Grant | Busy>>()
   /** Attempts under way that nobody wants any more. */
   const withdrawn = new Set<string>()
@@ -201,7 +201,7 @@ export function redlockAdapter(
 
     diagnose: () => diagnose(nodes),
 
-    prune: (idleMs) => pruning.step(idleMs),
+    prune: (idleMs, names) => pruning.step(idleMs, names),
 
     inspect: async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum),
 

@@ -14,7 +14,7 @@ export interface RedlockNode {
   /** Calls `found` with names that are held there under a fence, a page at a time, until it answers false. */
   names(found: (names: readonly string[]) => Promise<boolean>): Promise<void>
   /** Deletes fences of free names that were minted longer ago than `idleMs`, a page at a time. */
-  forget(idleMs: number): AsyncGenerator<number, void>
+  forget(idleMs: number, names?: readonly string[]): AsyncGenerator<number, void>
   diagnose(): Promise<readonly Finding[]>
   /** Undefined when the server does not tell. */
   identity(): Promise<Identity | undefined>

@@ -3,54 +3,37 @@ import type { RedisOptions } from '@locks/redis'
 
 export const declared = {
   adapter: '@locks/redlock',
+  example: "{ nodes: ['redis://a', 'redis://b', 'redis://c'] }",
   options: {
+    /** Three, five or any number of independent primaries, by URL or as for `@locks/redis`. */
     nodes: {
       kind: 'value',
       must: 'be a list of servers',
       type: 'readonly (string | RedisOptions)[]',
       json: 'readonly (string | RedisConfig)[]',
       place: true,
-      doc: 'Three, five or any number of independent primaries, by URL or as for `@locks/redis`.',
     },
+    /** `redlock://[user:password@]host:port,host:port,…[/db]` or `redlock:redis://…,redis://…`. */
     url: {
       kind: 'text',
       must: 'be redlock://[user:password@]host:port,host:port,…[/db] or redlock:redis://…,redis://…',
       place: true,
-      doc: '`redlock://[user:password@]host:port,host:port,…[/db]` or `redlock:redis://…,redis://…`.',
     },
-    prefix: {
-      kind: 'text',
-      otherwise: "the nodes' own, which is `locks:`",
-      inUrl: true,
-      doc: "In front of every lock name and of a node's own prefix. With `''` names are shared with Redisson.",
-    },
-    quorum: {
-      kind: 'integer',
-      range: [1, 1_000],
-      otherwise: 'a majority',
-      inUrl: true,
-      doc: 'How many nodes must agree: at least a majority.',
-    },
-    nodeTimeoutMs: {
-      kind: 'duration',
-      range: [10, 60_000],
-      default: 1_000,
-      inUrl: true,
-      doc: 'How long a node may be silent before it counts as failed.',
-    },
-    fencing: {
-      kind: 'boolean',
-      default: true,
-      inUrl: true,
-      doc: '`false` saves the round trip that makes fences rise across majorities.',
-    },
+    /** In front of every lock name and of a node's own prefix. With `''` names are shared with Redisson. */
+    prefix: { kind: 'text', otherwise: "the nodes' own, which is `locks:`", inUrl: true },
+    /** How many nodes must agree: at least a majority. */
+    quorum: { kind: 'integer', range: [1, 1_000], otherwise: 'a majority', inUrl: true },
+    /** How long a node may be silent before it counts as failed. */
+    nodeTimeoutMs: { kind: 'duration', range: [10, 60_000], default: 1_000, inUrl: true },
+    /** `false` saves the round trip that makes fences rise across majorities. */
+    fencing: { kind: 'boolean', default: true, inUrl: true },
+    /** After so long without a grant a node drops the fence of a name, by its own clock. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
       zero: true,
       otherwise: "the nodes' own, a day",
       inUrl: true,
-      doc: 'After so long without a grant a node drops the fence of a name, by its own clock. 0: never.',
     },
   },
 } as const

@@ -50,8 +50,8 @@ export class OrderedNode implements RedlockNode {
     return this.#node.names(found)
   }
 
-  forget(idleMs: number): AsyncGenerator<number, void> {
-    return this.#node.forget(idleMs)
+  forget(idleMs: number, names?: readonly string[]): AsyncGenerator<number, void> {
+    return this.#node.forget(idleMs, names)
   }
 
   diagnose(): Promise<readonly Finding[]> {

@@ -37,7 +37,11 @@ export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
       const [code] = Object.values(codes)
       const shown = code === undefined ? message : `${message} (${code})`
       const advice = adviceOn(error)?.replaceAll('URL', () => url)
-      if (advice !== undefined) return errors.invalid(`${advice}: ${shown}`, cause)
+      if (advice !== undefined) {
+        // What to do comes last: it may be a line to copy.
+        const [what, ...todo] = advice.split('; ')
+        return errors.invalid([`${what}: ${shown}`, ...todo].join('; '), cause)
+      }
       const hint = hintOn?.(error)
       const failed = hint === undefined ? `${server} failed` : `${server} failed; ${hint}`
       return new LockError('LOCK_UNAVAILABLE', `${failed}: ${shown}`, { cause })

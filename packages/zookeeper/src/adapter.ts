@@ -6,7 +6,7 @@ import { unavailable } from './errors.ts'
 import { readHolder } from './holder.ts'
 import { Janitor } from './janitor.ts'
 import { Keeper } from './keeper.ts'
-import { breakHold, inspect, list } from './operate.ts'
+import { breakHold, inspect, list, prune } from './operate.ts'
 import { directoryOf, prefixOf } from './paths.ts'
 import { Place, sweep } from './place.ts'
 import { allPresent } from './renewal.ts'
@@ -198,6 +198,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
       if (outcome === 'broken') left(directory)
       return outcome
     },
+
+    prune: async (_, names) => prune((await connected()).wire, settings, names),
 
     diagnose: async () => diagnose(await connected(), settings, clock),
 

@@ -52,10 +52,11 @@ export class Keeper {
 
   /** What to throw while there is no connected session. */
   unconnected(): LockError {
-    return unavailable(
-      'there is no connection to ZooKeeper',
-      this.#session && failureOf(this.#session.client),
-    )
+    const failure = this.#session && failureOf(this.#session.client)
+    const { servers } = this.#settings
+    const where = servers === '' ? 'ZooKeeper' : `ZooKeeper at ${servers}`
+    const why = failure === undefined ? '' : `: ${failure.message}`
+    return unavailable(`there is no connection to ${where}${why}`, failure)
   }
 
   /** A connected session. Rejects when there is none for a while. */

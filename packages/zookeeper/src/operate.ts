@@ -1,4 +1,4 @@
-import type { Holder, LockState, Waiter } from '@locks/core/adapter'
+import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
 import { removeIfThere } from './chores.ts'
 import { code, isRequestError, unavailable } from './errors.ts'
 import { readHolder } from './holder.ts'
@@ -54,6 +54,32 @@ export async function list(wire: Wire, layout: Layout, limit: number): Promise<r
     for (const state of states) if (state?.held === true) held.push(state)
   }
   return held.slice(0, limit)
+}
+
+/**
+ * Removes the directories of free locks that a crash left. The server refuses to remove one that is in use, and the
+ * next fence is higher in any case, so it does not matter how long it was idle.
+ */
+export async function prune(wire: Wire, layout: Layout, names?: readonly string[]): Promise<Pruned> {
+  // A path that is shared with other programs is not ours to remove.
+  if (layout.rawPath) return { pruned: 0, more: false }
+  await catchUp(wire)
+  const own = names ?? (await childrenOf(wire, layout.basePath)).flatMap((one) => nameOf(one, layout) ?? [])
+  let pruned = 0
+  for (let at = 0; at < own.length; at += BATCH) {
+    const removals = own.slice(at, at + BATCH).map((name) => removeIfEmpty(wire, directoryOf(name, layout)))
+    pruned += (await Promise.all(removals)).filter(Boolean).length
+  }
+  return { pruned, more: false }
+}
+
+async function removeIfEmpty(wire: Wire, directory: string): Promise<boolean> {
+  try {
+    return await removeIfThere(wire, directory)
+  } catch (error) {
+    if (isRequestError(error, code.notEmpty) || isRequestError(error, code.noAuth)) return false
+    throw error
+  }
 }
 
 /** The next in line watches the node that is removed here, and its owner misses it when it renews. */

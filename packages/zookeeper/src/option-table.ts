@@ -2,34 +2,32 @@ import type { Duration } from '@locks/core/adapter'
 
 export const declared = {
   adapter: '@locks/zookeeper',
+  example: "{ url: 'zookeeper://host' }",
   options: {
+    /** `zookeeper://[user:password@]host:port,host:port[/chroot]`, with options behind `?`. */
     url: {
       kind: 'text',
       must: 'be zookeeper://[user:password@]host:port,host:port[/chroot][?option=value]',
       place: true,
-      doc: '`zookeeper://[user:password@]host:port,host:port[/chroot]`, with options behind `?`.',
     },
-    servers: {
-      kind: 'text',
-      must: 'be host:port,host:port with an optional /chroot',
-      place: true,
-      doc: '`host:port,host:port[/chroot]`. The chroot must exist.',
-    },
+    /** `host:port,host:port[/chroot]`. The chroot must exist. */
+    servers: { kind: 'text', must: 'be host:port,host:port with an optional /chroot', place: true },
+    /** A client of your own, connected and closed by you. Its session holds the locks. */
     client: {
       kind: 'value',
       must: 'be a client of node-zookeeper-client',
       type: 'ZookeeperClient',
       place: true,
-      doc: 'A client of your own, connected and closed by you. Its session holds the locks.',
     },
+    /** Who the session is: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
     auth: {
       kind: 'value',
       must: 'be { scheme, credentials } with texts, or a list of these',
       type: 'ZookeeperAuth | readonly ZookeeperAuth[]',
       json: 'ZookeeperAuth | readonly ZookeeperAuth[]',
       notWith: 'client',
-      doc: "Who the session is: `{ scheme: 'digest', credentials: 'user:password' }`, or several.",
     },
+    /** Who may use the nodes made here: `open`, `creator`, or a list of `{ scheme, id, permissions }`. */
     acl: {
       kind: 'value',
       must: 'be "open", "creator" or a list of { scheme, id, permissions: 1 to 31 }',
@@ -37,29 +35,24 @@ export const declared = {
       json: "'open' | 'creator' | readonly ZookeeperAcl[]",
       otherwise: '`creator` with `auth`, `open` without',
       inUrl: true,
-      doc: 'Who may use the nodes made here: `open`, `creator`, or a list of `{ scheme, id, permissions }`.',
     },
+    /** Asked of the server, which may grant another. A crashed holder blocks its locks for this long. */
     sessionTimeoutMs: {
       kind: 'duration',
       range: [100, 3_600_000],
       default: 30_000,
       inUrl: true,
       notWith: 'client',
-      doc: 'Asked of the server, which may grant another. A crashed holder blocks its locks for this long.',
     },
+    /** Where the locks are. A name becomes one segment below it, percent-encoded where needed. */
     basePath: {
       kind: 'text',
       must: 'be an absolute ZooKeeper path such as /locks',
       default: '/locks',
       inUrl: true,
-      doc: 'Where the locks are. A name becomes one segment below it, percent-encoded where needed.',
     },
-    rawPath: {
-      kind: 'boolean',
-      default: false,
-      inUrl: true,
-      doc: "`true`: a lock's name is its path, to share it with Curator.",
-    },
+    /** `true`: a lock's name is its path, to share it with Curator. */
+    rawPath: { kind: 'boolean', default: false, inUrl: true },
   },
 } as const
 

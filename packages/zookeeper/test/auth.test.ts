@@ -8,7 +8,7 @@ import { ms } from './support.ts'
 const bed = testBed()
 const auth = { scheme: 'digest', credentials: 'alice:wonderland' }
 
-test('trap 12: with auth, nodes belong to the user: others are denied, which is no contention', async () => {
+test('with auth, nodes belong to the user: other users are denied, which is not contention', async () => {
   const basePath = '/of-alice'
   const [alice, alsoAlice] = [bed.open({ auth, basePath }), bed.open({ auth, basePath })]
   const stranger = bed.open({ basePath }, { storeTimeoutMs: ms(2_000) })
@@ -26,7 +26,7 @@ test('trap 12: with auth, nodes belong to the user: others are denied, which is 
   await lease.release()
 })
 
-test('trap 12: who may not make the directory of a lock is told so, not that it is missing', async () => {
+test('a user who may not create the directory of a lock gets a permission error, not "missing"', async () => {
   const basePath = '/of-alice-3'
   await bed.open({ auth, basePath }).with(lockName(), () => undefined)
   const stranger = bed.open({ basePath }).lock(lockName()).tryAcquire()
@@ -34,7 +34,7 @@ test('trap 12: who may not make the directory of a lock is told so, not that it 
   await expect(stranger).rejects.toThrow('NO_AUTH')
 })
 
-test('trap 12: requests made while a connection comes back do not run ahead of its credentials', async () => {
+test('requests made while a connection comes back do not run ahead of its credentials', async () => {
   const { locks, proxy } = await bed.wired({ auth, basePath: '/of-alice-2', sessionTimeoutMs: 60_000 })
   const name = lockName()
   for (let round = 0; round < 20; round += 1) {

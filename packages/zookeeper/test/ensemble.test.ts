@@ -62,7 +62,7 @@ test('diagnose counts the servers of an ensemble', async () => {
 })
 
 test(
-  'trap 10: the leader is killed in mid-run: the session and its lock survive, work goes on',
+  'the leader is killed in mid-run: the session and its lock survive, work goes on',
   { timeout },
   async () => {
     const { servers } = bed.service
@@ -89,7 +89,7 @@ test(
 )
 
 test(
-  'trap 10: two of three go down: jeopardy, then lost; once they are back, locks can be had',
+  'two of three servers go down: jeopardy, then lost; once they are back, locks can be acquired',
   { timeout },
   async () => {
     const { servers } = bed.service

@@ -12,7 +12,7 @@ const bed = testBed()
 /** The request that creates a node of a lock. */
 const isCreation = (bytes: Buffer): boolean => bytes.includes('-lock-')
 
-test('trap 1: a creation whose reply is lost is found again by its uuid, and stays the only node', async () => {
+test('a creation whose reply is lost is found again by its uuid, and stays the only node', async () => {
   const { locks, proxy } = await bed.wired()
   const raw = await bed.raw()
   const name = lockName()
@@ -27,7 +27,7 @@ test('trap 1: a creation whose reply is lost is found again by its uuid, and sta
   expect(await raw.children(directory(name))).toEqual([])
 })
 
-test('trap 1: a try that is repeated takes the node it has by now for its own, not for somebody else’s', async () => {
+test("a repeated attempt recognises its own node instead of treating it as another holder's", async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
   const { adapter, request } = bed.adapter({}, proxy)
   const name = lockName()
@@ -40,7 +40,7 @@ test('trap 1: a try that is repeated takes the node it has by now for its own, n
   expect(await raw.children(directory(name))).toHaveLength(1)
 })
 
-test('trap 2: a node with the right uuid but of another session is not taken for the own one', async () => {
+test('a node with the right uuid but of another session is not treated as our own', async () => {
   const proxy = await bed.proxy()
   const raw = await bed.raw()
   const { adapter, request } = bed.adapter({}, proxy)
@@ -65,7 +65,7 @@ test('trap 2: a node with the right uuid but of another session is not taken for
   expect(stat?.ephemeralOwner).not.toEqual(raw.client.getSessionId())
 })
 
-test('trap 3: a release while disconnected is made up for, long before the session would end', async () => {
+test('a release made while disconnected takes effect long before the session would end', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(500) })
   const other = bed.open()
   const name = lockName()

@@ -4,7 +4,7 @@ import { ms, pass, rawClient, until } from './support.ts'
 
 const bed = testBed()
 
-test('trap 4: a predecessor that vanished before it could be watched is no reason to wait', async () => {
+test('a waiter does not wait for a predecessor that vanished before it could be watched', async () => {
   const [holder, waiter] = [bed.adapter(), bed.adapter()]
   const name = lockName()
   const held = await holder.take(holder.request(name))
@@ -17,7 +17,7 @@ test('trap 4: a predecessor that vanished before it could be watched is no reaso
   expect(granted?.fence).toBeGreaterThan(held.fence)
 })
 
-test('trap 5: a waiting predecessor that dies brings no early grant', async () => {
+test('the death of a waiting predecessor causes no early grant', async () => {
   const [holder, doomed, last] = [bed.open(), bed.adapter(), bed.open()]
   const name = lockName()
   const lease = await holder.lock(name).acquire()
@@ -36,7 +36,7 @@ test('trap 5: a waiting predecessor that dies brings no early grant', async () =
   expect((await waiting).fence).toBeGreaterThan(lease.fence)
 })
 
-test('trap 6: a directory removed between two steps is made anew', async () => {
+test('a directory removed between two steps is created again', async () => {
   const [locks, raw] = [bed.open(), await bed.raw()]
   const name = lockName()
   const fences: bigint[] = []
@@ -49,7 +49,7 @@ test('trap 6: a directory removed between two steps is made anew', async () => {
   expect(new Set(fences).size).toBe(5)
 })
 
-test('trap 6: creators survive a janitor that removes every empty directory it sees', async () => {
+test('creators survive a janitor that removes every empty directory it sees', async () => {
   const [locks, other, raw] = [bed.open(), bed.open(), await bed.raw()]
   const name = lockName()
   let done = false

@@ -16,7 +16,7 @@ function lossOf({ signal }: Pick<Lease, 'signal'>): Promise<number> {
   })
 }
 
-test('trap 7: a holder that is cut off is in jeopardy, then lost, before a competitor is granted', async () => {
+test('a holder that is cut off is in jeopardy, then lost, before a competitor is granted', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs })
   const other = bed.open({ sessionTimeoutMs })
   const name = lockName()
@@ -63,7 +63,7 @@ test('a holder that is killed blocks its lock for its session timeout, and half 
   }
 })
 
-test('trap 7: a waiter whose connection is silent is back in its place when that heals', async () => {
+test('a waiter whose connection fell silent keeps its queue position when it recovers', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: ms(9_000) }, { storeTimeoutMs: ms(20_000) })
   const [holder, behind] = [bed.open(), bed.open()]
   const name = lockName()
@@ -112,7 +112,7 @@ test('who was told that its lock is gone holds nothing: an outage costs it no mo
   )
 })
 
-test('trap 8: after a lost session all its leases are lost together, and nothing is taken back', async () => {
+test('a lost session loses all its leases together, and none is silently re-acquired', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs })
   const raw = await bed.raw()
   const names = [lockName('a'), lockName('b'), lockName('c')]

@@ -8,7 +8,7 @@ import { FLOOR } from './file-paths.ts'
 /** The floor may be raised while it is looked for; so often it is looked for again. */
 const MAX_LOOKS = 100
 
-/** The highest version that was ever dropped: the name of the one directory in `.floor`, in which keys are made. */
+/** No version above this one was ever dropped: the name of the one directory in `.floor`, in which keys are made. */
 export class Floor {
   readonly #parent: string
   readonly #directory: string
@@ -54,13 +54,19 @@ export class Floor {
     this.#known = undefined
   }
 
-  /** So that it is at least that, also after a crash of the host. */
-  async raise(to: bigint): Promise<void> {
+  /**
+   * So that it is at least that, also after a crash of the host. If it has to rise, it rises to the present time, which is
+   * where new keys begin: keys that are there by now can be dropped later without raising it, and whoever makes a key
+   * has to begin again only once per idle time.
+   */
+  async raise(atLeast: bigint): Promise<void> {
     for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
       const from = await this.current()
+      const byClock = BigInt(Date.now()) * 1_000n
+      const to = byClock > atLeast ? byClock : atLeast
       try {
-        if (from < to) await rename(this.pathOf(from), this.pathOf(to))
-        this.#known = from < to ? to : from
+        if (from < atLeast) await rename(this.pathOf(from), this.pathOf(to))
+        this.#known = from < atLeast ? to : from
         // Another process may have raised it, and not have come to this yet.
         if (this.#synced < this.#known) await syncDirectory(this.#parent)
         this.#synced = this.#known

@@ -5,7 +5,7 @@ import type { Versioned } from '../versioned-store.ts'
 import type { Floor } from './file-floor.ts'
 import { drop, foldersIn, read, removeIfEmpty } from './file-folder.ts'
 import { ifThere } from './file-io.ts'
-import { PRUNED } from './file-paths.ts'
+import { folderOf, PRUNED } from './file-paths.ts'
 
 /** So many keys are looked at before those among them that are idle go: each time the floor is raised once. */
 const BATCH = 64
@@ -20,6 +20,7 @@ interface Pruning {
   readonly idleMs: number
   readonly isOver: (current: Versioned) => boolean
   readonly background: boolean
+  readonly keys?: readonly string[]
 }
 
 /**
@@ -34,12 +35,13 @@ async function ageMs(path: string): Promise<number | undefined> {
 export async function* pruneFolders(
   directory: string,
   floor: Floor,
-  { idleMs, isOver, background }: Pruning,
+  { idleMs, isOver, background, keys }: Pruning,
 ): AsyncGenerator<number, void> {
   const mark = join(directory, PRUNED)
   if (background && ((await ageMs(mark)) ?? Infinity) < idleMs / PASSES_PER_IDLE) return
-  await writeFile(mark, '')
-  const folders = await foldersIn(directory)
+  // Who looks at some keys only spares nobody a look at all of them.
+  if (keys === undefined) await writeFile(mark, '')
+  const folders = keys?.map(folderOf) ?? (await foldersIn(directory))
   // A process that ends early looks at others than the one before it.
   const start = Math.floor(Math.random() * folders.length)
   const all = [...folders.slice(start), ...folders.slice(0, start)].map((folder) => join(directory, folder))
@@ -56,7 +58,7 @@ export async function* pruneFolders(
       (await Promise.all(looks)).filter((idle) => idle !== undefined),
     )
   }
-  await removeDead(floor, idleMs)
+  if (keys === undefined) await removeDead(floor, idleMs)
 }
 
 interface Idle {

@@ -114,9 +114,9 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       }
     },
 
-    async *prune(idleMs, isOver, background) {
+    async *prune(idleMs, isOver, background, keys) {
       await (prepared ??= prepare())
-      yield* pruneFolders(directory, floor, { idleMs, isOver, background })
+      yield* pruneFolders(directory, floor, { idleMs, isOver, background, ...(keys && { keys }) })
     },
 
     async diagnose() {

@@ -39,9 +39,10 @@ export function memoryStore(): StoreFactory {
       for (const { value, version } of records.values()) yield { value, version }
     },
 
-    async *prune(idleMs, isOver) {
+    async *prune(idleMs, isOver, _, keys) {
       let dropped = 0
       for (const [key, { value, version, putAt }] of records) {
+        if (keys?.includes(key) === false) continue
         if (performance.now() - putAt < idleMs || !isOver({ value, version })) continue
         if (version > floor) floor = version
         records.delete(key)

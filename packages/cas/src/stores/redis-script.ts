@@ -27,6 +27,19 @@ export const getScript: Script = script(`return redis.call('HMGET', KEYS[1], 've
 export const timeScript: Script = script(`return redis.call('TIME')`)
 
 /**
+ * KEYS[1] the record; ARGV: its expected version, the idle time in ms. Deletes it if it has that version and the server's
+ * clock is past it by the idle time: the next version is that clock. Answers { '1' } or { '0' }.
+ */
+export const dropScript: Script = script(`
+local version = redis.call('HGET', KEYS[1], 'version')
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if version ~= ARGV[1] or tonumber(version) >= now - ARGV[2] * 1000 then return { '0' } end
+redis.call('DEL', KEYS[1])
+return { '1' }
+`)
+
+/**
  * KEYS[1] the record, a hash of `version` and `value`; ARGV: the expected version or '', the new value,
  * the channel of hints, for how long it is kept in ms or 0. Answers { new version } or { version or '', value } of
  * what is there instead.

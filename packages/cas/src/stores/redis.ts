@@ -3,7 +3,7 @@ import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-
 import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 import type { RedisStoreOptions } from './redis-client.ts'
-import { getScript, putScript, timeScript } from './redis-script.ts'
+import { dropScript, getScript, putScript, timeScript } from './redis-script.ts'
 
 /** A versioned store on stock Redis: a hash per key, changed by one script. */
 export function redisStore(options: RedisStoreOptions): StoreFactory {
@@ -14,6 +14,12 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
   async function get(key: string): Promise<Versioned | undefined> {
     const [version, value] = texts(await link.run(getScript, '1', prefix + key))
     return versioned(version, value)
+  }
+
+  async function drop(key: string, { version }: Versioned, idleMs: number): Promise<boolean> {
+    const args = [prefix + key, String(version), String(idleMs)]
+    const [dropped] = texts(await link.run(dropScript, '1', ...args))
+    return dropped === '1'
   }
 
   return {
@@ -46,6 +52,15 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
     watch: (key, hint) => link.listen(key, (message) => hint(changeIn(message))),
 
     values: () => valuesOf(link.keys('TYPE', 'hash'), get),
+
+    async *prune(idleMs, isOver, background, keys) {
+      // What was released expires; the rest is for those who ask.
+      if (background) return
+      for await (const key of keys ?? link.keys('TYPE', 'hash')) {
+        const current = await get(key)
+        yield current !== undefined && isOver(current) && (await drop(key, current, idleMs)) ? 1 : 0
+      }
+    },
 
     diagnose: () => diagnoseServer(link),
 

@@ -108,6 +108,8 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
 
     values: () => valuesOf(link.keys(), get),
 
+    keeps: 'TairString counts versions in the record alone',
+
     diagnose: () => diagnoseServer(link),
 
     close: () => link.close(),

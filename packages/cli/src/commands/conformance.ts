@@ -6,35 +6,38 @@ import { againCommand } from '../conformance/again.ts'
 import { count } from '../conformance/outcome.ts'
 import { progress } from '../conformance/progress.ts'
 import { runSuite } from '../conformance/run-suite.ts'
-import { textReport } from '../conformance/text-report.ts'
+import { leftText, textReport } from '../conformance/text-report.ts'
 import type { CaseInfo } from '../conformance/worker-protocol.ts'
 import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { readJsonFile } from '../json-file.ts'
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { isUrl } from '../url.ts'
 
 export const conformance: Command = {
   usage: 'MODULE_OR_URL [options]',
-  about: `Runs the conformance suite against any adapter, without test code: a backend's URL; a package, directory or
-file that exports fromConfig, as every adapter does; or one that exports subject, a Subject of
-@locks/core/conformance or a function that makes one, which can also offer its server and its wire, so that more
-rules can be tried. A URL that names one server is also tried through a proxy that cuts and delays connections. The suite kills and pauses processes of its own and takes locks whose names contain
-"conformance:" and, for the rule NAME-2, __proto__, constructor, toString, ., .., /, 0 and null. It touches no
-other lock. A rule whose bound of time was missed because the machine stood still is void and runs again, three times
-in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three times as long.`,
+  about: `Runs the conformance suite against any adapter, without test code. The target is a URL; or a package,
+directory or file that exports fromConfig, as every adapter does, or subject: a Subject of @locks/core/conformance or
+a function that returns one. A subject can also provide its server and its connections, so that more rules can run.
+If a URL names one server, the rules also run through a proxy that cuts and delays connections. The suite kills and
+pauses its own processes and uses locks whose names contain "conformance:" and, for the rule NAME-2, __proto__,
+constructor, toString, ., .., /, 0 and null. It touches no other lock. When it ends,
+also after Ctrl-C, it drops what the store keeps of these names; if a store cannot, it reports how many are left and
+why. A rule that misses a time limit because the
+machine stalled is void and runs again, up to three runs in total; the report lists them. LOCKS_TEST_SLOW=3 triples
+all times, for a slow machine.`,
   options: {
-    only: { takes: 'LIST', help: 'areas, rules or the beginning of their ids: ownership,UNIQ-1,FENCE' },
+    only: { takes: 'LIST', help: 'areas, rules or prefixes of rule ids: ownership,UNIQ-1,FENCE' },
     options: { takes: 'FILE', help: "a JSON file with the adapter's options, for a module" },
     ttl: {
       takes: 'TIME',
-      help: 'lease to work with, as long as the session where the store has one; default 1s',
+      help: 'length of the leases; the session timeout if the store has sessions; default 1s',
     },
     jobs: {
       takes: 'N',
-      help: 'rules at a time, each in a process of its own; default 4',
+      help: 'number of rules at a time, each in its own process; default 4',
     },
-    html: { takes: 'FILE', help: 'write a page with the matrix and pictures of the contended holds' },
+    html: { takes: 'FILE', help: 'write a page with the results and timelines of the contended holds' },
   },
   examples: [
     'locks conformance ./my-adapter --options my-options.json',
@@ -43,21 +46,21 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
     'locks conformance ./my-adapter --only ownership --json',
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [target = ''] = args.named('MODULE_OR_URL')
     const jobs = args.integer('jobs', [1, 64]) ?? 4
     const ttlMs = args.durationMs('ttl', ['10ms', '24h'])
     const order = { target, options: await optionsOf(args), ...(ttlMs !== undefined && { ttlMs }) }
     const only = args.text('only')
     const html = args.text('html')
-    if (isUrl(target)) await askServer(target, session)
+    if (isUrl(target)) await askServer(target, invocation)
     if (html !== undefined) await beginReport(html)
-    const { info, outcomes } = await runSuite(
+    const { info, outcomes, left } = await runSuite(
       order,
       jobs,
       (cases) => select(cases, only),
-      (total) => progress(total, session),
-      session,
+      (total) => progress(total, invocation),
+      invocation,
     )
     const { failed, passed } = count(outcomes)
     const again = againBy(args, target)
@@ -66,12 +69,13 @@ in all; the report lists such runs. LOCKS_TEST_SLOW=3 gives a slow machine three
       await writeFile(html, htmlReport(info, outcomes, again))
     }
     if (args.flag('json')) {
-      // Thousands of events, for pictures only.
+      // Thousands of events, only for the timelines.
       const shown = outcomes.map((one) => ({ ...one, history: undefined }))
-      session.printJson({ ...info, ...count(outcomes), outcomes: shown })
+      invocation.printJson({ ...info, ...count(outcomes), left, outcomes: shown })
     } else {
-      session.print(textReport(info, outcomes, again, session.paint))
-      if (html !== undefined) session.print(`\nThe report is in ${html}`)
+      invocation.print(textReport(info, outcomes, again, invocation.paint))
+      for (const one of left) invocation.print(`\n${leftText(one)}`)
+      if (html !== undefined) invocation.print(`\nReport: ${html}`)
     }
     return failed > 0 || passed === 0 ? exitCodes.failure : exitCodes.ok
   },
@@ -83,7 +87,7 @@ function againBy(args: Arguments, target: string): (id: string) => string {
   return (id) => againCommand(given, id)
 }
 
-/** Before the minutes that a run may take. */
+/** Checks that the file can be written before a run of minutes. */
 async function beginReport(file: string): Promise<void> {
   try {
     await writeFile(file, '', { flag: 'a' })
@@ -92,9 +96,9 @@ async function beginReport(file: string): Promise<void> {
   }
 }
 
-/** One that is away would fail every rule, each after its time: no verdict on the adapter. */
-async function askServer(url: string, session: Session): Promise<void> {
-  const locks = await openBackend(session, { config: url })
+/** An unreachable server would fail every rule after its time limit, and say nothing about the adapter. */
+async function askServer(url: string, invocation: Invocation): Promise<void> {
+  const locks = await openBackend(invocation, { config: url })
   await locks.inspect('conformance:reach')
   await locks.close()
 }
@@ -109,7 +113,7 @@ function select(cases: readonly CaseInfo[], only: string | undefined): readonly 
   const stray = wanted.find((word) => !cases.some((one) => matches(one, word)))
   if (stray !== undefined) {
     const areas = [...new Set(cases.map(({ area }) => area))].join(', ')
-    throw new UsageError(`--only: no rule or area is called ${JSON.stringify(stray)}; areas: ${areas}`)
+    throw new UsageError(`--only: unknown rule or area ${JSON.stringify(stray)}; areas: ${areas}`)
   }
   return cases.filter((one) => wanted.some((word) => matches(one, word)))
 }

@@ -7,37 +7,37 @@ import { probe } from '../probe.ts'
 
 export const doctor: Command = {
   usage: '[URL] [options]',
-  about: `Checks a backend: whether it answers, whether locks can be taken, renewed and given back, how long that takes,
-and what its settings mean for locks, each finding with what to do. Takes a lock of its own and changes nothing
-else. Leaves with 1 when it finds a danger.`,
+  about: `Checks a backend: whether it answers, whether locks can be acquired, renewed and released, how long that
+takes, and what its settings mean for locks. Each finding says what to do. Uses a lock of its own and changes nothing
+else. Exits with 1 if it finds a danger.`,
   options: backendOptions,
   examples: [
     'locks doctor redis://localhost',
     'locks doctor --json | jq \'.findings[] | select(.level != "ok")\'',
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [url] = args.named('[URL]')
     const backend = await backendOf(args, url)
-    const locks = await openBackend(session, backend)
-    const { findings: own, roundTripMs } = await probe(locks, session.signal)
+    const locks = await openBackend(invocation, backend)
+    const { findings: own, roundTripMs } = await probe(locks, invocation.signal)
     let findings = own
     try {
-      const told = await locks.diagnose()
-      // The adapter knows more, but a danger that was met is there, whatever it says.
-      const isTold = ({ check, level }: Finding): boolean =>
-        told.some((one) => one.check === check && (level !== 'danger' || one.level === 'danger'))
-      findings = [...own.filter((one) => !isTold(one)), ...told]
+      const reported = await locks.diagnose()
+      // Prefer the adapter's finding of the same check, but never drop a danger that the probe found.
+      const isReported = ({ check, level }: Finding): boolean =>
+        reported.some((one) => one.check === check && (level !== 'danger' || one.level === 'danger'))
+      findings = [...own.filter((one) => !isReported(one)), ...reported]
     } catch (error) {
-      // Unreachable is what the probe has said already.
+      // The probe has already reported that the store is unreachable.
       if (own.every(({ level }) => level !== 'danger')) throw error
     }
-    session.signal.throwIfAborted()
+    invocation.signal.throwIfAborted()
     const danger = findings.some(({ level }) => level === 'danger')
     const unreachable = own.some(({ check, level }) => check === 'reachable' && level === 'danger')
     if (args.flag('json')) {
       const shown = showBackend(backend)
-      session.printJson({
+      invocation.printJson({
         backend: shown,
         ok: !danger,
         findings,
@@ -45,9 +45,9 @@ else. Leaves with 1 when it finds a danger.`,
         capabilities: locks.capabilities,
       })
     } else {
-      session.print(`${session.paint('bold', showBackend(backend))}\n`)
-      for (const finding of findings) session.print(show(finding, session.paint))
-      session.print(`\n${verdict(findings)}`)
+      invocation.print(`${invocation.paint('bold', showBackend(backend))}\n`)
+      for (const finding of findings) invocation.print(show(finding, invocation.paint))
+      invocation.print(`\n${verdict(findings)}`)
     }
     return unreachable ? exitCodes.unavailable : danger ? exitCodes.failure : exitCodes.ok
   },
@@ -64,6 +64,6 @@ function show({ check, level, message, advice }: Finding, paint: Paint): string 
 function verdict(findings: readonly Finding[]): string {
   const count = (level: Finding['level']): number => findings.filter((one) => one.level === level).length
   const [dangers, warnings] = [count('danger'), count('warning')]
-  if (dangers + warnings === 0) return 'All is well.'
+  if (dangers + warnings === 0) return 'No problems found.'
   return `${dangers} ${dangers === 1 ? 'danger' : 'dangers'}, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}.`
 }

@@ -7,22 +7,26 @@ import { table } from '../output.ts'
 export const inspect: Command = {
   usage: 'NAME [options]',
   about:
-    'Shows whether the lock NAME is held, by whom, since when and for how long at least. Changes nothing.',
+    'Shows whether the lock NAME is held, its holder, since when, and how long remains. Changes nothing.',
   options: backendOptions,
   examples: [
     'locks inspect nightly-report --url redis://localhost',
     "locks inspect nightly-report --json | jq -r '.holder.fence'",
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     const [name = ''] = args.named('NAME')
-    const locks = await openBackend(session, await backendOf(args))
+    const locks = await openBackend(invocation, await backendOf(args))
     const state = await locks.inspect(name)
-    if (args.flag('json')) session.printJson(state)
+    if (args.flag('json')) invocation.printJson(state)
     else
-      session.print(
+      invocation.print(
         table(stateRows(state), (cell, column) =>
-          column === 0 ? session.paint('dim', cell) : cell === 'held' ? session.paint('yellow', cell) : cell,
+          column === 0
+            ? invocation.paint('dim', cell)
+            : cell === 'held'
+              ? invocation.paint('yellow', cell)
+              : cell,
         ),
       )
     return exitCodes.ok

@@ -8,7 +8,7 @@ import { UsageError } from '../errors.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { age, describeHolder } from '../holder.ts'
 import { printable, table, toJson } from '../output.ts'
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 
 const limits = [1, 1_000_000] as const
 const pauses = ['100ms', '1h'] as const
@@ -18,14 +18,14 @@ const CLEAR = '\x1b[H\x1b[J'
 
 export const ls: Command = {
   usage: '[options]',
-  about: `Lists the locks that are held now, where the store can name them. Changes nothing. With --watch it goes on until Ctrl-C:
-a terminal shows the latest list, anything else gets a new list whenever a holder or a waiter changes, with --json as
-one line each.`,
+  about: `Lists the locks that are held now, if the store supports it. Changes nothing. With --watch it repeats until
+Ctrl-C: a terminal shows the latest list; other output gets a new list whenever a holder or waiter changes, with
+--json one line per list.`,
   options: {
-    limit: { takes: 'N', help: 'at most so many; default 1000' },
-    waiters: { help: 'also who waits for each, where the store knows' },
-    watch: { help: 'look again and again, until Ctrl-C' },
-    every: { takes: 'TIME', help: 'with --watch: how often; default 2s' },
+    limit: { takes: 'N', help: 'list at most N locks; default 1000' },
+    waiters: { help: 'also list the waiters of each lock, if the store knows them' },
+    watch: { help: 'repeat until Ctrl-C' },
+    every: { takes: 'TIME', help: 'with --watch: the interval; default 2s' },
     ...backendOptions,
   },
   examples: [
@@ -34,19 +34,19 @@ one line each.`,
     "locks ls --json | jq -r '.[].name'",
   ],
 
-  async run(args, session) {
+  async run(args, invocation) {
     args.named()
     const limit = args.integer('limit', limits)
     const everyMs = args.durationMs('every', pauses)
-    if (everyMs !== undefined && !args.flag('watch')) throw new UsageError('--every goes with --watch')
-    const locks = await openBackend(session, await backendOf(args))
+    if (everyMs !== undefined && !args.flag('watch')) throw new UsageError('--every needs --watch')
+    const locks = await openBackend(invocation, await backendOf(args))
     const [json, waiters] = [args.flag('json'), args.flag('waiters')]
     const look = (): Promise<readonly LockState[]> => held(locks, limit, waiters)
-    if (args.flag('watch')) return watch(look, session, json, everyMs ?? 2_000)
+    if (args.flag('watch')) return watch(look, invocation, json, everyMs ?? 2_000)
     const states = await look()
-    if (json) session.printJson(states)
-    else if (states.length === 0) session.note('no lock is held')
-    else session.print(tableOf(states, session))
+    if (json) invocation.printJson(states)
+    else if (states.length === 0) invocation.note('no lock is held')
+    else invocation.print(tableOf(states, invocation))
     return exitCodes.ok
   },
 }
@@ -59,16 +59,16 @@ async function held(
   const states = await locks.list(limit === undefined ? {} : { limit })
   const sorted = states.toSorted((a, b) => (a.name < b.name ? -1 : 1))
   if (!waiters) return sorted.map((state) => without(state, 'waiting'))
-  // Only `inspect` says who waits, on some stores. A lock that was released meanwhile is listed no more.
+  // Some stores report waiters only in `inspect`. A lock that was released in the meantime is left out.
   const looked: LockState[] = []
   for (const state of sorted) looked.push(state.waiters === 0 ? state : await locks.inspect(state.name))
   return looked.filter((state) => state.held)
 }
 
-/** Ends by a signal, as every call does. An outage after the first look is told once, and looked past. */
+/** Ends with a signal. An outage after the first list is reported once, and watching continues. */
 async function watch(
   look: () => Promise<readonly LockState[]>,
-  session: Session,
+  invocation: Invocation,
   json: boolean,
   everyMs: number,
 ): Promise<never> {
@@ -78,17 +78,17 @@ async function watch(
     try {
       const states = await look()
       out = false
-      // What does not change by itself.
+      // The remaining time always changes, so it does not count as a change.
       const now = toJson(states.map((state) => without(state, 'remainingMs')))
-      if (redraws) session.print(CLEAR + textOf(states, session))
-      else if (now !== before) session.print(json ? toJson(states) : `${textOf(states, session)}\n`)
+      if (redraws) invocation.print(CLEAR + textOf(states, invocation))
+      else if (now !== before) invocation.print(json ? toJson(states) : `${textOf(states, invocation)}\n`)
       before = now
     } catch (error) {
       if (before === undefined || !isLockError(error, 'LOCK_UNAVAILABLE')) throw error
-      if (!out) session.note(`locks: ${printable(error.message)}; still watching`)
+      if (!out) invocation.note(`locks: ${printable(error.message)}; still watching`)
       out = true
     }
-    await pass(everyMs, undefined, { signal: session.signal })
+    await pass(everyMs, undefined, { signal: invocation.signal })
   }
 }
 
@@ -98,19 +98,19 @@ function without(state: LockState, key: keyof LockState): LockState {
   return copy
 }
 
-function textOf(states: readonly LockState[], session: Session): string {
-  return states.length === 0 ? 'no lock is held' : tableOf(states, session)
+function textOf(states: readonly LockState[], invocation: Invocation): string {
+  return states.length === 0 ? 'no lock is held' : tableOf(states, invocation)
 }
 
-function tableOf(states: readonly LockState[], session: Session): string {
+function tableOf(states: readonly LockState[], invocation: Invocation): string {
   const rows = [
     ['NAME', 'HOLDER', 'PROCESS', 'HELD FOR', 'ENDS IN', 'FENCE', 'WAITING'],
     ...states.flatMap((state) => [row(state), ...(state.waiting ?? []).map(waiterRow)]),
   ]
-  return table(rows, (cell, _column, line) => (line === 0 ? session.paint('dim', cell) : cell))
+  return table(rows, (cell, _column, line) => (line === 0 ? invocation.paint('dim', cell) : cell))
 }
 
-/** Below the lock it waits for. */
+/** Shown below the lock. */
 function waiterRow(waiter: NonNullable<LockState['waiting']>[number]): string[] {
   return ['', `  waits: ${describeHolder(waiter)}`, '', '', '', '', '']
 }

@@ -1,13 +1,13 @@
 import { isUrl, showUrl } from '../url.ts'
 
-/** What runs one rule alone, with the options of this run. */
+/** The options for running one rule alone. */
 export interface Again {
   readonly target: string
   readonly options?: string
   readonly ttl?: string
 }
 
-/** A URL that may hold a password, or more than can be shown, is left for the reader to fill in. */
+/** A URL that may contain a password is shown as `URL`. */
 export function againCommand({ target, options, ttl }: Again, id: string): string {
   const shown = isUrl(target) && showUrl(target) !== target ? 'URL' : shellWord(target)
   return [

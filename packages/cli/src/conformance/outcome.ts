@@ -1,16 +1,16 @@
 import type { Area, HistoryEvent } from '@locks/core/conformance'
 import type { CaseInfo } from './worker-protocol.ts'
 
-/** `not applicable`: the adapter does not claim it. `not tried`: this run lacks what the rule needs. */
+/** `not applicable`: the adapter does not claim the capability. `not tried`: this run lacks what the rule needs. */
 export type State = 'passed' | 'failed' | 'not applicable' | 'not tried'
 
-/** How one rule came out. */
+/** The outcome of one rule. */
 export interface Outcome extends Pick<CaseInfo, 'id' | 'area' | 'kind' | 'promise'> {
   readonly state: State
   readonly durationMs: number
   /** Why it failed, does not apply or was not tried. */
   readonly reason?: string
-  /** Runs that were void because the machine stood still, and why. */
+  /** Why runs were void. */
   readonly voids?: readonly string[]
   /** What the processes of a contended case recorded. */
   readonly history?: readonly HistoryEvent[]
@@ -54,7 +54,7 @@ export function outcomeOf(
   return { id, area, kind, promise, ...came }
 }
 
-/** The outcome of a rule that cannot be tried here, or undefined when it can. */
+/** The outcome of a rule that cannot run here, or undefined if it can. */
 export function leftOut(info: CaseInfo): Outcome | undefined {
   if (info.untested === undefined) return undefined
   const state = info.applicable ? 'not tried' : 'not applicable'

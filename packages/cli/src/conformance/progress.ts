@@ -1,4 +1,5 @@
-import type { Session } from '../session.ts'
+import { stripVTControlCharacters } from 'node:util'
+import type { Invocation } from '../invocation.ts'
 import type { Outcome } from './outcome.ts'
 
 const marks = {
@@ -11,22 +12,25 @@ const marks = {
 export interface Progress {
   begins(id: string, promise: string): void
   ended(outcome: Outcome): void
-  /** A line that a process of the suite printed. */
-  said(line: string): void
+  /** A line that a process of the suite printed while that rule ran. */
+  said(line: string, rule?: string): void
   over(): void
 }
 
-/** A line that changes on a terminal, above it what failed; elsewhere a line per rule. */
-export function progress(total: number, { paintError }: Session): Progress {
+/** On a terminal a line that changes, below the failures; elsewhere a line per rule. */
+export function progress(total: number, { paintError }: Invocation): Progress {
   const { stderr } = process
   const live = stderr.isTTY
   let done = 0
+  let current = ''
   const clear = (): void => void (live && stderr.write('\r\x1b[2K'))
+  const draw = (): void => void (live && stderr.write(current))
   return {
     begins(id, promise) {
       if (!live) return
-      const line = `${done}/${total} ${id} ${promise}`
-      stderr.write(`\r\x1b[2K${line.slice(0, (stderr.columns ?? 80) - 1)}`)
+      current = `${done}/${total} ${id} ${promise}`.slice(0, (stderr.columns ?? 80) - 1)
+      clear()
+      draw()
     },
     ended({ id, promise, state, durationMs, reason }) {
       done += 1
@@ -36,11 +40,18 @@ export function progress(total: number, { paintError }: Session): Progress {
       if (live && state !== 'failed') return
       clear()
       stderr.write(`${paintError(colour, mark)} ${id} ${promise}${paintError('dim', why)}\n`)
+      draw()
     },
-    said(line) {
+    said(line, rule = 'start') {
       clear()
-      stderr.write(`${line}\n`)
+      // What moves the cursor would draw over other lines.
+      const text = stripVTControlCharacters(line).replaceAll(/[^\P{Cc}\t]/gu, '')
+      stderr.write(`${paintError('dim', `[${rule}]`)} ${text}\n`)
+      draw()
     },
-    over: clear,
+    over() {
+      clear()
+      current = ''
+    },
   }
 }

@@ -7,12 +7,12 @@ import { UsageError } from '../errors.ts'
 import { isUrl, showUrl } from '../url.ts'
 import { wireOf } from './wire-of.ts'
 
-/** A subject and what ends the servers that it started, if any. */
+/** A subject. Disposing it stops the servers that it started. */
 export type OpenSubject = Subject & Partial<AsyncDisposable>
 
 /**
- * What the suite is to be run against: a backend's URL, or a module that exports `subject` (a `Subject` or a function that
- * makes one, with servers and all) or `fromConfig`, as every adapter does.
+ * What the suite tests: a URL, or a module that exports `fromConfig`, as every adapter does, or `subject`: a `Subject`
+ * or a function that returns one and may start servers.
  */
 export async function resolveSubject(
   target: string,
@@ -20,7 +20,7 @@ export async function resolveSubject(
 ): Promise<OpenSubject> {
   if (isUrl(target)) {
     if (Object.keys(options).length > 0)
-      throw new UsageError('--options goes with a module; a URL has its own')
+      throw new UsageError('--options needs a module; put options of a URL into the URL')
     return { name: showUrl(target), config: target, ...wireOf(target) }
   }
   const file = await locate(target)
@@ -28,12 +28,12 @@ export async function resolveSubject(
   const { subject, fromConfig } = module
   if (subject !== undefined) return checked(target, await made(subject))
   if (typeof fromConfig !== 'function')
-    throw new UsageError(`${target} is no adapter: it must export subject or fromConfig`)
+    throw new UsageError(`${target} is not an adapter: it must export subject or fromConfig`)
   const config: Subject['config'] = { ...options, adapter: file }
   return { name: target, config }
 }
 
-/** A path from here, where a directory counts as a package, or the name of a package. */
+/** A path, where a directory counts as a package, or the name of a package. */
 async function locate(target: string): Promise<string> {
   if (!target.startsWith('.') && !isAbsolute(target)) {
     try {
@@ -46,7 +46,7 @@ async function locate(target: string): Promise<string> {
   }
   const path = resolve(target)
   const found = await stat(path).catch(() => undefined)
-  if (found === undefined) throw new UsageError(`there is no ${target}`)
+  if (found === undefined) throw new UsageError(`${target} does not exist`)
   return found.isDirectory() ? join(path, await entryOf(path)) : path
 }
 
@@ -63,7 +63,7 @@ async function entryOf(directory: string): Promise<string> {
   return importTarget(exports) ?? (typeof main === 'string' ? main : 'index.js')
 }
 
-/** What `import` of the package would get. */
+/** The file that `import` of the package resolves to. */
 function importTarget(entry: unknown): string | undefined {
   if (typeof entry === 'string') return entry
   if (!isRecord(entry)) return undefined

@@ -1,7 +1,9 @@
-import type { Session } from '../session.ts'
+import type { Invocation } from '../invocation.ts'
 import { leftOut } from './outcome.ts'
 import type { Outcome, RunInfo } from './outcome.ts'
 import type { Progress } from './progress.ts'
+import { leftText } from './text-report.ts'
+import type { Left } from './tidy.ts'
 import { startWorker } from './start-worker.ts'
 import type { Worker } from './start-worker.ts'
 import type { CaseInfo, WorkerOrder } from './worker-protocol.ts'
@@ -9,28 +11,45 @@ import type { CaseInfo, WorkerOrder } from './worker-protocol.ts'
 export interface SuiteRun {
   readonly info: RunInfo
   readonly outcomes: readonly Outcome[]
+  /** What stays in the store of the names that were used. */
+  readonly left: readonly Left[]
 }
 
-/** Runs the cases that `select` leaves, `jobs` at a time, each in a process that runs nothing else meanwhile. */
+/** Runs the cases that `select` returns, `jobs` at a time, each in its own process. */
 export async function runSuite(
   order: WorkerOrder,
   jobs: number,
   select: (cases: readonly CaseInfo[]) => readonly CaseInfo[],
   watch: (total: number) => Progress,
-  session: Session,
+  invocation: Invocation,
 ): Promise<SuiteRun> {
-  let say = (line: string): void => session.note(line)
+  let say = (line: string, rule = 'start'): void => invocation.note(`[${rule}] ${line}`)
+  const names = new Set<string>()
   const start = (): Promise<Worker> =>
-    startWorker(
-      order,
-      (close) => session.onEnd(close),
-      (line) => say(line),
-    )
+    startWorker(order, {
+      onClose: (close) => invocation.onEnd(close),
+      onOutput: (line, rule) => say(line, rule),
+      onName: (name) => names.add(name),
+    })
+  /** By a process that is there, or else, after an interruption, by a new one. */
+  async function tidy(worker?: Worker): Promise<readonly Left[]> {
+    const used = [...names]
+    names.clear()
+    if (used.length === 0) return []
+    const tidier = worker?.alive === true ? worker : await start()
+    const left = await tidier.tidy(used)
+    await tidier.close()
+    return left
+  }
+  // The first to be registered is the last to run: by then no rule runs any more.
+  invocation.onEnd(async () => {
+    for (const one of await tidy()) invocation.note(leftText(one))
+  })
   const first = await start()
   const cases = select(first.cases)
   const progress = watch(cases.length)
-  say = (line) => progress.said(line)
-  session.onEnd(async () => progress.over())
+  say = (line, rule) => progress.said(line, rule)
+  invocation.onEnd(async () => progress.over())
   const outcomes = new Map<string, Outcome>()
   const note = (outcome: Outcome): void => {
     outcomes.set(outcome.id, outcome)
@@ -42,7 +61,7 @@ export async function runSuite(
   }
 
   const todo = cases.filter(({ id }) => !outcomes.has(id))
-  // The longest are also the heaviest: one worker begins with them, so that they come one at a time and not last.
+  // The longest cases are also the heaviest: one worker starts with them, so that they run one at a time and not last.
   const usual = Math.min(...todo.map(({ timeoutMs }) => timeoutMs))
   const heavy = todo.filter(({ timeoutMs }) => timeoutMs > usual)
   const light = todo.filter(({ timeoutMs }) => timeoutMs <= usual)
@@ -51,21 +70,25 @@ export async function runSuite(
     const next = (): CaseInfo | undefined =>
       given === undefined ? (light.shift() ?? heavy.shift()) : (heavy.shift() ?? light.shift())
     for (let one = next(); one !== undefined; one = next()) {
-      session.signal.throwIfAborted()
+      invocation.signal.throwIfAborted()
       if (!worker.alive) worker = await start()
       progress.begins(one.id, one.promise)
       const outcome = await worker.run(one)
-      // One that was cut short has not failed.
-      session.signal.throwIfAborted()
+      // An interrupted case has not failed.
+      invocation.signal.throwIfAborted()
       note(outcome)
     }
-    await worker.close()
+    if (worker !== first) await worker.close()
   }
   const more = Math.min(jobs, todo.length) - 1
   await Promise.all([work(first), ...Array.from({ length: Math.max(0, more) }, () => work())])
   progress.over()
-  const { subject, ttlMs } = first
+  const { subject, ttlMs, lasts } = first
+  if (!lasts) names.clear()
+  const left = await tidy(first)
+  await first.close()
   return {
+    left,
     info: { subject, node: process.version, ttlMs, jobs },
     outcomes: cases.flatMap(({ id }) => outcomes.get(id) ?? []),
   }

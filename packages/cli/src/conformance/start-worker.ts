@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { UsageError } from '../errors.ts'
 import { outcomeOf } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
+import type { Left } from './tidy.ts'
 import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
 /** A process that runs cases one at a time. */
@@ -11,34 +12,46 @@ export interface Worker {
   readonly subject: string
   readonly ttlMs: number
   readonly cases: readonly CaseInfo[]
-  /** Never rejects: a process that dies of a case, or hangs, fails that case. */
+  /** Never rejects: a process that crashes or hangs fails the case. */
   run(info: CaseInfo): Promise<Outcome>
+  /** Whether names outlive the suite in its store. */
+  readonly lasts: boolean
+  /** Drops what the store keeps of these names. Never rejects; returns what stays. */
+  tidy(names: readonly string[]): Promise<readonly Left[]>
   /** Whether it can run another case. */
   readonly alive: boolean
-  /** Lets it tidy up; kills it if that takes too long. */
+  /** Lets it clean up; kills it if that takes too long. */
   close(): Promise<void>
 }
 
 const program = fileURLToPath(new URL('./worker.js', import.meta.url))
 const TIDY_MS = 15_000
+/** For thousands of names on a slow store. */
+const CLEAN_MS = 120_000
 
-/**
- * Rejects when there is no subject to test; `onClose` gets what ends the process, also before it is ready, and
- * `onOutput` whole lines that the process printed.
- */
+export interface WorkerWatch {
+  /** Receives a function that ends the process, even before it is ready. */
+  readonly onClose: (close: () => Promise<void>) => void
+  /** Receives each line that the process or its children print, with the rule that ran then. */
+  readonly onOutput: (line: string, rule: string | undefined) => void
+  /** Receives the name of each lock before a rule uses it. */
+  readonly onName: (name: string) => void
+}
+
+/** Rejects if there is no subject to test. */
 export async function startWorker(
   order: WorkerOrder,
-  onClose: (close: () => Promise<void>) => void,
-  onOutput: (line: string) => void,
+  { onClose, onOutput, onName }: WorkerWatch,
 ): Promise<Worker> {
+  let rule: string | undefined
   const child = fork(program, {
     execArgv: [],
     serialization: 'advanced',
-    // What an adapter prints must end up neither in the result nor in the middle of another line.
+    // Output of an adapter must not mix with the result or with another line.
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   for (const stream of [child.stdout, child.stderr])
-    if (stream !== null) createInterface({ input: stream }).on('line', onOutput)
+    if (stream !== null) createInterface({ input: stream }).on('line', (line) => onOutput(line, rule))
   let how: string | undefined
   let onMessage: ((message: WorkerMessage | 'ended') => void) | undefined
   const exited = new Promise<void>((resolve) => {
@@ -47,13 +60,18 @@ export async function startWorker(
       onMessage?.('ended')
       resolve()
     }
-    child.once('exit', (code, signal) => end(signal === null ? `left with ${code}` : `ended by ${signal}`))
-    // That it cannot be told anything means that it has died, and its exit says how; one that never began has none.
+    child.once('exit', (code, signal) =>
+      end(signal === null ? `exited with ${code}` : `was ended by ${signal}`),
+    )
+    // A failed send means that the process has died, and its exit event follows; one that never started has none.
     child.on('error', ({ message }) => {
       if (child.pid === undefined) end(`could not be started (${message})`)
     })
   })
-  child.on('message', (message: WorkerMessage) => onMessage?.(message))
+  child.on('message', (message: WorkerMessage) => {
+    if (message.type === 'name') onName(message.name)
+    else onMessage?.(message)
+  })
   const next = (): Promise<WorkerMessage | 'ended'> =>
     new Promise((resolve) => {
       onMessage = resolve
@@ -75,24 +93,36 @@ export async function startWorker(
   const ready = next()
   tell({ type: 'begin', order })
   const first = await ready
-  if (first === 'ended') throw new Error(`the process that runs the suite ${how} before it began`)
+  if (first === 'ended') throw new Error(`the process that runs the suite ${how} before it started`)
   if (first.type === 'crashed') throw new Error(`uncaught ${first.message}`)
   if (first.type === 'failed') throw first.misused ? new UsageError(first.message) : new Error(first.message)
-  if (first.type !== 'ready') throw new Error('the process that runs the suite is confused')
+  if (first.type !== 'ready') throw new Error('the process that runs the suite sent an unexpected message')
 
   return {
     subject: first.subject,
     ttlMs: first.ttlMs,
     cases: first.cases,
+    lasts: first.lasts,
     close,
     get alive() {
       return how === undefined
     },
+    async tidy(names) {
+      const answer = next()
+      tell({ type: 'tidy', names })
+      const timer = setTimeout(() => child.kill('SIGKILL'), CLEAN_MS)
+      const message = await answer
+      clearTimeout(timer)
+      if (message !== 'ended' && message.type === 'tidied') return message.left
+      await exited
+      return [{ names: names.length, why: `the process that cleans up ${how}` }]
+    },
     async run(info) {
+      rule = info.id
       const begin = performance.now()
       const answer = next()
       tell({ type: 'run', id: info.id })
-      // The case ends itself in time, unless its process cannot.
+      // The case enforces its own time limit, unless its process hangs.
       const timer = setTimeout(() => child.kill('SIGKILL'), info.timeoutMs + TIDY_MS)
       const message = await answer
       clearTimeout(timer)

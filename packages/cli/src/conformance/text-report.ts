@@ -3,10 +3,11 @@ import { table } from '../output.ts'
 import type { Paint } from '../output.ts'
 import { byArea, count } from './outcome.ts'
 import type { Outcome, RunInfo, State } from './outcome.ts'
+import type { Left } from './tidy.ts'
 
 const WIDTH = 100
 
-/** The account of a run: areas, then what failed, then what was left out and why. */
+/** The report of a run: areas, failures, then the rules that did not run and why. */
 export function textReport(
   info: RunInfo,
   outcomes: readonly Outcome[],
@@ -17,13 +18,18 @@ export function textReport(
     areas(outcomes, paint),
     ...failures(outcomes, again, paint),
     ...voids(outcomes, paint),
-    ...left(outcomes, 'not applicable', 'Not applicable: the adapter does not claim it', paint),
-    ...left(outcomes, 'not tried', 'Not tried: this run lacks what is needed', paint),
+    ...left(outcomes, 'not applicable', 'Not applicable: the adapter does not claim the capability', paint),
+    ...left(outcomes, 'not tried', 'Not tried: this run lacks what the rule needs', paint),
     `${total(outcomes, paint)}\n${paint('dim', circumstances(info))}`,
   ].join('\n\n')
 }
 
-/** For people, in every report. */
+/** What the store could not drop of the names that were used. */
+export function leftText({ names, why }: Left): string {
+  return `left in the store: ${names} ${names === 1 ? 'name' : 'names'} that the suite used; ${why}`
+}
+
+/** The conditions of the run, in every report. */
 export function circumstances({ node, ttlMs, jobs }: RunInfo): string {
   const ttl = `ttl ${showDuration(ttlMs)} or the store's minimum`
   return `Node ${node}, ${ttl}, ${jobs} ${jobs === 1 ? 'rule' : 'rules'} at a time`
@@ -55,10 +61,10 @@ function failures(outcomes: readonly Outcome[], again: (id: string) => string, p
     })
 }
 
-/** What was tried again because the machine stood still. */
+/** The runs that were repeated because the machine stalled. */
 function voids(outcomes: readonly Outcome[], paint: Paint): string[] {
   const lines = outcomes.flatMap(({ id, voids: own = [] }) => own.map((why) => wrap(`  ${id}: ${why}`)))
-  return lines.length > 0 ? [[paint('bold', 'Void runs, tried again'), ...lines].join('\n')] : []
+  return lines.length > 0 ? [[paint('bold', 'Void runs, repeated'), ...lines].join('\n')] : []
 }
 
 function left(outcomes: readonly Outcome[], state: State, title: string, paint: Paint): string[] {

@@ -10,7 +10,7 @@ const TOP = 26
 const MOST_LANES = 12
 const COLOURS = 6
 
-/** Holds of one lane of the picture, and who waits there. */
+/** Holds and waits of one lane. */
 interface Lane {
   readonly label: string
   readonly holds: Hold[]
@@ -18,8 +18,8 @@ interface Lane {
 }
 
 /**
- * The recorded holds of a contended case as a picture: time to the right, a bar per hold in the colour of its process.
- * Bars of one lock never overlap; those that do are marked.
+ * The recorded holds of a contended case as an SVG: time to the right, a bar per hold in the colour of its process.
+ * Overlapping bars of one lock are marked.
  */
 export function timeline(events: readonly HistoryEvent[]): string {
   const times = events.map(({ t }) => t)
@@ -53,18 +53,21 @@ export function timeline(events: readonly HistoryEvent[]): string {
       const ending = hold.endedBy === undefined ? '' : `, ended by ${hold.endedBy}`
       const title = `${hold.owner}, fence ${hold.granted.fence}, ${span}${ending}`
       const width = Math.max(until - from, 0.6).toFixed(1)
-      return `<rect class="${kind}" x="${from.toFixed(1)}" y="${y + 3}" width="${width}" height="${LANE - 6}"><title>${escapeHtml(title)}</title></rect>`
+      const box = `x="${from.toFixed(1)}" y="${y + 3}" width="${width}" height="${LANE - 6}"`
+      return `<rect class="${kind}" ${box}><title>${escapeHtml(title)}</title></rect>`
     })
-    return `<text class="lane" x="0" y="${y + LANE / 2 + 4}">${escapeHtml(label)}</text>${waiting.join('')}${bars.join('')}`
+    const text = `<text class="lane" x="0" y="${y + LANE / 2 + 4}">${escapeHtml(label)}</text>`
+    return [text, ...waiting, ...bars].join('')
   })
   const holds = lanes.reduce((sum, lane) => sum + lane.holds.length, 0)
   const clash = clashing.size === 0 ? 'none overlap' : `${clashing.size} overlap`
   const label = `${holds} holds in ${(end - begin).toFixed(0)} ms, ${clash}`
-  return `<svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${label}">${ticks.join('')}${drawn.join('')}</svg>
+  const box = `viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${label}"`
+  return `<svg ${box}>${ticks.join('')}${drawn.join('')}</svg>
 <p class="caption">${label}</p>`
 }
 
-/** A lane per lock where there are several, else per holder, or per process if those are too many. */
+/** A lane per lock if there are several, otherwise per holder, or per process if there are too many holders. */
 function lanesOf(histories: readonly NameHistory[]): readonly Lane[] {
   if (histories.length > 1)
     return histories.map(({ holds }, n) => ({ label: `lock ${n + 1}`, holds, waits: [] }))
@@ -79,7 +82,7 @@ function lanesOf(histories: readonly NameHistory[]): readonly Lane[] {
     return lane
   }
   for (const hold of holds) laneOf(hold.owner, hold.granted.process).holds.push(hold)
-  // Where a lane has many tasks somebody always waits: that would only be a stroke.
+  // In a lane with many tasks there is always a waiter: the line would say nothing.
   if (perOwner) for (const wait of waits) laneOf(wait.owner, wait.called.process).waits.push(wait)
   return [...lanes.values()].toSorted((a, b) => a.label.localeCompare(b.label))
 }

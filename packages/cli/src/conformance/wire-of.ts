@@ -2,7 +2,7 @@ import { postgresFrames, redisFrames, zookeeperFrames } from '@locks/core/confor
 import type { Frames, Wire } from '@locks/core/conformance'
 import { routeOf } from '../route.ts'
 
-/** Where replies end. A client of MySQL has one request under way, so there what arrives in one piece is one. */
+/** Where replies end. A MySQL client has one pending request, so everything that arrives is one reply. */
 const frames: ReadonlyMap<string, Frames> = new Map([
   ['redis', redisFrames],
   ['postgres', postgresFrames],
@@ -10,7 +10,7 @@ const frames: ReadonlyMap<string, Frames> = new Map([
   ['zookeeper', zookeeperFrames],
 ])
 
-/** The way through a proxy, for a URL with one server that a client can be led to by another address. */
+/** Routes a URL with one server through a proxy. */
 export function wireOf(url: string): { readonly wire?: Wire } {
   const route = routeOf(url)
   const [target, ...others] = route.targets

@@ -1,14 +1,15 @@
 import type { Area, RuleKind } from '@locks/core/conformance'
 import type { Outcome } from './outcome.ts'
+import type { Left } from './tidy.ts'
 
-/** What a worker is to test. */
+/** What a worker tests. */
 export interface WorkerOrder {
   readonly target: string
   readonly options: Readonly<Record<string, unknown>>
   readonly ttlMs?: number
 }
 
-/** A case as it can be told to another process. */
+/** The data of a case, as sent between processes. */
 export interface CaseInfo {
   readonly id: string
   readonly area: Area
@@ -23,6 +24,7 @@ export interface CaseInfo {
 export type WorkerCall =
   | { readonly type: 'begin'; readonly order: WorkerOrder }
   | { readonly type: 'run'; readonly id: string }
+  | { readonly type: 'tidy'; readonly names: readonly string[] }
 
 export type WorkerMessage =
   | {
@@ -30,9 +32,15 @@ export type WorkerMessage =
       readonly subject: string
       readonly ttlMs: number
       readonly cases: readonly CaseInfo[]
+      /** Whether names outlive the suite: the store is neither in its process nor started for it. */
+      readonly lasts: boolean
     }
+  /** A rule is about to use this name. */
+  | { readonly type: 'name'; readonly name: string }
+  /** `left` is what could not be dropped. */
+  | { readonly type: 'tidied'; readonly left: readonly Left[] }
   | { readonly type: 'outcome'; readonly outcome: Outcome }
-  /** Something was thrown where nobody could catch it; the process ends. */
+  /** An uncaught error; the process ends. */
   | { readonly type: 'crashed'; readonly message: string }
-  /** `misused`: the command line is to blame. */
+  /** `misused`: the command line is invalid. */
   | { readonly type: 'failed'; readonly message: string; readonly misused: boolean }

@@ -3,16 +3,17 @@ import { isLockError } from '@locks/core'
 import { conformance } from '@locks/core/conformance'
 import type { ConformanceCase, HistoryEvent } from '@locks/core/conformance'
 import { UsageError } from '../errors.ts'
-import { signals } from '../session.ts'
+import { signals } from '../invocation.ts'
 import { leftOut, outcomeOf } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import { resolveSubject } from './resolve-subject.ts'
 import type { OpenSubject } from './resolve-subject.ts'
+import { tidy } from './tidy.ts'
 import type { CaseInfo, WorkerCall, WorkerMessage, WorkerOrder } from './worker-protocol.ts'
 
-// A process that runs cases one at a time, with a subject of its own.
+// A process that runs cases one at a time, with its own subject.
 
-/** As the suite has it. */
+/** The default of the suite. */
 const USUAL_TTL_MS = 1_000
 
 const stop = new AbortController()
@@ -20,7 +21,7 @@ let running: Promise<void> | undefined
 let subject: OpenSubject | undefined
 let cases: readonly ConformanceCase[] = []
 
-// Ctrl-C reaches every process of a terminal; whoever started this one ends it in good order.
+// Ctrl-C reaches every process of a terminal; the parent process shuts this one down.
 for (const signal of signals) process.on(signal, () => undefined)
 process.on('disconnect', () => void end())
 process.on('uncaughtException', (error) => {
@@ -55,17 +56,18 @@ async function tryCase(one: ConformanceCase): Promise<Outcome> {
   const voids: string[] = []
   const late = new AbortController()
   const { timeoutMs } = info
-  const timer = setTimeout(() => late.abort(new Error(`not over within ${timeoutMs} ms`)), timeoutMs)
+  const timer = setTimeout(() => late.abort(new Error(`did not finish within ${timeoutMs} ms`)), timeoutMs)
   const startedAt = performance.now()
   try {
     const signal = AbortSignal.any([late.signal, stop.signal])
     await one.run({
       signal,
       onHistory: (events) => (history = events),
+      onName: (name) => tell({ type: 'name', name }),
       onVoid: ({ message }) => void voids.push(message),
     })
   } catch (error) {
-    // node:assert colours its messages for a terminal, and this one may go into a page.
+    // node:assert colours its messages for a terminal; this one may go into an HTML page.
     reason = stripVTControlCharacters(error instanceof Error ? error.message : String(error))
   } finally {
     clearTimeout(timer)
@@ -84,7 +86,8 @@ async function begin({ target, options, ttlMs }: WorkerOrder): Promise<void> {
     subject = await resolveSubject(target, options)
     const asked = ttlMs ?? subject.ttlMs ?? USUAL_TTL_MS
     cases = await conformance({ ...subject, ttlMs: asked })
-    tell({ type: 'ready', subject: subject.name, ttlMs: asked, cases: cases.map(infoOf) })
+    const lasts = subject[Symbol.asyncDispose] === undefined
+    tell({ type: 'ready', subject: subject.name, ttlMs: asked, cases: cases.map(infoOf), lasts })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     const misused = error instanceof UsageError || isLockError(error, 'LOCK_INVALID_ARGUMENT')
@@ -97,6 +100,16 @@ async function run(id: string): Promise<void> {
   if (one !== undefined) tell({ type: 'outcome', outcome: await tryCase(one) })
 }
 
+async function tidyUp(names: readonly string[]): Promise<void> {
+  try {
+    tell({ type: 'tidied', left: subject === undefined ? [] : await tidy(subject, names) })
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    tell({ type: 'tidied', left: [{ names: names.length, why: `cleaning up failed: ${why}` }] })
+  }
+}
+
 process.on('message', (call: WorkerCall) => {
-  running = call.type === 'begin' ? begin(call.order) : run(call.id)
+  if (call.type === 'begin') running = begin(call.order)
+  else running = call.type === 'run' ? run(call.id) : tidyUp(call.names)
 })

@@ -1,7 +1,7 @@
 import type { HistoryEvent } from '@locks/core/conformance'
 import type { Violation } from './verdict.ts'
 
-/** From when to when one acquire may have held its name, or stood in its queue. */
+/** The time in which one acquire may have held its name or been in its queue. */
 interface Claim {
   readonly from: number
   until: number
@@ -12,18 +12,18 @@ interface Claim {
 type Failed = Extract<HistoryEvent, { readonly type: 'acquire-failed' }>
 
 export interface Lingering {
-  /** How long an attempt of unknown outcome, or one of a dead process, may still have an effect. */
+  /** How long an attempt of unknown outcome, or of a dead process, may still have an effect. */
   readonly lingerMs: number
-  /** A dead holder is found out by watching it for its ttl: until then, and so until the next grant, it counts. */
+  /** Clients observe a dead holder for its ttl: it counts until the next grant. */
   readonly watched: boolean
-  /** The session of a dead holder has its whole time again whenever the server comes back. */
+  /** The session of a dead holder gets its full timeout again whenever the server comes back. */
   readonly sessions: boolean
 }
 
 /**
- * How late what a process sent between `from` and `until` may still be carried out, long after its caller was told that
- * the outcome is unknown: until the faults that it met are over, and until the store has answered that process again,
- * since a client may keep commands for its next connection.
+ * Until when the store may still execute what a process sent between `from` and `until`, after its caller got an
+ * unknown outcome: until the faults at that time are over, and until the store has answered that process again, since
+ * a client may keep commands for its next connection.
  */
 function sentUntil(
   events: readonly HistoryEvent[],
@@ -55,7 +55,7 @@ function sentUntil(
   }
 }
 
-/** When the session of a process that is gone is over at the latest, if it was to be at `until`. */
+/** The latest end of the session of a dead process that was due to end at `until`. */
 function sessionUntil(events: readonly HistoryEvent[], lingerMs: number): (until: number) => number {
   const outages: { readonly from: number; readonly to: number }[] = []
   const begun = new Map<string, number>()
@@ -76,7 +76,7 @@ function isAnswer(event: HistoryEvent): boolean {
   )
 }
 
-/** "Held" is a right answer only when another attempt held the name, waited for it, or may have. */
+/** "Held" is correct only if another attempt held the name, waited for it, or may have. */
 export function checkBusy(events: readonly HistoryEvent[], lingering: Lingering): Violation[] {
   const { lingerMs, watched, sessions } = lingering
   const claims = new Map<string, Claim[]>()
@@ -138,13 +138,13 @@ export function checkBusy(events: readonly HistoryEvent[], lingering: Lingering)
     .filter(({ asked, event }) => !isExcused(claims.get(event.name) ?? [], asked, event))
     .map(({ event }) => ({
       check: 'held by nobody',
-      message: `${event.process}/${event.task} was told that ${event.name} is held, and nobody can have held it`,
+      message: `${event.process}/${event.task} got "held" for ${event.name}, and nobody can have held it`,
       events: [event],
     }))
 }
 
 function isExcused(claims: readonly Claim[], asked: Claim, event: Failed): boolean {
-  // From the latest on: an overlap is mostly found among the neighbours.
+  // Latest first: an overlap is mostly among the neighbours.
   return (
     claims.findLast((claim) => claim !== asked && claim.from <= event.t && claim.until >= asked.from) !==
     undefined

@@ -3,7 +3,7 @@ import type { Task } from './task.ts'
 
 const expected: readonly string[] = ['LOCK_TIMEOUT', 'LOCK_LOST', 'LOCK_UNAVAILABLE']
 
-/** The code of an error that a caller must expect here, or `undefined` for any other. */
+/** The code of an expected error, or `undefined` for any other. */
 export function codeOf(error: unknown, signal?: AbortSignal): string | undefined {
   if (signal?.aborted === true && error === signal.reason) return 'aborted'
   return isLockError(error) && expected.includes(error.code) ? error.code : undefined

@@ -6,7 +6,7 @@ type WireFaultKind = (typeof wireFaults)[number]
 export type FaultKind = 'kill' | 'pause' | 'block' | WireFaultKind
 export const faultKinds: readonly FaultKind[] = ['kill', 'pause', 'block', ...wireFaults]
 
-/** A fault of the servers, which only the owner of a deployment can cause. */
+/** A fault of the servers, which only the owner of the deployment can inject. */
 export interface ServerFault {
   readonly name: string
   /** Resolves when the servers work again. */
@@ -17,13 +17,13 @@ export function isWireFault(kind: string): kind is WireFaultKind {
   return wireFaults.some((one) => one === kind)
 }
 
-/** One state of the wire, and for how long. */
+/** One state of the connections, and for how long. */
 export interface WireStep {
   readonly fault: WireFault
   readonly ms: number
 }
 
-/** What exactly happens on the wire, one step after the other. */
+/** The steps of a connection fault, one after the other. */
 export function wireFault(kind: WireFaultKind, random: Random, ttlMs: number): readonly WireStep[] {
   switch (kind) {
     case 'cut':
@@ -56,10 +56,10 @@ function cut(random: Random, ttlMs: number): readonly WireStep[] {
     case 1:
       return [once]
     case 2:
-      // In the middle of what a client says when it connects.
+      // In the middle of a handshake.
       return [{ fault: { kind: 'flap', everyMs: random.between(2, 30) }, ms: random.between(20, 300) }]
     default: {
-      // The server does all that it is asked for, and no reply arrives; nor can a client ask again at once.
+      // The server executes everything, no reply arrives, and the client cannot retry at once.
       const ms = random.between(10, 150)
       return [
         { fault: { kind: 'delay', ms: ms * 2, direction: 'replies', losing: false }, ms },
@@ -80,12 +80,12 @@ function delay(random: Random, ttlMs: number): readonly WireStep[] {
       return [{ fault: { kind: 'delay', ms, direction: 'both', losing: false }, ms: share(0.1, 3) }]
     }
     case 2: {
-      // The store counts from the request. A client that counts from the reply relies on its lease for too long.
+      // The store counts from the request. A client that counts from the reply relies on its lease too long.
       const ms = random.chance(0.7) ? share(0.3, 0.95) : share(1, 2)
       return [{ fault: { kind: 'delay', ms, direction: 'replies', losing: false }, ms: share(1, 2.5) }]
     }
     default: {
-      // So does one that renews, when the renewals after a late reply are lost.
+      // The same bug in renewals shows if the renewals after a late reply are lost.
       const late = { kind: 'delay', ms: share(0.3, 0.9), direction: 'replies' } as const
       return [
         { fault: { ...late, losing: false }, ms: share(0.3, 1) },

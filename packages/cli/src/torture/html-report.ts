@@ -30,7 +30,7 @@ dt { color: var(--soft) }
 dd { margin: 0 }
 `
 
-/** One page that needs nothing else: what was counted, the run by worker, and each violation from close by. */
+/** One self-contained page: the counts, the run by worker, and a timeline of each violation. */
 export function htmlReport(backend: string, result: TortureResult, when: Date = new Date()): string {
   const { violations, withinBound, events, seed } = result
   const title = `Torture of ${backend}`
@@ -38,7 +38,7 @@ export function htmlReport(backend: string, result: TortureResult, when: Date = 
   const verdict =
     violations.length > 0
       ? `<strong class="failed">${countOf(violations.length)}</strong>`
-      : `no violation${result.interrupted ? ' until it was interrupted' : ''}`
+      : `no violation${result.interrupted ? ' before the interruption' : ''}`
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -56,12 +56,12 @@ export function htmlReport(backend: string, result: TortureResult, when: Date = 
 ${figures(result)}
 ${violations.length === 0 ? '' : found('Violations', violations, events)}
 <section><h2>The run by worker</h2>
-<p><span class="key k0"></span> holds a lock, below it what was done to it:
-<span class="key k2"></span> stopped or blocked, <span class="key k3"></span> its connections,
+<p><span class="key k0"></span> holds a lock; below it the faults:
+<span class="key k2"></span> paused or blocked, <span class="key k3"></span> its connections,
 <span class="key k4"></span> the servers.
-✕ killed, ▾ lost a lease and noticed, ⊘ a stale write of it was refused. Point at a mark for more.</p>
+✕ killed, ▾ lost a lease and noticed, ⊘ a stale write was refused. Point at a mark for more.</p>
 <figure><div class="scroll">${overview(events)}</div></figure></section>
-${withinBound.length === 0 ? '' : found('Overlaps within the bound that this backend states', withinBound, events)}
+${withinBound.length === 0 ? '' : found('Overlaps within the documented bound of this backend', withinBound, events)}
 ${hatch}
 </main>
 </body>
@@ -72,8 +72,8 @@ ${hatch}
 function figures(result: TortureResult): string {
   const { recoveryMs, leftOut } = result
   const rows: readonly (readonly [string, string])[] = [
-    ['Grants', `${result.grants}, of them ${result.contendedWaits} after a wait for another holder`],
-    ['Not granted', `${result.busy} held by another, ${result.timeouts} after a wait`],
+    ['Grants', `${result.grants}, of which ${result.contendedWaits} after a wait for another holder`],
+    ['Not granted', `${result.busy} without a wait, ${result.timeouts} after a wait`],
     ['Faults', countsOf(result.faults)],
     ...(leftOut === undefined
       ? []
@@ -82,7 +82,7 @@ function figures(result: TortureResult): string {
     ['Recovery', `p50 ${showDuration(recoveryMs.p50)}, longest ${showDuration(recoveryMs.max)}`],
     ['Lease', showDuration(result.ttlMs)],
   ]
-  return `<section><h2>What happened</h2><dl>${rows
+  return `<section><h2>Summary</h2><dl>${rows
     .map(([left, right]) => `<dt>${left}</dt><dd>${escapeHtml(right)}</dd>`)
     .join('')}</dl></section>`
 }
@@ -97,7 +97,7 @@ function found(title: string, violations: readonly Violation[], events: readonly
   return `<section><h2>${title}</h2>${items.join('')}${more}</section>`
 }
 
-/** Everything recorded about that name at that time. */
+/** A timeline of the events of that name around that time. */
 function closeBy({ events: proof }: Violation, events: readonly HistoryEvent[]): string {
   const name = proof.flatMap((event) => ('name' in event ? [event.name] : []))[0]
   if (name === undefined) return ''

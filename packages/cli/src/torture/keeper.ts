@@ -2,7 +2,7 @@ import { setTimeout as pass } from 'node:timers/promises'
 import { acquireWith, ownName, renewedOrNot, tryWith } from './task.ts'
 import type { Task } from './task.ts'
 
-// Ordinary tasks release their locks early, and mistakes about time then stay unseen. These look for them.
+// Ordinary tasks release their locks early, which hides timing bugs. These tasks look for them.
 
 const roles = ['tries', 'waits', 'is-alone'] as const
 type Role = (typeof roles)[number]
@@ -10,11 +10,11 @@ type Role = (typeof roles)[number]
 export interface KeeperPlan {
   readonly task: string
   readonly role: Role
-  /** Those of the same number share a name. */
+  /** Tasks with the same number share a name. */
   readonly number: number
 }
 
-/** The keepers of a worker with so many ordinary tasks. */
+/** The keepers of a worker with this number of ordinary tasks. */
 export function keepersOf(tasks: number): readonly KeeperPlan[] {
   const numbers = Array.from({ length: Math.ceil(tasks / 3) }, (_, n) => n + 1)
   return numbers.flatMap((number) => roles.map((role) => ({ task: `${role}-${number}`, role, number })))
@@ -28,9 +28,9 @@ export function keptNames(prefix: string, tasks: number): readonly string[] {
 }
 
 /**
- * Holds its lock until the lease is over, while another worker tries all the time, or waits, for the same one: a lease
- * that is relied on for longer than the store keeps it then overlaps with the next. `is-alone` has a name that nobody else
- * uses and waits for less than a lease: an attempt of its own that it forgot about answers "held".
+ * Holds its lock until the lease is over, while another worker constantly tries to acquire it, or waits for it: a lease
+ * that is relied on for longer than the store keeps it overlaps with the next. `is-alone` uses a name of its own and
+ * waits for less than a lease: it gets "held" if one of its own attempts was not withdrawn.
  */
 export async function runKeeper(task: Task, plan: KeeperPlan): Promise<void> {
   const { random, order, stop } = task

@@ -3,16 +3,16 @@ import { codeOf, complain } from './failure.ts'
 import type { Task } from './task.ts'
 
 export interface LeaseChecks {
-  /** Asks the lease. `unknown` is an answer only where a hold ends with its connection. */
+  /** Checks the lease. Returns `unknown` only if a hold ends with its connection. */
   check(): 'held' | 'lost' | 'unknown'
-  /** Records the last check that passed, if it is not recorded yet. */
+  /** Records the last check that passed, unless it is already recorded. */
   note(): void
 }
 
-/** Checks that pass are recorded about so often; the last of them always is. */
+/** How often checks that pass are recorded; the last one always is. */
 const RECORD_MS = 100
 
-/** The checks of one lease. One that passes counts from before it was made. */
+/** The checks of one lease. A check that passes counts from before it began. */
 export function leaseChecks(
   task: Task,
   lease: Lease,

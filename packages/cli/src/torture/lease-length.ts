@@ -1,7 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import type { Locks } from '@locks/core'
 
-/** How long a lease lasts here: a session's length is not the caller's to choose. */
+/** The length of a lease at this store: the caller cannot choose the length of a invocation. */
 export async function leaseMsOf(locks: Locks, name: string): Promise<number> {
   const lease = await locks.lock(name).acquire()
   const ms = Math.ceil(lease.remainingMs)
@@ -10,15 +10,15 @@ export async function leaseMsOf(locks: Locks, name: string): Promise<number> {
 }
 
 /**
- * Whether the store has no time of its own: each client watches a holder for the whole ttl before it counts as dead.
- * A client that has never looked before then finds more time left than the holder itself.
+ * Whether the store has no clock, so that each client observes a holder for the whole ttl before it counts as dead.
+ * A client that never looked before then reports more remaining time than the holder itself.
  */
 export async function isWatched(locks: Locks, open: () => Promise<Locks>, name: string): Promise<boolean> {
   const other = await open()
   try {
     const calledAt = performance.now()
     const lease = await locks.lock(name).acquire({ renew: false })
-    // The store may count from as late as the reply.
+    // The store may count from any time until the reply.
     const tookMs = performance.now() - calledAt
     const ttlMs = lease.remainingMs
     await pass(ttlMs / 2)

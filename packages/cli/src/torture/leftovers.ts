@@ -1,16 +1,16 @@
 import { isLockError } from '@locks/core'
 import type { Locks } from '@locks/core'
 
-/** Long enough for a look that a busy machine delays. Where holds are not leases, they last as long as they last. */
+/** Long enough on a busy machine. Only leases have a ttl to choose. */
 const LASTING_MS = 60_000
 const TRIES = 5
-/** At least this long for each try: a dead holder may have to be watched. */
+/** The least wait of each attempt: a dead holder may have to be observed. */
 const MIN_WAIT_MS = 5_000
 const BEAT_MS = 50
-/** A wait in which this process stood still for longer says nothing: it may not have looked a second time. */
+/** A wait in which this process stalled for longer does not count: it may not have polled again. */
 const STALL_MS = 500
 
-/** The names that cannot be acquired soon after all workers are gone, or are held afterwards. */
+/** Reports the names that cannot be acquired soon after all workers are gone, or stay held afterwards. */
 export async function leftovers(
   locks: Locks,
   names: readonly string[],
@@ -32,7 +32,7 @@ export async function leftovers(
   return found.filter((one) => one !== undefined)
 }
 
-/** Only "held" says that something was left: other failures are those of this process or its connection. */
+/** Only "held" means that something was left; other failures are those of this process or its connection. */
 async function acquireOnce(locks: Locks, name: string, until: number): Promise<void> {
   const lasting = locks.capabilities.kind === 'lease' ? { ttlMs: LASTING_MS } : {}
   for (let tries = 1; ; tries += 1) {
@@ -50,7 +50,7 @@ async function acquireOnce(locks: Locks, name: string, until: number): Promise<v
   }
 }
 
-/** Ends with the first call of what it returns: for how long at once the event loop has not turned. */
+/** Measures the longest stall of the event loop, until the returned function is called. */
 function stallMeter(): () => number {
   let [last, longestMs] = [performance.now(), 0]
   const beat = (): void => {

@@ -1,7 +1,7 @@
 import { showDuration } from '../duration.ts'
 import type { Progress } from './options.ts'
 
-/** How far a run is: a line that changes on a terminal, a line every ten seconds elsewhere. */
+/** The progress of a run: a line that changes on a terminal, a line every ten seconds elsewhere. */
 export function liveProgress(forMs: number): {
   readonly show: (progress: Progress) => void
   readonly over: () => void

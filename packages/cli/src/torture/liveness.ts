@@ -6,7 +6,7 @@ export function tasksOf(processes: readonly string[], tasks: number): readonly s
   return processes.flatMap((process) => Array.from({ length: tasks }, (_, n) => `${process}/t${n + 1}`))
 }
 
-/** Every task must be granted something after the last fault. `moved` names those that were. */
+/** Every task must be granted a lock after the last fault. `moved` names those that were. */
 export function checkProgress(
   alive: readonly string[],
   moved: ReadonlySet<string>,
@@ -17,7 +17,7 @@ export function checkProgress(
     .map((task) => ({ check: 'progress', message: `${task} got no lock after the last fault`, events: [] }))
 }
 
-/** Below this a run shows nothing; on a slow machine it goes on for longer. */
+/** A run with fewer grants shows nothing; on a slow machine it runs longer. */
 export function leastGrants({
   forMs,
   processes,
@@ -26,7 +26,7 @@ export function leastGrants({
   return processes * tasks * Math.max(2, Math.floor(forMs / 30_000))
 }
 
-/** A run with few grants, or without the faults that were asked for, shows nothing. */
+/** A run with few grants, or without the requested faults, shows nothing. */
 export function checkSubstance(
   { grants, contendedWaits, busy, timeouts }: Verdict,
   happened: Readonly<Record<string, number>>,
@@ -38,7 +38,7 @@ export function checkSubstance(
   if (grants < floor) found.push(`only ${grants} grants; fewer than ${floor} show nothing`)
   if (contendedWaits + busy + timeouts === 0 && processes * tasks > 1)
     found.push('no acquire met another holder')
-  // Among so many each kind has its turn.
+  // With this many faults, each kind must have occurred.
   const missing = faults.filter((kind) => happened[kind] === undefined)
   const count = faults.reduce((sum, kind) => sum + (happened[kind] ?? 0), 0)
   if (count >= faults.length * 15 && missing.length > 0)

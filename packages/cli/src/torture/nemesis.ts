@@ -7,7 +7,7 @@ import type { Random } from './random.ts'
 import type { Turns } from './turns.ts'
 import type { Worker } from './worker-slot.ts'
 
-/** The place of one worker: a process, and the one that follows it when it was killed. */
+/** The position of one worker: a process, and its replacement after it was killed. */
 export interface Place {
   readonly slot: number
   worker: Worker
@@ -19,16 +19,16 @@ export interface Stage {
   readonly ttlMs: number
   readonly recorder: Recorder
   readonly proxies: Proxies
-  /** Of the workers that are hurt. */
+  /** Limits how many workers have a fault at a time. */
   readonly turns: Turns
-  /** Aborts when faults are to end. */
+  /** Aborts when the faults end. */
   readonly calm: AbortSignal
   readonly onFault: (kind: string) => void
-  /** A fault of the servers could not be caused. */
+  /** A fault of the servers failed. */
   readonly onFailure: (why: string) => void
 }
 
-/** Hurts one worker again and again, one fault at a time; the hands of other workers do so meanwhile. */
+/** Injects faults into one worker, one at a time, in parallel with those of the other workers. */
 export async function hurtWorker(
   place: Place,
   kinds: readonly [FaultKind, ...FaultKind[]],
@@ -37,12 +37,12 @@ export async function hurtWorker(
 ): Promise<void> {
   await rest(random.between(200, 1_500), stage.calm)
   while (!stage.calm.aborted) {
-    // Mostly some workers are well: a lock that is free too early shows when one of those is granted it at once.
+    // Mostly some workers stay healthy: one of them is granted at once a lock that is freed too early.
     const sparing = random.chance(0.8)
     if (sparing) await stage.turns.take()
     if (!stage.calm.aborted) await hurt(place, kinds, random, stage)
     if (sparing) stage.turns.give()
-    // Sometimes the next one comes while the first has hardly ended.
+    // Sometimes the next fault follows at once.
     await rest(random.chance(0.3) ? random.between(0, 30) : random.between(50, 800), stage.calm)
   }
 }
@@ -57,7 +57,7 @@ async function hurt(
   stage.onFault(kind)
   if (kind === 'kill') await kill(place, stage)
   else if (kind === 'delay' && kinds.includes('pause') && random.chance(0.3)) {
-    // What a stopped process missed it reads all at once, later still.
+    // A paused process reads delayed replies all at once, and even later.
     stage.onFault('pause')
     await Promise.all([breakWire(place, kind, random, stage), stall(place, 'pause', random, stage)])
   } else if (isWireFault(kind)) await breakWire(place, kind, random, stage)
@@ -106,7 +106,7 @@ async function stall(
   })
 }
 
-/** Hurts the servers, with longer rests between: they need time to come back. */
+/** Injects faults into the servers, with longer pauses: servers need time to come back. */
 export async function hurtServers(
   faults: readonly [ServerFault, ...ServerFault[]],
   random: Random,

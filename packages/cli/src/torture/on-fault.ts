@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import type { ServerFault } from './faults.ts'
 
-/** Runs the command that the user gave, which may restart or fail over a server. Its output goes to stderr. */
+/** Runs the user's command, which may restart or fail over a server. Its output goes to stderr. */
 export function commandFault(command: string, onFailure: (why: string) => void): ServerFault {
   let count = 0
   return {
@@ -19,7 +19,7 @@ export function commandFault(command: string, onFailure: (why: string) => void):
           resolve()
         })
         child.once('exit', (code, signal) => {
-          if (code !== 0) onFailure(`--on-fault ended with ${signal ?? code}`)
+          if (code !== 0) onFailure(`the command of --on-fault ended with ${signal ?? code}`)
           resolve()
         })
       }),

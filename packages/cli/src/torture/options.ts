@@ -12,13 +12,13 @@ export interface TortureOptions extends Backend {
   readonly faults: readonly FaultKind[]
   readonly serverFaults?: readonly ServerFault[]
   readonly seed: number
-  /** How clients reach the servers, where the config does not say it. */
+  /** How clients reach the servers, if the config does not say. */
   readonly route?: Route
   /** Keeps the recorded histories in a new directory below this one. */
   readonly historyIn?: string
-  /** Length of a lease, where the store lets the client choose. */
+  /** Length of a lease, if the store lets the client choose. */
   readonly ttlMs: number
-  /** Ends the run early, with a report of what was seen so far. */
+  /** Ends the run early, with a report. */
   readonly signal?: AbortSignal
   /** Called once, before the first worker starts. */
   readonly onBegin?: (plan: Plan) => void
@@ -27,11 +27,11 @@ export interface TortureOptions extends Backend {
 
 export interface Plan {
   readonly runId: string
-  /** How long a lease lasts at this store. */
+  /** Length of a lease at this store. */
   readonly ttlMs: number
-  /** How long the workers go on without faults at the end. */
+  /** How long the workers continue without faults at the end. */
   readonly quietMs: number
-  /** Faults that were asked for and cannot be caused here. */
+  /** Requested faults that cannot be injected here. */
   readonly leftOut?: { readonly faults: readonly FaultKind[]; readonly reason: string }
 }
 

@@ -10,7 +10,7 @@ const RIGHT = 30
 const LANE = 40
 const TOP = 26
 
-/** A run as a picture: for each worker when it held anything, what was done to it, what it lost. */
+/** A run as an SVG: for each worker its holds, its faults and its losses. */
 export function overview(events: readonly HistoryEvent[]): string {
   const begin = events[0]?.t ?? 0
   const end = Math.max(events.at(-1)?.t ?? 0, begin + 1)
@@ -73,7 +73,7 @@ export function overview(events: readonly HistoryEvent[]): string {
   return `<svg ${box}>${ticks.join('')}${lanes.map(lane).join('')}</svg>`
 }
 
-/** Neighbours that would touch on the page become one. */
+/** Merges spans that would touch on the page. */
 function spansOf(spans: readonly (readonly [number, number])[]): readonly (readonly [number, number])[] {
   const merged: [number, number][] = []
   for (const [from, until] of spans.toSorted(([a], [b]) => a - b)) {
@@ -86,8 +86,8 @@ function spansOf(spans: readonly (readonly [number, number])[]): readonly (reado
 
 function rect(style: string, from: number, until: number, y: number, height: number, title: string): string {
   const width = Math.max(until - from, 0.7).toFixed(1)
-  const told = title === '' ? '' : `<title>${escapeHtml(title)}</title>`
-  return `<rect class="${style}" x="${from.toFixed(1)}" y="${y}" width="${width}" height="${height}">${told}</rect>`
+  const tip = title === '' ? '' : `<title>${escapeHtml(title)}</title>`
+  return `<rect class="${style}" x="${from.toFixed(1)}" y="${y}" width="${width}" height="${height}">${tip}</rect>`
 }
 
 function mark(style: string, sign: string, x: number, y: number, title: string): string {

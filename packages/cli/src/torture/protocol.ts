@@ -1,6 +1,6 @@
 import type { LocksConfig } from '@locks/core'
 
-/** What a worker process is to do. */
+/** What a worker process does. */
 export interface WorkerOrder {
   readonly config: LocksConfig
   readonly store?: string
@@ -8,7 +8,7 @@ export interface WorkerOrder {
   readonly process: string
   readonly file: string
   readonly names: readonly [string, ...string[]]
-  /** In front of the names that only one task uses. */
+  /** Prefix of the names that only one task uses. */
   readonly prefix: string
   readonly tasks: number
   readonly seed: number
@@ -29,11 +29,11 @@ export type WorkerMessage =
   /** A write to the fenced resource, answered by `written`. */
   | { readonly type: 'write'; readonly id: number; readonly name: string; readonly fence: bigint }
   | { readonly type: 'granted'; readonly task: string }
-  /** Something that must never happen, in words. */
+  /** Something that must never happen, as text. */
   | { readonly type: 'wrong'; readonly what: string }
   | { readonly type: 'warning'; readonly text: string }
 
-/** What is done to the connections of one worker. `flap` cuts again and again, also in the middle of a handshake. */
+/** A fault of the connections of one worker. `flap` cuts repeatedly, also in the middle of a handshake. */
 export type WireFault =
   | { readonly kind: 'cut' | 'lose-reply' }
   | { readonly kind: 'refuse'; readonly at: 'accept' | 'first-bytes' }
@@ -42,7 +42,7 @@ export type WireFault =
       readonly kind: 'delay'
       readonly ms: number
       readonly direction: 'both' | 'replies'
-      /** Meanwhile requests vanish: only the replies that are on their way still arrive, late. */
+      /** Requests are dropped: only pending replies still arrive, late. */
       readonly losing: boolean
     }
   | { readonly kind: 'swallow'; readonly direction: 'requests' | 'replies' | 'both' }

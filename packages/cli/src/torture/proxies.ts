@@ -4,11 +4,11 @@ import type { ProxyCall, ProxyMessage, Target, WireFault } from './protocol.ts'
 
 /** The process with the proxies: one for each worker slot and server. */
 export interface Proxies {
-  /** Where the worker of `slot` finds the servers. */
+  /** The addresses of the servers for the worker of `slot`. */
   addresses(slot: number): readonly Target[]
   inject(slot: number, fault: WireFault): void
   heal(slot: number): void
-  /** Should this program be killed, the process of the proxies wakes those that are stopped. */
+  /** If this program is killed, the proxy process resumes the workers that are paused. */
   note(type: 'stopped' | 'continued', pid: number): void
   close(): Promise<void>
 }
@@ -23,7 +23,7 @@ export async function startProxies(slots: number, targets: readonly Target[]): P
   }
   const opened = new Promise<ProxyMessage>((resolve, reject) => {
     child.once('message', (message: ProxyMessage) => resolve(message))
-    void ended.then(() => reject(new Error('the process of the proxies ended before it began')))
+    void ended.then(() => reject(new Error('the proxy process ended before it started')))
   })
   tell({ type: 'open', slots, targets })
   const { ports } = await opened

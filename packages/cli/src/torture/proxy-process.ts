@@ -1,9 +1,9 @@
 import { startFaultProxy } from '@locks/core/conformance'
 import type { FaultProxy } from '@locks/core/conformance'
-import { signals } from '../session.ts'
+import { signals } from '../invocation.ts'
 import type { ProxyCall, ProxyMessage, WireFault } from './protocol.ts'
 
-// The proxies of all workers, in a process of their own: a busy parent must not slow down the wire.
+// The proxies of all workers, in their own process: a busy parent must not slow down the connections.
 
 let proxies: readonly (readonly FaultProxy[])[] = []
 const flapping = new Map<number, NodeJS.Timeout>()
@@ -11,7 +11,7 @@ const stopped = new Set<number>()
 
 for (const signal of signals) process.on(signal, () => undefined)
 process.on('disconnect', () => {
-  // The parent is gone. A worker that it stopped could never end by itself.
+  // The parent is gone. A worker that it paused could never end.
   for (const pid of stopped) process.kill(pid, 'SIGCONT')
   process.exit(0)
 })
@@ -53,7 +53,7 @@ function inject(slot: number, fault: WireFault): void {
         ...(fault.losing && { vanishing: 'requests' as const }),
       })
     else if (fault.kind === 'swallow') proxy.blackhole(fault.direction)
-    // Not sprung before `heal`, it rejects; the fault then had nothing to act on.
+    // Rejects if no reply came before `heal`: the fault had no effect.
     else proxy.swallowNextReply().catch(() => undefined)
 }
 

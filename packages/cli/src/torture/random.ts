@@ -1,4 +1,4 @@
-/** Random numbers that a seed repeats. */
+/** Random numbers that depend only on a seed. */
 export interface Random {
   /** A fraction from 0 up to, not including, 1. */
   fraction(): number
@@ -8,7 +8,7 @@ export interface Random {
   chance(share: number): boolean
 }
 
-/** Mulberry32. `stream` keeps the numbers of several users of one seed apart. */
+/** Mulberry32. Each `stream` of one seed has its own numbers. */
 export function seeded(seed: number, stream = 0): Random {
   let state = (seed ^ Math.imul(stream + 1, 0x9e3779b1)) >>> 0
   const fraction = (): number => {

@@ -1,6 +1,6 @@
 import type { Recorder } from '@locks/core/conformance'
 
-/** What the locks protect: it refuses a write under a lower fence than it has seen. */
+/** The protected resource: it refuses a write with a lower fence than it has seen. */
 export function fencedResource(recorder: Recorder): (name: string, fence: bigint) => boolean {
   const highest = new Map<string, bigint>()
   return (name, fence) => {

@@ -17,12 +17,12 @@ import { startWorker } from './worker-slot.ts'
 import type { Worker } from './worker-slot.ts'
 
 const PROGRESS_MS = 60_000
-/** A machine that is too slow for the grants that a run needs gets so much more time. */
+/** Extra time for a machine that is too slow for the grants that a run needs. */
 const MORE_MS = 120_000
 
 export interface StageOptions extends TortureOptions, Plan {
   readonly prefix: string
-  /** Of the histories. */
+  /** For the histories. */
   readonly folder: string
   readonly proxies: Proxies
   readonly route: Route
@@ -30,19 +30,19 @@ export interface StageOptions extends TortureOptions, Plan {
   readonly storeTimeoutMs: number
 }
 
-/** What the parent saw itself. */
+/** What the parent process observed. */
 export interface Seen {
   readonly names: readonly string[]
   readonly wrong: readonly string[]
   readonly warnings: readonly string[]
   readonly faults: Readonly<Record<string, number>>
-  /** The tasks that were granted something after the last fault. */
+  /** The tasks that were granted a lock after the last fault. */
   readonly moved: ReadonlySet<string>
   /** The processes that lived to the end. */
   readonly alive: readonly string[]
 }
 
-/** Starts the workers, hurts them until it is time for quiet, and stops them. */
+/** Starts the workers, injects faults, lets the workers continue without faults, and stops them. */
 export async function runStage(options: StageOptions): Promise<Seen> {
   const { processes, tasks, prefix, nemesis, proxies, seed, ttlMs } = options
   const began = performance.now()
@@ -144,7 +144,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     await Promise.all(
       places.map(async ({ worker }) => {
         if (worker.gone || (await worker.stop(boundMs))) return
-        wrong.push(`worker ${worker.process} did not end within ${boundMs} ms after it was told to`)
+        wrong.push(`worker ${worker.process} did not stop within ${boundMs} ms`)
       }),
     )
     const own = places.flatMap(({ worker }) =>

@@ -16,18 +16,18 @@ export interface Task {
   readonly random: Random
   /** Aborts when the run is over. */
   readonly stop: AbortSignal
-  /** To be called as soon as a lock is granted. */
+  /** Called as soon as a lock is granted. */
   granted(): void
   write(name: string, fence: bigint): Promise<boolean>
   tell(message: WorkerMessage): void
 }
 
-/** Acquires, uses and releases locks until it is told to stop, and records every step. */
+/** Acquires, uses and releases locks until `stop` aborts, and records every step. */
 export async function runTask(task: Task): Promise<void> {
   const { random, stop } = task
   const own = ownName(task)
   while (!stop.aborted) {
-    // On a name that nobody else uses an answer of "held" has few excuses.
+    // For a name that no other task uses, "held" is rarely correct.
     const name = random.chance(0.2) ? own : sharedName(task)
     const way = random.fraction()
     if (way < 0.25) await acquire(task, name)
@@ -39,7 +39,7 @@ export async function runTask(task: Task): Promise<void> {
   }
 }
 
-/** A name that nobody else uses. */
+/** A name that no other task uses. */
 export function ownName({
   order: { prefix, process },
   task,
@@ -50,7 +50,7 @@ export function ownName({
   return `${prefix}only-${slotOf(process)}-${task}`
 }
 
-/** More often the first one, so that a lock that is free too early has somebody waiting for it. */
+/** More often the first one, so that a lock that is freed too early has waiters. */
 function sharedName({ random, order: { names } }: Task): string {
   return random.chance(0.25) ? names[0] : random.pick(names)
 }
@@ -65,7 +65,7 @@ function abortedAcquire(task: Task, name: string): Promise<void> {
   return acquire(task, name, AbortSignal.any([early, task.stop]))
 }
 
-/** Their commands go out together, so that a reply given to the wrong one shows. */
+/** Sends several commands together, so that a reply to the wrong one shows. */
 async function severalAtOnce(task: Task, name: string): Promise<void> {
   const others = Array.from({ length: 3 }, () => task.random.pick([...task.order.names, ownName(task)]))
   const ways = [tryWith, acquireSoon] as const
@@ -77,7 +77,7 @@ function acquireSoon(task: Task, name: string): Promise<void> {
   return acquireWith(task, name, { waitMs: task.random.between(0, 300), retry })
 }
 
-/** An acquire with these options beside the usual ones. */
+/** An acquire with these options in addition to the usual ones. */
 export function acquireWith(task: Task, name: string, own: Partial<Options>, length?: Length): Promise<void> {
   const options = { ...optionsOf(task, task.stop), ...own }
   const call = (): Promise<Lease> => task.locks.lock(name).acquire(options)
@@ -99,12 +99,12 @@ type Options = AcquireOptions & { readonly owner: string; readonly renew: boolea
 
 function optionsOf(task: Task, signal: AbortSignal): Options {
   const { random, order } = task
-  // One owner for each task, so that it can enter again.
+  // One owner for each task, so that it can re-enter.
   const owner = `${order.process}/${task.task}`
   return { signal, waitMs: random.between(0, order.ttlMs * 2), owner, renew: renewedOrNot(task, 0.1) }
 }
 
-/** That a lease is not renewed can be asked for only where it is a lease. */
+/** Only a store with leases supports `renew: false`. */
 export function renewedOrNot({ random, locks }: Task, shareOfNot: number): boolean {
   return !random.chance(shareOfNot) || locks.capabilities.kind !== 'lease'
 }
@@ -139,7 +139,7 @@ async function attempt(
   }
 }
 
-/** The same through `with`, which releases by itself and reports a loss by rejecting. */
+/** The same with `with`, which releases itself and rejects after a loss. */
 async function withLock(task: Task, name: string): Promise<void> {
   const { owner: _, ...options } = optionsOf(task, task.stop)
   task.recorder.record({ type: 'acquire-called', name, task: task.task })

@@ -7,25 +7,25 @@ import type { Violation } from './verdict.ts'
 const MOST_SHOWN = 10
 const MOST_LINES = 12
 
-/** The account of a run: what happened, what was wrong, and how to see it again. */
+/** The report of a run: the counts, the violations, and the seed. */
 export function textReport(result: TortureResult, paint: Paint): string {
   const { violations, withinBound, warnings, seed, recoveryMs, faults } = result
   const rows = [
-    ['grants', `${result.grants}, ${result.contendedWaits} of them after a wait for another holder`],
-    ['not granted', `${result.busy} held by another, ${result.timeouts} after a wait`],
+    ['grants', `${result.grants}, of which ${result.contendedWaits} after a wait for another holder`],
+    ['not granted', `${result.busy} without a wait, ${result.timeouts} after a wait`],
     ['faults', countsOf(faults)],
     ['lost leases', `${result.losses} noticed by their holder, ${result.refusedWrites} stale writes refused`],
     ['recovery', `p50 ${showDuration(recoveryMs.p50)}, longest ${showDuration(recoveryMs.max)}`],
   ]
-  const bound = `overlaps within the bound that this backend states (a connection broke; at most one lease)`
+  const bound = `overlaps within the documented bound of this backend (a connection broke; at most one lease)`
   return [
     table(rows, (cell, column) => (column === 0 ? paint('dim', cell) : cell)),
-    ...(warnings.length === 0 ? [] : [['Warnings of Node in workers', ...warnings.slice(0, 5)].join('\n  ')]),
+    ...(warnings.length === 0 ? [] : [['Node.js warnings in workers', ...warnings.slice(0, 5)].join('\n  ')]),
     ...(withinBound.length === 0 ? [] : [`${paint('yellow', String(withinBound.length))} ${bound}`]),
     ...violations.slice(0, MOST_SHOWN).map((one) => show(one, paint)),
     ...(violations.length > MOST_SHOWN ? [`… and ${violations.length - MOST_SHOWN} more violations`] : []),
     violations.length === 0
-      ? `${paint('green', 'no violation')}${result.interrupted ? ' until it was interrupted' : ''}, seed ${seed}`
+      ? `${paint('green', 'no violation')}${result.interrupted ? ' before the interruption' : ''}, seed ${seed}`
       : `${paint('red', countOf(violations.length))}, seed ${seed}`,
   ].join('\n\n')
 }

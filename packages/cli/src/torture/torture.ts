@@ -18,10 +18,10 @@ import { judge } from './verdict.ts'
 import type { Violation } from './verdict.ts'
 
 const STORE_TIMEOUT_MS = 3_000
-/** Of the client that looks at what is left, also right after the servers were hurt. */
+/** For the client that looks for leftovers, even right after a server fault. */
 const PATIENT_MS = 10_000
 
-/** Runs workers on a backend, hurts them, and checks what they recorded. Uses the public interface alone. */
+/** Runs workers on a backend, injects faults, and checks the history. Uses only the public API. */
 export async function torture(options: TortureOptions): Promise<TortureResult> {
   const { config, store, seed } = options
   const began = performance.now()
@@ -29,7 +29,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   const prefix = `torture:${runId}:`
   const route = options.route ?? routeOf(config)
   const lasting = { ttlMs: options.ttlMs, storeTimeoutMs: PATIENT_MS }
-  // Not through a proxy: it looks at what the others leave behind.
+  // Not through a proxy: this client looks for leftovers.
   const open = (): Promise<Locks> => openLocks(config, { ...lasting, ...(store !== undefined && { store }) })
   const locks = await open()
   const folder = await mkdtemp(join(options.historyIn ?? tmpdir(), 'locks-torture-'))
@@ -38,7 +38,9 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   try {
     const { scope, kind, fencing } = locks.capabilities
     if (scope === 'process')
-      throw new UsageError('locks of this backend end at the process; torture needs one that processes share')
+      throw new UsageError(
+        'this backend excludes only tasks of one process; torture needs a store that processes share',
+      )
     const ttlMs = Math.max(options.ttlMs, await leaseMsOf(locks, `${prefix}lease`))
     const watched = kind === 'lease' && (await isWatched(locks, open, `${prefix}lease`))
     const leftOut = options.faults.filter((fault) => isWireFault(fault) && route.noWire !== undefined)

@@ -1,4 +1,4 @@
-/** At most so many at the same time. */
+/** A counting semaphore. */
 export interface Turns {
   take(): Promise<void>
   give(): void

@@ -5,19 +5,19 @@ import { leaseChecks } from './lease-checks.ts'
 import type { Task } from './task.ts'
 
 export interface Used {
-  /** To be called before the release. */
+  /** Called before the release. */
   releasing(): void
-  /** To be called after it, with why it failed, if it did. */
+  /** Called after the release, with its error, if it failed. */
   ended(failure: unknown): void
 }
 
-/** For how long a lease is used, where that is not left to chance. */
+/** How long a lease is used, if not at random. */
 export type Length = 'long'
 
-/** How often a lease is checked that is held for long: an overlap shorter than this may stay unseen. */
+/** How often a long lease is checked: a shorter overlap may stay undetected. */
 const PROBE_MS = 10
 
-/** Does what a program does under a lock: checks, writes, waits, extends, enters again. Never rejects. */
+/** Does what a program does under a lock: checks, writes, waits, extends, re-enters. Never rejects. */
 export async function useLease(
   task: Task,
   name: string,
@@ -29,7 +29,7 @@ export async function useLease(
   const fenced = locks.capabilities.fencing !== 'none'
   const fence = fenced ? lease.fence : 1n
   const act = { name, task: task.task, fence }
-  // A hold reaches as far as its last check that passed, counted from before that check.
+  // A hold counts until the start of its last check that passed.
   recorder.record({ type: 'granted', ...act, t: granted, deadline: granted })
   task.tell({ type: 'granted', task: task.task })
   task.granted()
@@ -44,7 +44,7 @@ export async function useLease(
   }
   const held = async (): Promise<boolean> => {
     let answer = checks.check()
-    // Where a hold ends with its connection, a stall leaves it in doubt until the store has been asked.
+    // If a hold ends with its connection, it is in doubt after a stall until the store has answered.
     for (let tries = 0; answer === 'unknown' && tries < 3; tries += 1) {
       await extend()
       answer = checks.check()
@@ -62,7 +62,7 @@ export async function useLease(
       recorder.record({ type: 'acquire-failed', name, task: task.task, outcome: 'info', code: code ?? '' })
       return
     }
-    // After a loss it is a hold of its own, under another fence.
+    // After a loss it is a new hold, under another fence.
     const inner = fenced ? { ...act, fence: again.fence } : act
     recorder.record({ type: 'granted', ...inner, deadline: recorder.now() })
     if (again.fence !== lease.fence && checks.check() === 'held')
@@ -91,7 +91,7 @@ export async function useLease(
       if (random.chance(0.08)) await reenter()
     }
   }
-  /** For longer than the lease, so that it must be renewed; one that is not renewed, until it is over. */
+  /** For longer than the lease, so that it must be renewed; a fixed lease until it is over. */
   const useForLong = async (): Promise<void> => {
     const until = recorder.now() + order.ttlMs * (renewed ? 0.3 + random.fraction() * 2 : 3)
     let under: Promise<unknown> = random.chance(0.4) ? extend() : Promise.resolve()

@@ -5,7 +5,7 @@ import { checkBusy } from './check-busy.ts'
 import type { Lingering } from './check-busy.ts'
 import { isWireFault } from './faults.ts'
 
-/** Something that must never happen, with the lines of history that show it. */
+/** Something that must never happen, with the events that show it. */
 export interface Violation {
   readonly check: string
   readonly message: string
@@ -21,7 +21,7 @@ export interface Bounds extends Lingering {
 
 export interface Verdict {
   readonly violations: readonly Violation[]
-  /** Overlaps that a lock bound to a connection allows for: a fault of wire or server, and at most `ttlMs`. */
+  /** Overlaps that a lock bound to a connection allows: after a fault of a connection or server, at most `ttlMs`. */
   readonly withinBound: readonly Violation[]
   readonly grants: number
   readonly contendedWaits: number
@@ -29,20 +29,20 @@ export interface Verdict {
   readonly timeouts: number
   readonly losses: number
   readonly refusedWrites: number
-  /** From the end of a fault to the next grant of the worker that it hurt. */
+  /** From the end of a fault to the next grant of the affected worker. */
   readonly recoveryMs: { readonly p50: number; readonly max: number }
 }
 
 const titles: Readonly<Record<string, string>> = {
-  I1: 'two holders',
-  I2: 'fence order',
-  I3: 'stale write',
-  I10: 'release',
+  exclusion: 'two holders',
+  'fence-order': 'fence order',
+  exposure: 'stale write',
+  balance: 'release',
 }
 
-/** The worst first. */
+/** Worst first. */
 const order = ['held by nobody', ...Object.values(titles)].toSorted(
-  (a, b) => Number(b === titles['I1']) - Number(a === titles['I1']),
+  (a, b) => Number(b === titles['exclusion']) - Number(a === titles['exclusion']),
 )
 
 export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict {
@@ -52,11 +52,11 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
   const violations: Violation[] = checkBusy(events, bounds)
   const withinBound: Violation[] = []
   for (const { invariant, message, events: proof } of checkHistory(events)) {
-    // A fence that was switched off says nothing.
-    if (!bounds.fenced && invariant !== 'I1') continue
+    // Without fencing, only exclusion can be checked.
+    if (!bounds.fenced && invariant !== 'exclusion') continue
     const check = titles[invariant] ?? invariant
     const [first, second] = proof.map((event) => holds.get(event))
-    const isOverlap = invariant === 'I1' || invariant === 'I10'
+    const isOverlap = invariant === 'exclusion' || invariant === 'balance'
     if (!isOverlap || first === undefined || second === undefined) {
       violations.push({ check, message, events: proof })
       continue
@@ -64,8 +64,8 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
     const found = { check, message, events: [...proof, ...lastChecks(events, [first, second])] }
     if (!bounds.byConnection || !isWithinBound(first, second, replay.faults, bounds.ttlMs))
       violations.push(found)
-    // One that was entered again is reported as freed too early as well.
-    else if (invariant === 'I1') withinBound.push(found)
+    // A re-entered hold is also reported as released too early; count it once.
+    else if (invariant === 'exclusion') withinBound.push(found)
   }
   violations.sort((a, b) => order.indexOf(a.check) - order.indexOf(b.check))
   const { grants, contendedWaits } = summarise(events)
@@ -84,7 +84,7 @@ export function judge(events: readonly HistoryEvent[], bounds: Bounds): Verdict 
   }
 }
 
-/** The checks that show how long each of two holders went on. */
+/** The last checks of two holders, which show how long each of them held. */
 function lastChecks(events: readonly HistoryEvent[], both: readonly Hold[]): readonly HistoryEvent[] {
   return both.flatMap(({ granted, until }) =>
     events.filter(
@@ -133,7 +133,7 @@ function hurtBy(event: HistoryEvent): string | undefined {
   return event.type === 'fault' && event.phase === 'end' ? event.label.split(' ')[1] : undefined
 }
 
-/** `w2` of `w2.7`, the seventh process of that place. */
+/** `w2` of `w2.7`, the seventh process of that worker. */
 export function slotOf(process: string): string {
   return process.split('.')[0] ?? process
 }

@@ -9,24 +9,24 @@ const program = fileURLToPath(new URL('./worker.js', import.meta.url))
 export interface Worker {
   readonly process: string
   readonly pid: number
-  /** Whether it ended, and not by us. */
+  /** Whether it has ended. */
   readonly gone: boolean
   block(ms: number, at: 'once' | 'grant'): void
   signal(signal: NodeJS.Signals): void
   kill(): Promise<void>
-  /** Tells it to stop. Returns whether it ended by itself in time. */
+  /** Asks it to stop. Returns whether it ended in time. */
   stop(withinMs: number): Promise<boolean>
 }
 
-export interface Hears {
+export interface WorkerEvents {
   granted(task: string): void
   write(name: string, fence: bigint): boolean
   wrong(what: string): void
   warning(text: string): void
 }
 
-/** Starts a worker; rejects when its client cannot be made. */
-export async function startWorker(order: WorkerOrder, hears: Hears): Promise<Worker> {
+/** Starts a worker; rejects if its client cannot be created. */
+export async function startWorker(order: WorkerOrder, events: WorkerEvents): Promise<Worker> {
   const child = fork(program, {
     execArgv: [],
     serialization: 'advanced',
@@ -35,7 +35,7 @@ export async function startWorker(order: WorkerOrder, hears: Hears): Promise<Wor
   const tell = (call: WorkerCall): void => {
     if (child.connected) child.send(call)
   }
-  // A worker that is being killed cannot be written to; its exit tells.
+  // A worker that is being killed cannot receive messages; its exit event follows.
   child.on('error', () => undefined)
   let expected = false
   let gone = false
@@ -43,19 +43,19 @@ export async function startWorker(order: WorkerOrder, hears: Hears): Promise<Wor
   const ended = new Promise<void>((resolve) => {
     child.once('exit', (code, signal) => {
       gone = true
-      if (!expected) hears.wrong(`worker ${order.process} ended by itself: ${signal ?? code}${lastWords()}`)
+      if (!expected) events.wrong(`worker ${order.process} ended by itself: ${signal ?? code}${lastWords()}`)
       resolve()
     })
   })
   const ready = new Promise<void>((resolve, reject) => {
-    void ended.then(() => reject(new Error(`worker ${order.process} ended before it began${lastWords()}`)))
+    void ended.then(() => reject(new Error(`worker ${order.process} ended before it started${lastWords()}`)))
     child.on('message', (message: WorkerMessage) => {
       if (message.type === 'ready') resolve()
       else if (message.type === 'failed') reject(new Error(message.message))
-      else if (message.type === 'granted') hears.granted(message.task)
-      else if (message.type === 'wrong') hears.wrong(message.what)
-      else if (message.type === 'warning') hears.warning(message.text)
-      else tell({ type: 'written', id: message.id, accepted: hears.write(message.name, message.fence) })
+      else if (message.type === 'granted') events.granted(message.task)
+      else if (message.type === 'wrong') events.wrong(message.what)
+      else if (message.type === 'warning') events.warning(message.text)
+      else tell({ type: 'written', id: message.id, accepted: events.write(message.name, message.fence) })
     })
   })
   tell({ type: 'begin', order })
@@ -95,7 +95,7 @@ export async function startWorker(order: WorkerOrder, hears: Hears): Promise<Wor
   }
 }
 
-/** The end of what it wrote to stderr. */
+/** The last part of its stderr. */
 function tailOf(child: ChildProcess): () => string {
   let text = ''
   child.stderr?.setEncoding('utf8').on('data', (more: string) => (text = (text + more).slice(-2_000)))

@@ -1,19 +1,19 @@
 import { openLocks } from '@locks/core'
 import { createRecorder } from '@locks/core/conformance'
-import { signals } from '../session.ts'
+import { signals } from '../invocation.ts'
 import { keepersOf, runKeeper } from './keeper.ts'
 import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
 import { seeded } from './random.ts'
 import { runTask } from './task.ts'
 
-// A worker: one client, a few tasks. It may be killed, stopped and blocked at any moment.
+// A worker: one client, a few tasks. It may be killed, paused and blocked at any moment.
 
 const stop = new AbortController()
 const writes = new Map<number, (accepted: boolean) => void>()
 let nextWrite = 0
 let blockAtGrantMs = 0
 
-// Ctrl-C reaches every process of a terminal; the parent ends this one in good order.
+// Ctrl-C reaches every process of a terminal; the parent process shuts this one down.
 for (const signal of signals) process.on(signal, () => undefined)
 process.on('disconnect', () => process.exit(0))
 process.on('warning', ({ name, message }) => tell({ type: 'warning', text: `${name}: ${message}` }))
@@ -44,7 +44,7 @@ function block(ms: number): void {
   while (performance.now() < until);
 }
 
-/** The moment at which a stall does the most harm. */
+/** A stall right after a grant is the most harmful. */
 function granted(): void {
   const ms = blockAtGrantMs
   blockAtGrantMs = 0
@@ -60,7 +60,7 @@ function write(name: string, fence: bigint): Promise<boolean> {
 async function begin(order: WorkerOrder): Promise<void> {
   const { config, store, ttlMs, storeTimeoutMs } = order
   try {
-    // Adapters without a lease length of their own choosing ignore it.
+    // Adapters with sessions ignore the ttl.
     const options = { ttlMs, storeTimeoutMs, ...(store !== undefined && { store }) }
     const locks = await openLocks(config, options)
     const recorder = createRecorder(order.file, order.process)

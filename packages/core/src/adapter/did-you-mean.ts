@@ -3,7 +3,7 @@ export function unknownKey(given: string, known: readonly string[], where = ''):
   return `unknown key ${JSON.stringify(given)}${where}; known: ${known.join(', ')}${didYouMean(given, known)}`
 }
 
-/** For the end of a message: the word of `known` that comes close, if any. */
+/** For the end of a message: suggests the word of `known` that is close to `given`, if any. */
 export function didYouMean(given: string, known: readonly string[]): string {
   const most = Math.min(2, Math.ceil(given.length / 3))
   const [best] = known
@@ -13,7 +13,7 @@ export function didYouMean(given: string, known: readonly string[]): string {
   return best === undefined ? '' : `; did you mean ${best.word}?`
 }
 
-/** How many letters must be changed, added, left out or swapped with their neighbour. */
+/** The Damerau–Levenshtein distance. */
 function distanceOf(a: string, b: string): number {
   let before: number[] = []
   let row = Array.from({ length: b.length + 1 }, (_, column) => column)

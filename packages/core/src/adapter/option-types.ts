@@ -1,9 +1,7 @@
 import type { Duration } from '../api/duration.ts'
 
-/** What every option has, whatever its kind. */
-interface Described {
-  /** What it does, for hover texts and the table in the README. The default is added to it. */
-  readonly doc: string
+/** What an option of any kind may have. */
+interface Common {
   /** The default in words, where it is not one value: `a majority`. */
   readonly otherwise?: string
   /** It may stand behind the `?` of a URL. */
@@ -17,9 +15,9 @@ interface Described {
   readonly notWith?: string
 }
 
-/** One option, as a row of a table. */
+/** One option, as a row of a table. The comment above a row says what the option does, for types and READMEs. */
 export type Option =
-  | (Described & {
+  | (Common & {
       /** Whole milliseconds, or a text such as `'10s'`. */
       readonly kind: 'duration'
       readonly range: readonly [min: number, max: number]
@@ -27,14 +25,14 @@ export type Option =
       readonly zero?: true
       readonly default?: number
     })
-  | (Described & {
+  | (Common & {
       readonly kind: 'integer'
       readonly range: readonly [min: number, max: number]
       readonly default?: number
     })
-  | (Described & { readonly kind: 'boolean'; readonly default?: boolean })
-  | (Described & { readonly kind: 'choice'; readonly of: readonly string[]; readonly default?: string })
-  | (Described & {
+  | (Common & { readonly kind: 'boolean'; readonly default?: boolean })
+  | (Common & { readonly kind: 'choice'; readonly of: readonly string[]; readonly default?: string })
+  | (Common & {
       readonly kind: 'text'
       /** A regular expression for the whole text. */
       readonly matches?: string
@@ -42,7 +40,7 @@ export type Option =
       readonly must?: string
       readonly default?: string
     })
-  | (Described & {
+  | (Common & {
       /** Anything else, such as a client of the program. The adapter checks it. */
       readonly kind: 'value'
       readonly must: string
@@ -58,6 +56,8 @@ export type OptionTable = Readonly<Record<string, Option>>
 export interface Declaration {
   /** The package; messages begin with it. */
   readonly adapter: string
+  /** Options as code, for the message about something else. */
+  readonly example?: string
   /** The choice that decides which options with `only` may be given. */
   readonly by?: string
   readonly options: OptionTable

@@ -52,7 +52,7 @@ export function settleOptions<D extends Declaration>(
 function merged(declared: Declaration, layers: readonly unknown[]): ReadonlyMap<string, unknown> {
   const given = new Map<string, unknown>()
   for (const layer of layers) {
-    if (!isRecord(layer)) throw invalidOption(declared, 'options must be an object')
+    if (!isRecord(layer)) throw invalidOption(declared, objectForm(declared))
     for (const [key, value] of Object.entries(layer)) {
       if (!Object.hasOwn(declared.options, key))
         throw invalidOption(declared, unknownKey(key, Object.keys(declared.options)))
@@ -60,6 +60,10 @@ function merged(declared: Declaration, layers: readonly unknown[]): ReadonlyMap<
     }
   }
   return given
+}
+
+function objectForm({ example }: Declaration): string {
+  return `options must be an object${example === undefined ? '' : `, such as ${example}`}`
 }
 
 function checkPlaces(

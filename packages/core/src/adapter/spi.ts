@@ -129,11 +129,11 @@ export interface Adapter<C extends Capabilities = Capabilities> {
 
   /**
    * Drops what the store keeps of names that are free and were not granted for `idleMs`, in a bounded step: `more` says
-   * that another call may find more. MUST NOT touch a name that is held or waited for, nor keep others from using it
+   * that another call may find more. With `names` it MUST drop nothing of any other name. MUST NOT touch a name that is held or waited for, nor keep others from using it
    * meanwhile. The next fence of a name that was dropped MUST be higher than every one it ever had. Leave it out when
    * the store keeps nothing of a free name.
    */
-  prune?(idleMs: number): Promise<Pruned>
+  prune?(idleMs: number, names?: readonly string[]): Promise<Pruned>
 
   /**
    * Ends connections the adapter opened itself. Core has released and withdrawn everything before. Leave it out when
@@ -265,6 +265,8 @@ export interface Pruned {
   readonly pruned: number
   /** Whether another step may drop more. Every step makes progress, so that this is `false` in the end. */
   readonly more: boolean
+  /** Of the names that were asked for: how many stay because the store cannot drop them, and why. */
+  readonly kept?: { readonly names: number; readonly why: string }
 }
 
 /** One thing that was looked at in a store, for people to read. */

@@ -59,20 +59,23 @@ export class Upkeep {
 /** How long one step of a long look through a store takes, about. */
 const STEP_MS = 200
 
+type Look = (idleMs: number, names?: readonly string[]) => AsyncGenerator<number, void>
+
 /** A look through a whole store in steps, for `prune`: each goes on where the last one stopped. */
 export class PruneSteps {
   readonly #clock: Clock
-  readonly #look: (idleMs: number) => AsyncGenerator<number, void>
-  #under: { readonly idleMs: number; readonly pass: AsyncGenerator<number, void> } | undefined
+  readonly #look: Look
+  #under: { readonly key: string; readonly pass: AsyncGenerator<number, void> } | undefined
 
   /** `look` yields now and then, with how many names it dropped since. */
-  constructor(clock: Clock, look: (idleMs: number) => AsyncGenerator<number, void>) {
+  constructor(clock: Clock, look: Look) {
     this.#clock = clock
     this.#look = look
   }
 
-  async step(idleMs: number): Promise<Pruned> {
-    const under = this.#under?.idleMs === idleMs ? this.#under : { idleMs, pass: this.#look(idleMs) }
+  async step(idleMs: number, names?: readonly string[]): Promise<Pruned> {
+    const key = JSON.stringify([idleMs, names])
+    const under = this.#under?.key === key ? this.#under : { key, pass: this.#look(idleMs, names) }
     this.#under = under
     const until = this.#clock.now() + STEP_MS
     let pruned = 0

@@ -131,7 +131,7 @@ export class NamedLock implements Lock {
     const context = this.#context
     const { signal } = settings
     if (signal?.aborted === true) throw this.#ended(settings, 'aborted', signal.reason)
-    if (context.closed) throw this.#ended(settings, 'aborted', context.closedError())
+    if (context.closed) throw this.#ended(settings, 'aborted', context.closedError(this.name))
     const held = this.#reenterable(settings.owner)
     if (held !== undefined) {
       held.check()

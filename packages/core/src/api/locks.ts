@@ -11,6 +11,7 @@ import { resumeLease } from '../engine/resume.ts'
 import type { ResumeOptions } from '../engine/resume.ts'
 import { readSequencer } from './sequencer.ts'
 import { diagnose, listHeld, prune } from '../engine/operators.ts'
+import type { PruneOptions } from '../engine/operators.ts'
 import type { AdapterFactory, Finding, LockState } from '../adapter/spi.ts'
 import { checkInteger, checkName, checkText, invalid, settle, unsupported } from './validate.ts'
 
@@ -48,7 +49,7 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
    * many names. Fences of a name that comes back are still higher than every earlier one. Clients do this by themselves
    * behind their releases, so it is for operators who do not want to wait for that.
    */
-  prune(options?: { readonly idleMs?: number }): Promise<number>
+  prune(options?: PruneOptions): Promise<number>
   /**
    * Whether the hold that `lease.sequencer` refers to is still the current one at the store. `LOCK_UNSUPPORTED` where
    * `capabilities.fencing` is `none`.
@@ -72,7 +73,8 @@ export function createLocks<C extends Capabilities>(
   options?: LocksOptions<C>,
 ): Locks<C>
 export function createLocks(adapter: AdapterFactory, options: LocksOptions = {}): Locks {
-  if (typeof adapter !== 'function') throw invalid('createLocks needs an adapter, such as memory()')
+  if (typeof adapter !== 'function')
+    throw invalid('createLocks needs an adapter, such as redis({ url }); a URL or a config goes to openLocks')
   if (typeof options !== 'object' || options === null || Array.isArray(options))
     throw invalid('options must be an object')
   const { storeTimeoutMs = 5_000, clock = systemClock, store, ...defaults } = options
@@ -124,8 +126,8 @@ class LocksClient implements Locks {
     return diagnose(this.#context)
   }
 
-  async prune({ idleMs }: { readonly idleMs?: number } = {}): Promise<number> {
-    return prune(this.#context, idleMs)
+  async prune(options: PruneOptions = {}): Promise<number> {
+    return prune(this.#context, options)
   }
 
   async checkSequencer(sequencer: string): Promise<boolean> {

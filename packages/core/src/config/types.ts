@@ -131,7 +131,7 @@ type PostgresConfig = {
        * `true`.
        */
       readonly listen?: boolean
-      /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+      /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
       readonly claimTtlMs?: Duration
     }
   | {
@@ -154,7 +154,7 @@ type RedisConfig = OneOf<{
 }> & {
   /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. Default: `locks:`. */
   readonly prefix?: string
-  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
   /** A grant that fewer replicas have within `waitForReplicasMs` is undone. Default: 0. */
   readonly waitForReplicas?: number

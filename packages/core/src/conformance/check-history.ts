@@ -13,13 +13,13 @@ export interface Violation {
 
 /** A bound that is not given is not checked. */
 export interface CheckOptions {
-  /** I11: a run with fewer proves nothing. A crash counts as a fault. */
+  /** `coverage`: a run with fewer shows nothing. A crash counts as a fault. */
   readonly floors?: { readonly grants: number; readonly contendedWaits: number; readonly faults: number }
-  /** I5: how long a free name may stay ungranted while anyone waits and no fault is on. */
+  /** `liveness`: how long a free name may stay ungranted while anyone waits and no fault is on. */
   readonly maxIdleMs?: number
-  /** I5: how long one waiter may wait, whatever happens. */
+  /** `liveness`: how long one waiter may wait, whatever happens. */
   readonly maxWaitMs?: number
-  /** I6: how long after the crash of its holder a name may stay ungranted while anyone waits and no fault is on. */
+  /** `crash-release`: how long after the crash of its holder a name may stay ungranted while anyone waits and no fault is on. */
   readonly crashReleaseMs?: number
 }
 
@@ -49,7 +49,7 @@ export function checkHistory(events: readonly HistoryEvent[], options: CheckOpti
   const summary = summarise(events)
   for (const key of ['grants', 'contendedWaits', 'faults'] as const) {
     const floor = options.floors?.[key] ?? 0
-    if (summary[key] < floor) report('I11', `only ${summary[key]} ${key}, at least ${floor} make a test`)
+    if (summary[key] < floor) report('coverage', `only ${summary[key]} ${key}, at least ${floor} make a test`)
   }
   return violations
 }
@@ -81,7 +81,12 @@ function checkExclusion({ holds }: NameHistory, faults: readonly Fault[], report
       const proof = [other.granted, hold.granted]
       const early = other.partlyReleased
       if (early && early.t <= hold.from)
-        report('I10', `${other.owner} freed ${hold.granted.name} before its last release`, ...proof, early)
+        report(
+          'balance',
+          `${other.owner} freed ${hold.granted.name} before its last release`,
+          ...proof,
+          early,
+        )
       // Only a fault after the first grant and before the second can have let the second in.
       if (
         faults.some(
@@ -91,7 +96,7 @@ function checkExclusion({ holds }: NameHistory, faults: readonly Fault[], report
         continue
       const overlapMs = Math.min(hold.until, other.until) - hold.from
       report(
-        'I1',
+        'exclusion',
         `${other.owner} and ${hold.owner} both held ${hold.granted.name} for ${round(overlapMs)} ms`,
         ...proof,
       )
@@ -112,7 +117,12 @@ function checkFenceOrder({ holds }: NameHistory, report: Report): void {
     const earlier = hold.until > hold.from ? [...older, ...(highest ? [highest] : [])] : []
     for (const { granted } of earlier)
       if (granted.fence > hold.granted.fence)
-        report('I2', `fence ${hold.granted.fence} came after ${granted.fence}`, granted, hold.granted)
+        report(
+          'fence-order',
+          `fence ${hold.granted.fence} came after ${granted.fence}`,
+          granted,
+          hold.granted,
+        )
     open.push(hold)
   }
 }
@@ -126,14 +136,14 @@ function checkLiveness(
 ): void {
   for (const wait of waits) {
     const waitedMs = Math.min(wait.until, until) - wait.from
-    if (waitedMs > maxWaitMs) report('I5', `${wait.owner} waited ${round(waitedMs)} ms`, wait.called)
+    if (waitedMs > maxWaitMs) report('liveness', `${wait.owner} waited ${round(waitedMs)} ms`, wait.called)
   }
   let freeFrom = -Infinity
   for (const next of [...holds, undefined]) {
     const idle = longestWait(waits, faults, { from: freeFrom, until: next?.from ?? until }, maxIdleMs)
     if (idle)
       report(
-        'I5',
+        'liveness',
         `nobody got the free lock for ${round(idle.ms)} ms`,
         ...idle.callers,
         ...(next ? [next.granted] : []),
@@ -146,7 +156,7 @@ function checkLiveness(
     const idle = longestWait(waits, faults, { from: hold.until, until: next?.from ?? until }, crashReleaseMs)
     if (idle)
       report(
-        'I6',
+        'crash-release',
         `nobody got the lock of a crashed holder for ${round(idle.ms)} ms`,
         hold.granted,
         ...idle.callers,

@@ -123,7 +123,7 @@ export function faulty(factory: AdapterFactory): {
       ...(list && { list: (limit) => suffer('list', () => list(limit)) }),
       ...(breakIt && { break: (name, holder) => suffer('break', () => breakIt(name, holder)) }),
       ...(diagnose && { diagnose: () => suffer('diagnose', diagnose) }),
-      ...(prune && { prune: (idleMs) => suffer('prune', () => prune(idleMs)) }),
+      ...(prune && { prune: (idleMs, names) => suffer('prune', () => prune(idleMs, names)) }),
     }
   }
 

@@ -27,6 +27,7 @@ import { eventually, inTime, isVoidRun, judgeFailure } from './time/bounds.ts'
 import type { Bound, VoidRunError } from './time/bounds.ts'
 import { stallMeter } from './time/stall-meter.ts'
 import { meant } from './time/intended.ts'
+import { watchRejections } from './unhandled-rejections.ts'
 
 /** Every time in the suite is multiplied by this, for slow or busy machines. */
 export function slowFactor(): number {
@@ -40,6 +41,8 @@ export interface CaseHost {
   readonly signal?: AbortSignal
   /** Gets what the processes of a contended case recorded, before it is judged. */
   readonly onHistory?: (events: readonly HistoryEvent[]) => void
+  /** Gets the name of each lock before the case uses it. A host that shares the store can clean up after the case. */
+  readonly onName?: (name: string) => void
   /** Called when a run of the case is void, with what stood still. The case runs again, three times in all. */
   readonly onVoid?: (why: VoidRunError) => void
 }
@@ -57,7 +60,7 @@ export class Harness {
   readonly #factory: AdapterFactory
   readonly #lastingFactory: AdapterFactory
   readonly #cleanups: (() => Promise<unknown>)[] = []
-  #unhandled: unknown[] = []
+  readonly #names = new Set<string>()
   #host: CaseHost = {}
   #over = false
 
@@ -90,7 +93,14 @@ export class Harness {
 
   /** A lock name nobody else uses. */
   name(hint = 'lock'): string {
-    return `conformance:${hint}:${randomUUID()}`
+    return this.named(`conformance:${hint}:${randomUUID()}`)
+  }
+
+  /** A lock name that the rule makes up itself. */
+  named(name: string): string {
+    this.#names.add(name)
+    this.#host.onName?.(name)
+    return name
   }
 
   /** One whose leases last, sessions too, unless a `ttlMs` is given here: a rule about the end of a hold gives one. */
@@ -179,7 +189,7 @@ export class Harness {
     this.#host = host
     this.#measure()
     const startedAt = performance.now()
-    const stopListening = onUnhandledRejection((reason) => this.#unhandled.push(reason))
+    const rejections = watchRejections(this.#names)
     const failures: unknown[] = []
     const go = async (work: () => Promise<unknown>): Promise<void> => {
       try {
@@ -200,11 +210,11 @@ export class Harness {
     for (const cleanup of this.#cleanups.reverse()) await go(cleanup)
     // A rejection counts as unhandled one turn of the loop after it happened.
     await new Promise((resolve) => setImmediate(resolve))
-    stopListening()
+    const unhandled = rejections.end({ failed: failures.length > 0 })
     // What is not about time counts, even beside a stall.
     const failed = failures.findIndex((error) => !isVoidRun(error))
     if (failed >= 0) throw failures[failed]
-    assert.deepEqual(this.#unhandled, [], 'unhandled rejections')
+    assert.deepEqual(unhandled, [], 'unhandled rejections')
     if (failures.length > 0) throw failures[0]
   }
 
@@ -238,19 +248,6 @@ export class Harness {
       await locks.close()
     })
     return { locks, faults }
-  }
-}
-
-const listeners = new Set<(reason: unknown) => void>()
-const tellAll = (reason: unknown): void => listeners.forEach((listener) => listener(reason))
-
-/** One listener of the process for all cases that run beside each other: any of them may be the cause. */
-function onUnhandledRejection(listener: (reason: unknown) => void): () => void {
-  if (listeners.size === 0) process.on('unhandledRejection', tellAll)
-  listeners.add(listener)
-  return () => {
-    listeners.delete(listener)
-    if (listeners.size === 0) process.off('unhandledRejection', tellAll)
   }
 }
 

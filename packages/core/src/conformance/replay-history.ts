@@ -1,7 +1,15 @@
 import type { HistoryEvent } from './history.ts'
 
 /** The invariants that a history can show. */
-export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I6' | 'I10' | 'I11'
+export type Invariant =
+  | 'exclusion'
+  | 'fence-order'
+  | 'exposure'
+  | 'validity'
+  | 'liveness'
+  | 'crash-release'
+  | 'balance'
+  | 'coverage'
 
 type Of<T extends HistoryEvent['type']> = Extract<HistoryEvent, { readonly type: T }>
 type Act = Extract<HistoryEvent, { readonly task: string }>
@@ -110,7 +118,8 @@ export function replayHistory(unordered: readonly HistoryEvent[], report: Report
     // The kill was on its way while the victim wrote its last lines.
     if (dead.has(event.process)) end(hold, 'crash', t)
     const twin = minted.get(fence)
-    if (twin) report('I2', `fence ${fence} was granted to two holds of ${event.name}`, twin.granted, event)
+    if (twin)
+      report('fence-order', `fence ${fence} was granted to two holds of ${event.name}`, twin.granted, event)
     minted.set(fence, hold)
     holds.push(hold)
     holdOf.set(holdKey(event), hold)
@@ -124,11 +133,11 @@ export function replayHistory(unordered: readonly HistoryEvent[], report: Report
     const hold = holdOf.get(holdKey(event))
     const who = `${ownerOf(event)} with fence ${event.fence} of ${event.name}`
     if (event.type === 'protected') {
-      if (!hold) report('I3', `${who} acts under a fence that was not granted to it`, event)
+      if (!hold) report('exposure', `${who} acts under a fence that was not granted to it`, event)
       else if (event.t >= hold.deadline || hold.endedBy === 'release' || hold.endedBy === 'loss')
-        report('I4', `${who} acts after its ${hold.endedBy ?? 'deadline'}`, hold.granted, event)
+        report('validity', `${who} acts after its ${hold.endedBy ?? 'deadline'}`, hold.granted, event)
     } else if (event.type === 'released') {
-      if (!hold?.unconfirmed) return report('I10', `${who} was released more often than granted`, event)
+      if (!hold?.unconfirmed) return report('balance', `${who} was released more often than granted`, event)
       hold.unconfirmed -= 1
       if (hold.unconfirmed === 0) hold.freeFrom = event.t
     } else if (hold && !hold.endedBy) {
@@ -146,8 +155,9 @@ export function replayHistory(unordered: readonly HistoryEvent[], report: Report
     const history = historyOf(event.name)
     const highest = history.highestAccepted
     const what = `the resource of ${event.name} accepted fence ${event.fence}`
-    if (!history.minted.has(event.fence)) report('I3', `${what}, which nobody was granted`, event)
-    if (highest && event.fence < highest.fence) report('I3', `${what} after ${highest.fence}`, highest, event)
+    if (!history.minted.has(event.fence)) report('exposure', `${what}, which nobody was granted`, event)
+    if (highest && event.fence < highest.fence)
+      report('exposure', `${what} after ${highest.fence}`, highest, event)
     else history.highestAccepted = event
   }
 

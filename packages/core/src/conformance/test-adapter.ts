@@ -6,7 +6,14 @@ import { systemClock } from '../adapter/clock.ts'
 import { fallbacksOf } from '../adapter/fallbacks.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import { isLockError } from '../api/errors.ts'
-import type { AcquireRequest, AdapterFactory, AdapterHost, Grant } from '../adapter/spi.ts'
+import type {
+  AcquireRequest,
+  AdapterFactory,
+  AdapterHost,
+  Grant,
+  Renewal,
+  RenewOutcome,
+} from '../adapter/spi.ts'
 
 /** The adapter beneath core, with requests made as core makes them. */
 export interface TestAdapter {
@@ -15,6 +22,8 @@ export interface TestAdapter {
   readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
   /** Attempts, and fails unless that is granted. As core does, it tries again while the store cannot be reached. */
   readonly take: (request: AcquireRequest) => Promise<Grant>
+  /** Renews one hold. As core does, it asks again while the outcome is unknown. */
+  readonly renew: (renewal: Renewal) => Promise<RenewOutcome>
 }
 
 /** For a first connection, which may take longer than an adapter waits for it. */
@@ -38,6 +47,14 @@ export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHo
       const answer = await whenReachable(() => adapter.attempt(wanted))
       assert.ok('fence' in answer, `expected a grant of ${wanted.name}, got busy`)
       return answer
+    },
+    async renew(renewal) {
+      const giveUpAt = performance.now() + PATIENCE_MS
+      for (;;) {
+        const [outcome = 'unknown'] = await whenReachable(() => adapter.renew([renewal]))
+        if (outcome !== 'unknown' || performance.now() >= giveUpAt) return outcome
+        await pass(50)
+      }
     },
   }
 }

@@ -12,17 +12,18 @@ import {
   readState,
   readStates,
 } from './checked-answers.ts'
+import { isLockError, LockError } from '../api/errors.ts'
 import { fallbacksOf } from '../adapter/fallbacks.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
-import type { AdapterFactory, AdapterHost } from '../adapter/spi.ts'
+import type { Adapter, AdapterFactory, AdapterHost } from '../adapter/spi.ts'
 
 /**
  * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can
- * read, a method that `capabilities` does not claim is absent, and one that core needs is there. An answer that the SPI does not allow rejects
- * as `LOCK_UNAVAILABLE`: an unknown outcome, which is tried again and in the end withdrawn.
+ * read, a method that `capabilities` does not claim is absent, and one that core needs is there. An answer that the SPI
+ * does not allow rejects as `LOCK_UNAVAILABLE`: an unknown outcome, which is tried again and in the end withdrawn.
  */
 export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): CompleteAdapter {
-  const inner = factory(host)
+  const inner = made(factory, host)
   const checked = checkAdapter(inner)
   const { capabilities } = checked
   const { withdraw, close } = fallbacksOf(inner)
@@ -121,8 +122,24 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
 
     ...(diagnoses && { diagnose: () => ask('diagnose', () => inner.diagnose?.(), readFindings) }),
 
-    ...(prunes && { prune: (idleMs) => ask('prune', () => inner.prune?.(idleMs), readPruned) }),
+    ...(prunes && { prune: (idleMs, names) => ask('prune', () => inner.prune?.(idleMs, names), readPruned) }),
   }
+}
+
+/** Says so where a program may have passed `redis` in place of `redis({ url })`. */
+function made(factory: AdapterFactory, host: AdapterHost): Adapter {
+  const { name } = factory
+  const hint = `createLocks needs what ${name || 'the adapter'}(…) returns: call it, as in createLocks(redis({ url }))`
+  let inner: Adapter
+  try {
+    inner = factory(host)
+  } catch (error) {
+    // What an adapter returns has no name of its own, unlike the function that makes it.
+    if (name === '' || !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
+    throw new LockError('LOCK_INVALID_ARGUMENT', `${hint}: ${error.message}`, { cause: error })
+  }
+  if (typeof inner === 'function') throw new LockError('LOCK_INVALID_ARGUMENT', hint)
+  return inner
 }
 
 /** What `withdraw` and `close` resolve with says nothing. */

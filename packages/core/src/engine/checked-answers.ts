@@ -133,10 +133,14 @@ export function readStates(answer: unknown, limit: number, capabilities: Capabil
 
 export function readPruned(answer: unknown): Pruned {
   if (!isRecord(answer)) throw adapterFault('prune', kindOf(answer))
-  const { pruned, more } = answer
+  const { pruned, more, kept } = answer
   if (!isCount(pruned) || typeof more !== 'boolean')
     throw adapterFault('prune', `${kindOf(pruned)} pruned, more: ${kindOf(more)}`)
-  return { pruned, more }
+  if (kept === undefined) return { pruned, more }
+  if (!isRecord(kept)) throw adapterFault('prune', `kept: ${kindOf(kept)}`)
+  const { names, why } = kept
+  if (!isCount(names) || typeof why !== 'string') throw adapterFault('prune', 'kept without names or why')
+  return { pruned, more, kept: { names, why } }
 }
 
 export function readFindings(answer: unknown): readonly Finding[] {

@@ -160,8 +160,8 @@ export class Context {
     if (this.closed) throw this.closedError()
   }
 
-  closedError(): LockError {
-    return new LockError('LOCK_CLOSED', 'the locks client was closed')
+  closedError(lock?: string): LockError {
+    return new LockError('LOCK_CLOSED', 'the locks client was closed', lock === undefined ? {} : { lock })
   }
 
   close(): Promise<void> {
@@ -174,8 +174,9 @@ export class Context {
   }
 
   async #close(): Promise<void> {
-    for (const queue of [...this.#queues.values()]) queue.close(this.closedError())
-    for (const hold of [...this.holds.values()]) void this.inBackground(hold.close(this.closedError()))
+    for (const queue of [...this.#queues.values()]) queue.close(this.closedError(queue.name))
+    for (const hold of [...this.holds.values()])
+      void this.inBackground(hold.close(this.closedError(hold.grant.name)))
     for (const late of [...this.lateReleases]) late.finish()
     // Every piece of background work ends by itself within storeTimeoutMs, and may start one more.
     while (this.#background.size > 0) await Promise.all(this.#background)

@@ -4,7 +4,7 @@ import { isWhole } from '../adapter/options.ts'
 import type { Finding, Holder, LockState } from '../adapter/spi.ts'
 import { boundedCall } from './bounded-call.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
-import { checkInteger, invalid, unsupported } from '../api/validate.ts'
+import { checkInteger, checkName, invalid, unsupported } from '../api/validate.ts'
 
 // What operators do to a store, beside what programs do with a lock.
 
@@ -42,20 +42,37 @@ export async function diagnose(context: Context): Promise<readonly Finding[]> {
 /** More steps without a find than any store needs to look at all it has. */
 const MAX_EMPTY_STEPS = 1_000_000
 
-export async function prune(context: Context, idleMs: unknown = FENCE_IDLE_MS): Promise<number> {
+export interface PruneOptions {
+  /** Names that were not granted for so long. Default: a day. */
+  readonly idleMs?: number
+  /** These alone. Default: all names. */
+  readonly names?: readonly string[]
+}
+
+export async function prune(
+  context: Context,
+  { idleMs = FENCE_IDLE_MS, names }: PruneOptions,
+): Promise<number> {
   context.assertOpen()
   if (!isWhole(idleMs, [0, MAX_FENCE_IDLE_MS]))
     throw invalid(`idleMs must be a whole number from 0 to ${MAX_FENCE_IDLE_MS}`)
+  checkNames(names, context)
   const step = context.adapter.prune?.bind(context.adapter)
   let all = 0
   for (let empty = 0; step !== undefined;) {
     context.assertOpen()
-    const { pruned, more } = (await boundedCall(context, '(all)', () => step(idleMs), { retry: false }))
-      .answer
+    const call = boundedCall(context, '(all)', () => step(idleMs, names), { retry: false })
+    const { pruned, more } = (await call).answer
     all += pruned
     if (!more) break
     empty = pruned === 0 ? empty + 1 : 0
     if (empty > MAX_EMPTY_STEPS) throw adapterFault('prune', 'more to prune, without end')
   }
   return all
+}
+
+function checkNames(names: unknown, { adapter }: Context): void {
+  if (names === undefined) return
+  if (!Array.isArray(names)) throw invalid('names must be an array of lock names')
+  for (const name of names) checkName(name, adapter.capabilities)
 }

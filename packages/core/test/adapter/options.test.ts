@@ -6,16 +6,16 @@ const declared = {
   adapter: '@locks/some',
   by: 'way',
   options: {
-    url: { kind: 'text', must: 'be some://host', place: true, doc: 'Where.' },
-    client: { kind: 'value', must: 'be a client', type: 'Client', place: true, doc: 'Yours.' },
-    way: { kind: 'choice', of: ['quick', 'sure'], default: 'quick', inUrl: true, doc: 'How.' },
-    waitMs: { kind: 'duration', range: [100, 60_000], default: 2_000, inUrl: true, doc: 'So long.' },
-    idleMs: { kind: 'duration', range: [1_000, 9_000], zero: true, inUrl: true, doc: 'Idle.' },
-    votes: { kind: 'integer', range: [1, 9], default: 3, only: ['sure'], inUrl: true, doc: 'Votes.' },
-    size: { kind: 'integer', range: [1, 9], default: 4, notWith: 'client', inUrl: true, doc: 'Size.' },
-    fast: { kind: 'boolean', default: false, inUrl: true, doc: 'Fast.' },
-    table: { kind: 'text', matches: '[a-z]+', must: 'be small letters', default: 'locks', doc: 'Table.' },
-    secret: { kind: 'text', doc: 'Never shown.' },
+    url: { kind: 'text', must: 'be some://host', place: true },
+    client: { kind: 'value', must: 'be a client', type: 'Client', place: true },
+    way: { kind: 'choice', of: ['quick', 'sure'], default: 'quick', inUrl: true },
+    waitMs: { kind: 'duration', range: [100, 60_000], default: 2_000, inUrl: true },
+    idleMs: { kind: 'duration', range: [1_000, 9_000], zero: true, inUrl: true },
+    votes: { kind: 'integer', range: [1, 9], default: 3, only: ['sure'], inUrl: true },
+    size: { kind: 'integer', range: [1, 9], default: 4, notWith: 'client', inUrl: true },
+    fast: { kind: 'boolean', default: false, inUrl: true },
+    table: { kind: 'text', matches: '[a-z]+', must: 'be small letters', default: 'locks' },
+    secret: { kind: 'text' },
   },
 } as const
 type Options = typeof declared.options
@@ -103,8 +103,8 @@ describe('declared options', () => {
       adapter: '@locks/some',
       by: 'store',
       options: {
-        store: { kind: 'choice', of: ['file', 'none'], default: 'none', doc: 'Which.' },
-        path: { kind: 'text', must: 'be a path', required: true, only: ['file'], doc: 'Where.' },
+        store: { kind: 'choice', of: ['file', 'none'], default: 'none' },
+        path: { kind: 'text', must: 'be a path', required: true, only: ['file'] },
       },
     }
     expect(settleOptions(table, {})).toEqual({ store: 'none', path: undefined })
@@ -181,8 +181,8 @@ test('types follow from the declaration', () => {
   expectTypeOf<Given<Options>['way']>().toEqualTypeOf<'quick' | 'sure' | undefined>()
   expectTypeOf<typeof declared>().toExtend<Declaration>()
   // @ts-expect-error no such kind
-  const wrong: Declaration = { adapter: 'a', options: { x: { kind: 'number', doc: '' } } }
+  const wrong: Declaration = { adapter: 'a', options: { x: { kind: 'number' } } }
   // @ts-expect-error an integer has a range
-  const short: Declaration = { adapter: 'a', options: { x: { kind: 'integer', doc: '' } } }
+  const short: Declaration = { adapter: 'a', options: { x: { kind: 'integer' } } }
   expect([wrong, short]).toHaveLength(2)
 })

@@ -92,7 +92,7 @@ describe('generated histories', () => {
         const moved = events.map((event) =>
           event.type === 'granted' && event.fence === fence ? { ...event, t: earlyFrom } : event,
         )
-        expect(broken(moved)).toContain('I1')
+        expect(broken(moved)).toContain('exclusion')
       }),
     )
   })

@@ -3,7 +3,7 @@ import { checkHistory } from '../../src/conformance/check-history.ts'
 import type { HistoryEvent } from '../../src/conformance/history.ts'
 import { a, accepts, actor, b, broken, crash, fault, rejects } from './history-actors.ts'
 
-describe('I1 exclusion', () => {
+describe('exclusion', () => {
   test.each<[string, HistoryEvent[]]>([
     ['release called', [a.gets(0, 1n), a.letsGo(10, 1n), b.gets(10, 2n), a.isReleased(11, 1n)]],
     ['lost', [a.gets(0, 1n), a.loses(10, 1n), b.gets(10, 2n)]],
@@ -36,14 +36,18 @@ describe('I1 exclusion', () => {
     ],
   ])('a second holder %s is reported', (_when, events) => {
     const violations = checkHistory(events)
-    expect(violations.map(({ invariant }) => invariant)).toEqual(['I1'])
+    expect(violations.map(({ invariant }) => invariant)).toEqual(['exclusion'])
     expect(violations[0]?.events.map(({ type }) => type)).toEqual(['granted', 'granted'])
   })
 
   test('every pair is reported, and other names do not count', () => {
     const elsewhere = actor('pb', 'main', undefined, 'other').gets(1, 1n)
     expect(broken([a.gets(0, 1n), elsewhere])).toEqual([])
-    expect(broken([a.gets(0, 1n), b.gets(1, 2n), actor('pc').gets(2, 3n)])).toEqual(['I1', 'I1', 'I1'])
+    expect(broken([a.gets(0, 1n), b.gets(1, 2n), actor('pc').gets(2, 3n)])).toEqual([
+      'exclusion',
+      'exclusion',
+      'exclusion',
+    ])
   })
 
   test.each<[string, HistoryEvent[]]>([
@@ -61,11 +65,11 @@ describe('I1 exclusion', () => {
     ['after the second grant', fault(11, 20, 'F')],
     ['of another name', fault(5, 20, 'F', 'other')],
   ])('an overlap is not excepted by a fault %s', (_which, window) => {
-    expect(broken([a.gets(0, 1n), b.gets(10, 2n), ...window])).toEqual(['I1'])
+    expect(broken([a.gets(0, 1n), b.gets(10, 2n), ...window])).toEqual(['exclusion'])
   })
 })
 
-describe('I2 fence', () => {
+describe('fence-order', () => {
   const inTurn = (first: bigint, second: bigint): HistoryEvent[] => [
     a.gets(0, first),
     a.letsGo(1, first),
@@ -78,34 +82,34 @@ describe('I2 fence', () => {
   })
 
   test('a lower or an equal fence of a later hold is reported', () => {
-    expect(broken(inTurn(7n, 6n))).toEqual(['I2'])
-    expect(broken(inTurn(7n, 7n))).toEqual(['I2'])
+    expect(broken(inTurn(7n, 6n))).toEqual(['fence-order'])
+    expect(broken(inTurn(7n, 7n))).toEqual(['fence-order'])
   })
 
   test('is not excepted by a class-F fault', () => {
-    expect(broken([...inTurn(7n, 1n), ...fault(1, 3, 'F')])).toEqual(['I2'])
+    expect(broken([...inTurn(7n, 1n), ...fault(1, 3, 'F')])).toEqual(['fence-order'])
   })
 
   test('re-entry of the same hold keeps its fence; a new hold of the same owner does not', () => {
     expect(broken([a.gets(0, 1n), a.gets(1, 1n)])).toEqual([])
-    expect(broken([a.gets(0, 1n), a.letsGo(1, 1n), a.gets(2, 1n)])).toEqual(['I2'])
-    expect(broken([a.gets(0, 1n), a.loses(1, 1n), a.gets(2, 1n)])).toEqual(['I2'])
+    expect(broken([a.gets(0, 1n), a.letsGo(1, 1n), a.gets(2, 1n)])).toEqual(['fence-order'])
+    expect(broken([a.gets(0, 1n), a.loses(1, 1n), a.gets(2, 1n)])).toEqual(['fence-order'])
   })
 
   test('a grant that came too late to be used may be older than its predecessors, but not have their fence', () => {
     const late = (fence: bigint): HistoryEvent[] => [b.gets(10, 2n), b.letsGo(11, 2n), a.gets(12, fence, 5)]
     expect(broken(late(1n))).toEqual([])
-    expect(broken(late(2n))).toEqual(['I2'])
+    expect(broken(late(2n))).toEqual(['fence-order'])
   })
 
   test('overlapping holds are in no order, unless one was asked for after the other was granted', () => {
     const overlap = (calledAt: number): HistoryEvent[] => [b.gets(5, 2n), a.calls(calledAt), a.gets(10, 1n)]
     expect(broken([...overlap(0), ...fault(1, 6, 'F')])).toEqual([])
-    expect(broken([...overlap(6), ...fault(1, 6, 'F')])).toEqual(['I2'])
+    expect(broken([...overlap(6), ...fault(1, 6, 'F')])).toEqual(['fence-order'])
   })
 })
 
-describe('I3 exposure', () => {
+describe('exposure', () => {
   const grants = [a.gets(0, 1n, 10), b.gets(20, 2n)]
 
   test('accepted fences that do not fall pass; a rejected stale one is what we want', () => {
@@ -113,17 +117,20 @@ describe('I3 exposure', () => {
   })
 
   test('a stale fence accepted after a newer one is reported, also across a class-F fault', () => {
-    expect(broken([...grants, accepts(21, 2n), accepts(22, 1n), accepts(23, 1n)])).toEqual(['I3', 'I3'])
-    expect(broken([...grants, ...fault(5, 30, 'F'), accepts(21, 2n), accepts(22, 1n)])).toEqual(['I3'])
+    expect(broken([...grants, accepts(21, 2n), accepts(22, 1n), accepts(23, 1n)])).toEqual([
+      'exposure',
+      'exposure',
+    ])
+    expect(broken([...grants, ...fault(5, 30, 'F'), accepts(21, 2n), accepts(22, 1n)])).toEqual(['exposure'])
   })
 
   test('a fence that nobody was granted, or granted to another, is reported', () => {
-    expect(broken([...grants, accepts(21, 9n)])).toEqual(['I3'])
-    expect(broken([...grants, a.acts(21, 2n)])).toEqual(['I3'])
+    expect(broken([...grants, accepts(21, 9n)])).toEqual(['exposure'])
+    expect(broken([...grants, a.acts(21, 2n)])).toEqual(['exposure'])
   })
 })
 
-describe('I4 validity', () => {
+describe('validity', () => {
   test('acting before the deadline passes, the renewed one included', () => {
     expect(broken([a.gets(0, 1n, 50), a.acts(49, 1n), a.renews(49, 1n, 90), a.acts(89, 1n)])).toEqual([])
   })
@@ -141,6 +148,6 @@ describe('I4 validity', () => {
       [a.gets(0, 1n), a.loses(5, 1n), a.renews(6, 1n, 90), a.acts(7, 1n)],
     ],
   ])('acting %s is reported', (_when, events) => {
-    expect(broken(events)).toEqual(['I4'])
+    expect(broken(events)).toEqual(['validity'])
   })
 })

@@ -53,3 +53,43 @@ test('a rule that passes fails if what it made cannot be ended', async () => {
   })
   await expect(outcome).rejects.toThrow('it would not end')
 })
+
+test('what a rule that failed left under way is not held against those beside it', async () => {
+  const { capabilities } = harness().locks
+  const run = (body: (h: Harness) => Promise<void>): Promise<void> =>
+    new Harness(subject, new ScriptedStore().factory, capabilities).run(body)
+  let over = (): void => undefined
+  const failed = new Promise<void>((resolve) => (over = resolve))
+  const beside = run(() => failed)
+  const failing = run(async (h) => {
+    const { locks } = await h.client()
+    const lock = h.name()
+    await locks.lock(lock).acquire()
+    // Rejected when its client is closed, and awaited by nobody by then.
+    void locks.lock(lock).acquire()
+    throw new Error('the promise is broken')
+  })
+  await expect(failing).rejects.toThrow('the promise is broken')
+  over()
+  await beside
+})
+
+test('an unhandled rejection fails the rule whose lock it is about, and every rule if it is about none', async () => {
+  const { capabilities } = harness().locks
+  const run = (body: (h: Harness) => Promise<void>): Promise<void> =>
+    new Harness(subject, new ScriptedStore().factory, capabilities).run(body)
+  let over = (): void => undefined
+  const failed = new Promise<void>((resolve) => (over = resolve))
+  const beside = run(() => failed)
+  const failing = run(async (h) => {
+    const { locks } = await h.client()
+    const lock = h.name()
+    await locks.lock(lock).acquire()
+    void locks.lock(lock).acquire()
+  })
+  await expect(failing).rejects.toThrow('unhandled rejections')
+  over()
+  await beside
+  const everybody = [run(async () => void Promise.reject(new Error('whose?'))), run(() => Promise.resolve())]
+  for (const one of everybody) await expect(one).rejects.toThrow('unhandled rejections')
+})

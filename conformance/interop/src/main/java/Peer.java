@@ -19,7 +19,7 @@ final class Peer {
   }
 
   interface Locks {
-    /** Null when it is not to be had in time. */
+    /** Null when it cannot be acquired in time. */
     Held acquire(String[] words) throws Exception;
   }
 

@@ -4,7 +4,7 @@ import type { Rule } from '../rule.ts'
 export const atomicity: readonly Rule[] = [
   {
     id: 'ATOM-1',
-    title: 'of many concurrent tries by many clients exactly one wins',
+    title: 'of many concurrent attempts by many clients exactly one wins',
     kind: 'required',
     async run(h) {
       const clients = await Promise.all(Array.from({ length: 8 }, () => h.client()))
@@ -39,7 +39,7 @@ export const atomicity: readonly Rule[] = [
   },
   {
     id: 'ATOM-3',
-    title: 'of concurrent tries by several processes exactly one wins',
+    title: 'of concurrent attempts by several processes exactly one wins',
     kind: 'required',
     needs: ['processes'],
     async run(h) {
@@ -56,7 +56,7 @@ export const atomicity: readonly Rule[] = [
   },
   {
     id: 'ATOM-4',
-    title: 'a refused try leaves nothing behind: the name is free once its holder released it',
+    title: 'a refused attempt leaves nothing behind: the name is free once its holder releases it',
     kind: 'required',
     async run(h) {
       const holder = await h.client()

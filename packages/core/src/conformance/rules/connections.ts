@@ -85,7 +85,7 @@ export const connections: readonly Rule[] = [
   {
     id: 'CONN-4',
     title:
-      'one reply dropped, doubled or inserted grants no held lock, refuses no free one and frees none of another',
+      'a dropped, doubled or inserted reply grants no held lock, refuses no free one and frees no other hold',
     kind: 'required',
     needs: ['wire'],
     timeoutMs: 60_000,

@@ -26,7 +26,7 @@ export const crash: readonly Rule[] = [
   {
     id: 'CRASH-1',
     title:
-      'the lock of a killed holder goes to a waiter within the ttl, a look and 250 ms, with a higher fence',
+      'the lock of a killed holder goes to a waiter within the ttl, one poll and 250 ms, with a higher fence',
     kind: 'required',
     needs: ['processes'],
     async run(h) {
@@ -46,7 +46,7 @@ export const crash: readonly Rule[] = [
   },
   {
     id: 'CRASH-2',
-    title: 'a killed waiter keeps those behind it waiting no longer than the lease',
+    title: 'a killed waiter delays those behind it by no more than the lease',
     kind: 'required',
     needs: ['processes'],
     async run(h) {
@@ -69,8 +69,7 @@ export const crash: readonly Rule[] = [
   },
   {
     id: 'CRASH-3',
-    title:
-      'killed at any moment of an acquire, a process blocks the name no longer than the ttl, a look and 250 ms',
+    title: 'a process killed during an acquire blocks the name no longer than the ttl, one poll and 250 ms',
     kind: 'stochastic',
     needs: ['processes'],
     async run(h) {
@@ -162,7 +161,7 @@ export const crash: readonly Rule[] = [
   },
   {
     id: 'CRASH-7',
-    title: 'a process started again is no heir of its killed predecessor, though of the same owner',
+    title: 'a restarted process does not inherit the hold of its killed predecessor of the same owner',
     kind: 'required',
     needs: ['processes'],
     async run(h) {

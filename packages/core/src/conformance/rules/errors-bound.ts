@@ -25,7 +25,7 @@ async function takesTheBound(h: Harness, { locks }: TestClient): Promise<void> {
 export const boundErrors: readonly Rule[] = [
   {
     id: 'ERR-14',
-    title: 'tryAcquire tries a failing store for storeTimeoutMs, the first time and every time after',
+    title: 'tryAcquire retries a failing store for storeTimeoutMs, on the first call and every later one',
     kind: 'required',
     async run(h) {
       const client = await h.client({ storeTimeoutMs: h.ms(STORE_MS) })
@@ -43,7 +43,7 @@ export const boundErrors: readonly Rule[] = [
   },
   {
     id: 'ERR-15',
-    title: 'an error that trying again cannot mend fails a call at once, and the store is asked once',
+    title: 'an error that a retry cannot fix fails a call at once, and the store is asked once',
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client()
@@ -63,7 +63,7 @@ export const boundErrors: readonly Rule[] = [
   },
   {
     id: 'ERR-16',
-    title: 'a server that refuses connections is tried for storeTimeoutMs, and used when it is back before',
+    title: 'a server that refuses connections is retried for storeTimeoutMs, and used if it is back in time',
     kind: 'required',
     needs: ['wire'],
     timeoutMs: 60_000,

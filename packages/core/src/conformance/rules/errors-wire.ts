@@ -27,8 +27,7 @@ function spoilt(config: UncheckedConfig): UncheckedConfig {
 export const wireErrors: readonly Rule[] = [
   {
     id: 'ERR-3',
-    title:
-      'a store that cannot be reached is LOCK_UNAVAILABLE within the bound, never "somebody else has it"',
+    title: 'a store that cannot be reached is LOCK_UNAVAILABLE within the bound, never reported as held',
     kind: 'required',
     needs: ['wire'],
     async run(h) {
@@ -103,7 +102,7 @@ export const wireErrors: readonly Rule[] = [
   },
   {
     id: 'ERR-11',
-    title: 'a waiter rides out a short outage, and gets the lock that was released meanwhile',
+    title: 'a waiter survives a short outage, and gets the lock that was released meanwhile',
     kind: 'required',
     needs: ['wire'],
     async run(h) {

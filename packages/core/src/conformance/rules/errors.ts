@@ -9,7 +9,7 @@ import { assertHolder, breakHold, eventOf, inTime, lockError, lossOf, soonFree }
 export const errors: readonly Rule[] = [
   {
     id: 'ERR-1',
-    title: 'a store that fails is LOCK_UNAVAILABLE with its cause, never "somebody else has it"',
+    title: 'a store that fails is LOCK_UNAVAILABLE with its cause, never reported as held',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client({ storeTimeoutMs: h.ms(800) })]
@@ -107,7 +107,7 @@ export const errors: readonly Rule[] = [
   },
   {
     id: 'ERR-7',
-    title: 'LOCK_TIMEOUT says who holds the lock, as far as the store does',
+    title: 'LOCK_TIMEOUT names the holder, if the store knows it',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
@@ -132,7 +132,7 @@ export const errors: readonly Rule[] = [
   },
   {
     id: 'ERR-8',
-    title: "an abort rejects with the signal's own reason, whatever it is and whenever it comes",
+    title: "an abort rejects with the signal's own reason, of any type and at any time",
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
@@ -161,7 +161,7 @@ export const errors: readonly Rule[] = [
   },
   {
     id: 'ERR-10',
-    title: 'a lock lost during a with callback surfaces, whatever the callback made of it',
+    title: 'a lock lost during a with callback surfaces, whether the callback returns or throws',
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client({ ttlMs: h.ttlMs })
@@ -184,7 +184,7 @@ export const errors: readonly Rule[] = [
   },
   {
     id: 'ERR-12',
-    title: 'a lock that went to somebody else during a with callback surfaces at its end',
+    title: 'a lock that another client got during a with callback surfaces at its end',
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -200,8 +200,7 @@ export const errors: readonly Rule[] = [
   },
   {
     id: 'ERR-13',
-    title:
-      'an answer of the adapter that makes no sense is LOCK_UNAVAILABLE, grants nothing and leaves nothing',
+    title: 'an invalid answer of the adapter is LOCK_UNAVAILABLE, grants nothing and leaves nothing behind',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]

@@ -9,7 +9,7 @@ import { assertRising, assertSoleHolder, startWaiting, takeOverMs, takeWhenOver 
 export const fencing: readonly Rule[] = [
   {
     id: 'FENCE-1',
-    title: 'each holder of a name gets a higher fence than the one before, whichever client it is',
+    title: 'each holder of a name gets a higher fence than the one before, across all clients',
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
@@ -101,7 +101,7 @@ export const fencing: readonly Rule[] = [
   {
     id: 'FENCE-6',
     title:
-      'whoever takes over an expired hold gets a higher fence, and the expired one cannot get its own back',
+      'the successor of an expired hold gets a higher fence, and the expired one cannot get its own back',
     kind: 'required',
     needs: ['fencing', 'lease'],
     async run(h) {
@@ -118,7 +118,7 @@ export const fencing: readonly Rule[] = [
   },
   {
     id: 'FENCE-7',
-    title: 'a sequencer is good while its hold lasts: not after the release, nor under a successor',
+    title: 'a sequencer is valid while its hold lasts: not after the release, nor under a successor',
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
@@ -189,7 +189,7 @@ export const fencing: readonly Rule[] = [
   },
   {
     id: 'FENCE-10',
-    title: 'a name keeps its place in the order while it is idle and others are used',
+    title: 'the fences of a name still rise after it was idle and other names were used',
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
@@ -208,7 +208,7 @@ export const fencing: readonly Rule[] = [
   },
   {
     id: 'FENCE-11',
-    title: 'a resent attempt is answered with the fence minted for it, whatever was minted since',
+    title: 'a resent attempt gets the fence that was minted for it, even if others were minted since',
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
@@ -231,8 +231,7 @@ export const fencing: readonly Rule[] = [
   },
   {
     id: 'FENCE-12',
-    title:
-      'after a name was idle and pruned its fences are above every earlier one, and what is held is left alone',
+    title: 'an idle name that was pruned gets fences above every earlier one, and held names are not pruned',
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
@@ -244,7 +243,7 @@ export const fencing: readonly Rule[] = [
       const lease = await other.locks.lock(held).acquire()
       for (let round = 0; round < 3; round += 1) {
         await pass(h.ms(60))
-        await operator.locks.prune({ idleMs: 50 })
+        await operator.locks.prune({ idleMs: 50, names: [idle, held] })
         for (let n = 0; n <= round; n += 1) await use()
       }
       assertRising(h, fences)

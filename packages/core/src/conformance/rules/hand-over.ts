@@ -12,7 +12,7 @@ import { assertSoleHolder, takeOverMs } from './steps.ts'
 export const handOver: readonly Rule[] = [
   {
     id: 'HAND-1',
-    title: 'a serialised lease goes on in another client: same fence, held, renewed and released there',
+    title: 'a serialised lease continues in another client: same fence, held, renewed and released there',
     kind: 'optional',
     needs: ['handover'],
     async run(h) {
@@ -30,7 +30,7 @@ export const handOver: readonly Rule[] = [
   },
   {
     id: 'HAND-2',
-    title: 'a text is resumed once: everybody else gets LOCK_LOST, and the first one keeps the lock',
+    title: 'a text is resumed once: every other client gets LOCK_LOST, and the first one keeps the lock',
     kind: 'optional',
     needs: ['handover'],
     async run(h) {
@@ -74,7 +74,7 @@ export const handOver: readonly Rule[] = [
   },
   {
     id: 'HAND-4',
-    title: 'after serialize the old handle is released: it says LOCK_NOT_OWNED and frees nothing',
+    title: 'after serialize the old lease rejects with LOCK_NOT_OWNED and frees nothing',
     kind: 'optional',
     needs: ['handover'],
     async run(h) {
@@ -128,7 +128,7 @@ export const handOver: readonly Rule[] = [
   {
     id: 'HAND-7',
     title:
-      'what inspect, errors, events and a logged lease show of a holder does not make a text that resumes its lease',
+      'what inspect, errors, events and a logged lease show of a holder is not enough to resume its lease',
     kind: 'optional',
     needs: ['handover'],
     async run(h) {

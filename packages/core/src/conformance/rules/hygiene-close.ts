@@ -9,7 +9,7 @@ import { eventOf, inTime, lossOf, soonFree } from './observe.ts'
 export const closing: readonly Rule[] = [
   {
     id: 'HYG-2',
-    title: 'close ends waiters with LOCK_CLOSED and gives back what is held',
+    title: 'close ends waiters with LOCK_CLOSED and releases what is held',
     kind: 'required',
     async run(h) {
       const [closed, other] = [await h.client(), await h.client()]
@@ -35,7 +35,7 @@ export const closing: readonly Rule[] = [
   },
   {
     id: 'HYG-6',
-    title: 'a closed client answers LOCK_CLOSED to everything and does not ask the store',
+    title: 'a closed client rejects every call with LOCK_CLOSED and does not ask the store',
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client()
@@ -60,7 +60,7 @@ export const closing: readonly Rule[] = [
   },
   {
     id: 'HYG-7',
-    title: 'close may be called again, and ends within a bound though the store is silent',
+    title: 'close may be called again, and ends within a bound even if the store is silent',
     kind: 'required',
     async run(h) {
       const [hung, other] = [await h.client({ ttlMs: h.ttlMs, storeTimeoutMs: h.ms(800) }), await h.client()]

@@ -31,7 +31,7 @@ function randomFrom(start: number): (below: number) => number {
 
 export const storm: Rule = {
   id: 'HYG-5',
-  title: 'a storm of faults ends in LockErrors only, lets in no second holder, and passes without a trace',
+  title: 'a storm of faults causes only LockErrors, lets in no second holder, and leaves nothing behind',
   kind: 'stochastic',
   timeoutMs: 60_000,
   async run(h) {

@@ -118,7 +118,7 @@ export const hygiene: readonly Rule[] = [
   },
   {
     id: 'HYG-9',
-    title: 'a thousand locks taken and given back, some of them contended, leave no timer and no waiter',
+    title: 'a thousand locks acquired and released, some of them contended, leave no timer and no waiter',
     kind: 'required',
     timeoutMs: 60_000,
     alone: true,
@@ -152,7 +152,7 @@ export const hygiene: readonly Rule[] = [
   },
   {
     id: 'HYG-10',
-    title: 'a signal shared by many acquires is left without listeners, whatever came of them',
+    title: 'a signal shared by many acquires is left without listeners, however they ended',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]

@@ -19,7 +19,7 @@ import {
 export const wireLosses: readonly Rule[] = [
   {
     id: 'LOST-9',
-    title: 'the reply to an acquire is swallowed on the wire: the acquire still gets the lock',
+    title: 'the network drops the reply to an acquire: the acquire still gets the lock',
     kind: 'required',
     needs: ['wire'],
     async run(h) {
@@ -36,7 +36,7 @@ export const wireLosses: readonly Rule[] = [
   },
   {
     id: 'LOST-10',
-    title: 'the reply to a renewal is swallowed on the wire: the lease is kept under its fence',
+    title: 'the network drops the reply to a renewal: the lease is kept under its fence',
     kind: 'required',
     needs: ['wire', 'lease'],
     async run(h) {
@@ -56,7 +56,7 @@ export const wireLosses: readonly Rule[] = [
   },
   {
     id: 'LOST-11',
-    title: 'the reply to a release is swallowed on the wire: the release succeeds and the name is free',
+    title: 'the network drops the reply to a release: the release succeeds and the name is free',
     kind: 'required',
     needs: ['wire'],
     async run(h) {
@@ -140,7 +140,7 @@ export const wireLosses: readonly Rule[] = [
   },
   {
     id: 'LOST-14',
-    title: 'with a slow wire a lease ends here before the store gives it to another',
+    title: 'on a slow network a lease ends at the client before the store grants the name again',
     kind: 'required',
     needs: ['wire', 'lease'],
     async run(h) {
@@ -165,7 +165,7 @@ export const wireLosses: readonly Rule[] = [
   },
   {
     id: 'LOST-15',
-    title: 'a session whose connection breaks is kept under its fence or reported as lost, never neither',
+    title: 'a session whose connection breaks is either kept under its fence or reported as lost',
     kind: 'optional',
     needs: ['wire', 'session'],
     async run(h) {

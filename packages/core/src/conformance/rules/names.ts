@@ -85,7 +85,8 @@ const badIntegers = [
 export const names: readonly Rule[] = [
   {
     id: 'NAME-1',
-    title: 'what is no name (no text, empty, too long, ill-formed) is refused before the store is touched',
+    title:
+      'an invalid name (not a string, empty, too long, ill-formed) is refused before the store is called',
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client()
@@ -104,12 +105,13 @@ export const names: readonly Rule[] = [
   },
   {
     id: 'NAME-2',
-    title: 'odd names are names like others: each can be held, and no two of them are the same',
+    title: 'unusual names work like others: each can be held, and no two of them collide',
     kind: 'required',
     timeoutMs: 60_000,
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       for (const family of oddNames(h.name(), Math.min(MAX_NAME_BYTES, h.capabilities.maxNameBytes))) {
+        family.forEach((name) => h.named(name))
         const leases = []
         for (const name of family) {
           // Some cannot be made unique: another run of the suite may use them just now.
@@ -221,7 +223,7 @@ export const names: readonly Rule[] = [
   },
   {
     id: 'NAME-7',
-    title: 'no attempts at all is refused, and a single one asks the store exactly once',
+    title: 'zero attempts are refused, and a single attempt asks the store exactly once',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]

@@ -8,12 +8,11 @@ import { takeWhenOver } from './steps.ts'
 export const onceAtTheStore: readonly Rule[] = [
   {
     id: 'ONCE-9',
-    title:
-      'once released, the attempt has nothing left in the store: no call of it frees or prolongs the name',
+    title: 'a released attempt has nothing left in the store: no late call of it frees or extends the name',
     kind: 'optional',
     needs: ['min-hold'],
     async run(h) {
-      const { adapter, request, take } = h.adapter()
+      const { adapter, request, take, renew } = h.adapter()
       const lock = h.name()
       const keepMs = h.ttlMs
       const wanted = request(lock)
@@ -22,7 +21,7 @@ export const onceAtTheStore: readonly Rule[] = [
       assert.equal(await adapter.release(grant, keepMs), 'released')
       const releasedBy = performance.now()
       const { ttlMs, lockDelayMs } = wanted
-      assert.deepEqual(await adapter.renew([{ grant, ttlMs, lockDelayMs }]), ['lost'])
+      assert.equal(await renew({ grant, ttlMs, lockDelayMs }), 'lost')
       await adapter.withdraw(wanted)
       await adapter.release(grant)
       await adapter.release(grant, h.lastingMs)
@@ -59,7 +58,7 @@ export const onceAtTheStore: readonly Rule[] = [
   },
   {
     id: 'ONCE-11',
-    title: 'a re-entered hold keeps to the longest minHoldMs of its leases, a resumed one to what remained',
+    title: 'a re-entered hold uses the longest minHoldMs of its leases, a resumed one what remained',
     kind: 'optional',
     needs: ['min-hold', 'handover'],
     async run(h) {

@@ -26,7 +26,7 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-2',
-    title: 'a broken lock goes to whoever waits for it, under a higher fence',
+    title: 'a broken lock goes to a waiter, under a higher fence',
     kind: 'optional',
     needs: ['break'],
     async run(h) {
@@ -42,7 +42,7 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-3',
-    title: 'a break ends the hold that was looked at and no later one; of a free name it is null',
+    title: 'a break ends the inspected hold and no later one; for a free name it returns null',
     kind: 'optional',
     needs: ['break'],
     async run(h) {
@@ -63,7 +63,7 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-4',
-    title: 'list names who holds what, here and in other clients, and nothing that is free',
+    title: 'list shows the holds of this and other clients, and no free name',
     kind: 'optional',
     needs: ['list'],
     async run(h) {
@@ -85,7 +85,7 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-5',
-    title: 'without list, it is LOCK_UNSUPPORTED',
+    title: 'without the capability, list is LOCK_UNSUPPORTED',
     kind: 'optional',
     needs: ['no list'],
     async run(h) {
@@ -95,7 +95,7 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-6',
-    title: 'without break, it is LOCK_UNSUPPORTED, and the holder stays',
+    title: 'without the capability, break is LOCK_UNSUPPORTED, and the holder keeps the lock',
     kind: 'optional',
     needs: ['no break'],
     async run(h) {
@@ -107,7 +107,7 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-7',
-    title: 'findings about the store name their check and, unless all is well, what to do',
+    title: 'findings name their check and, unless their level is ok, what to do',
     kind: 'required',
     async run(h) {
       const { locks } = await h.client()
@@ -123,8 +123,7 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-8',
-    title:
-      'whom inspect names as waiting does wait, next in line first, and nothing in it is a secret of theirs',
+    title: 'inspect lists the actual waiters, in order, and shows none of their secrets',
     kind: 'required',
     async run(h) {
       const [holder, ...others] = [await h.client(), await h.client(), await h.client()]

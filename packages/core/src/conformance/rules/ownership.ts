@@ -7,7 +7,7 @@ import { takeWhenOver } from './steps.ts'
 export const ownership: readonly Rule[] = [
   {
     id: 'OWN-1',
-    title: 'a release under a foreign attempt id frees nothing and says so',
+    title: 'a release with a foreign attempt id frees nothing and returns not-held',
     kind: 'required',
     async run(h) {
       const holder = h.adapter()
@@ -21,7 +21,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-2',
-    title: 'a renewal under a foreign attempt id is refused and prolongs nothing',
+    title: 'a renewal with a foreign attempt id is refused and extends nothing',
     kind: 'required',
     async run(h) {
       const holder = h.adapter()
@@ -30,7 +30,7 @@ export const ownership: readonly Rule[] = [
       const held = await holder.take(holder.request(lock))
       const forged = { ...held, attemptId: stranger.request(lock).attemptId }
       const renewal = { grant: forged, ttlMs: h.ttlMs * 100, lockDelayMs: 0 }
-      assert.deepEqual(await stranger.adapter.renew([renewal]), ['lost'])
+      assert.equal(await stranger.renew(renewal), 'lost')
       await assertHolder(h, held)
       const { remainingMs = 0 } = await stranger.adapter.inspect(lock)
       assert.ok(remainingMs <= h.lastingMs, `prolonged to ${remainingMs} ms`)
@@ -53,7 +53,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-4',
-    title: "an expired owner cannot renew itself back, nor prolong its successor's lease",
+    title: "an expired owner cannot renew itself back, nor extend its successor's lease",
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -63,7 +63,7 @@ export const ownership: readonly Rule[] = [
       const stale = await first.take(first.request(lock, { ttlMs: h.ttlMs }))
       const held = await takeWhenOver(h, second, lock)
       const renewal = { grant: stale, ttlMs: h.ttlMs * 100, lockDelayMs: 0 }
-      assert.deepEqual(await first.adapter.renew([renewal]), ['lost'])
+      assert.equal(await first.renew(renewal), 'lost')
       await assertHolder(h, held)
       const { remainingMs = 0 } = await first.adapter.inspect(lock)
       assert.ok(remainingMs <= h.lastingMs, `prolonged to ${remainingMs} ms`)
@@ -84,9 +84,7 @@ export const ownership: readonly Rule[] = [
       await other.adapter.withdraw(request)
       await other.adapter.withdraw(other.request(lock))
       await assertHolder(h, held)
-      assert.deepEqual(await holder.adapter.renew([{ grant: held, ttlMs: h.ttlMs, lockDelayMs: 0 }]), [
-        'renewed',
-      ])
+      assert.equal(await holder.renew({ grant: held, ttlMs: h.ttlMs, lockDelayMs: 0 }), 'renewed')
     },
   },
   {
@@ -108,7 +106,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-7',
-    title: 'the adapter calls one release of a hold released; to release a free name is not-held',
+    title: 'only one release of a hold returns released; releasing a free name returns not-held',
     kind: 'required',
     async run(h) {
       const { adapter, request, take } = h.adapter()
@@ -125,7 +123,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-8',
-    title: 'every acquisition is an owner of its own: a shared lock object excludes its own users',
+    title: 'every acquire is a separate owner: a shared lock object excludes its own users',
     kind: 'required',
     async run(h) {
       const { locks } = await h.client()
@@ -160,7 +158,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-10',
-    title: "a late withdrawal of an abandoned try does not touch the same client's next hold",
+    title: "a late withdrawal of an earlier attempt does not touch the same client's next hold",
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client({ storeTimeoutMs: h.ms(2_000) })
@@ -180,7 +178,7 @@ export const ownership: readonly Rule[] = [
   },
   {
     id: 'OWN-11',
-    title: 'a hold that was broken, taken and released by another ends as lost, not as released',
+    title: 'a broken hold that another client acquired and released ends as lost, not as released',
     kind: 'optional',
     needs: ['break'],
     async run(h) {

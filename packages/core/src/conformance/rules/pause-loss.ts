@@ -91,7 +91,7 @@ export const pausedLosses: readonly Rule[] = [
   },
   {
     id: 'PAUSE-8',
-    title: 'a holder cut off as its connection is ended relies on it for at most its ttl; its fence is stale',
+    title: 'a holder cut off while its connection ends relies on it for at most its ttl; its fence is stale',
     kind: 'optional',
     needs: ['wire', 'break', 'connection'],
     async run(h) {

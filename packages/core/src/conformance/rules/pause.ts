@@ -70,7 +70,7 @@ export const pause: readonly Rule[] = [
   },
   {
     id: 'PAUSE-3',
-    title: 'a waiter paused while the lock came and went does not believe in it when it resumes',
+    title: 'a waiter paused while its grant came and expired does not use it when it resumes',
     kind: 'required',
     needs: ['processes', 'push'],
     async run(h) {
@@ -125,8 +125,7 @@ export const pause: readonly Rule[] = [
   },
   {
     id: 'PAUSE-5',
-    title:
-      'while the server hangs, the signal aborts by the local deadline; once it goes on, locks can be had',
+    title: 'while the server hangs, the signal aborts by the local deadline; later locks can be acquired',
     kind: 'required',
     needs: ['server'],
     async run(h) {

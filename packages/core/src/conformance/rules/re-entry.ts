@@ -6,7 +6,7 @@ import { assertStillHeld } from './observe.ts'
 export const reEntry: readonly Rule[] = [
   {
     id: 'REEN-1',
-    title: 'inside its own callback a lock is taken again without waiting, under the same fence',
+    title: 'inside its own callback a lock is acquired again without waiting, under the same fence',
     kind: 'required',
     async run(h) {
       const { locks } = await h.client()
@@ -19,7 +19,7 @@ export const reEntry: readonly Rule[] = [
   },
   {
     id: 'REEN-2',
-    title: 're-entered to any depth, the store is freed by the last release only',
+    title: 're-entered to any depth, the hold ends with the last release only',
     kind: 'required',
     async run(h) {
       const { locks } = await h.client()

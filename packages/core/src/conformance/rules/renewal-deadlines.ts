@@ -35,7 +35,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-9',
-    title: 'a lease counts from before it was asked for, however late the grant arrives',
+    title: 'a lease counts from before its request was sent, however late the grant arrives',
     kind: 'required',
     async run(h) {
       const asked = { ttlMs: h.ttlMs * 2 }
@@ -53,7 +53,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-10',
-    title: 'a grant that took longer than its ttl is not returned, and nothing of it is left',
+    title: 'a grant that took longer than its ttl is not returned and leaves nothing behind',
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -73,7 +73,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-12',
-    title: 'the adapter answers lost when a hold expired, although nobody took it, and does not revive it',
+    title: 'the adapter returns lost for an expired hold even if the name is free, and does not revive it',
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -82,7 +82,7 @@ export const deadlines: readonly Rule[] = [
       const lock = h.name()
       const grant = await holder.take(holder.request(lock, { ttlMs: h.ttlMs }))
       await h.eventually('the hold expires', h.ttlMs * 3, async () => !(await adapter.inspect(lock)).held)
-      assert.deepEqual(await adapter.renew([{ grant, ttlMs: h.ttlMs, lockDelayMs: 0 }]), ['lost'])
+      assert.equal(await holder.renew({ grant, ttlMs: h.ttlMs, lockDelayMs: 0 }), 'lost')
       assert.equal((await adapter.inspect(lock)).held, false)
     },
   },
@@ -96,7 +96,7 @@ export const deadlines: readonly Rule[] = [
       const lock = h.name()
       const ttlMs = h.ttlMs * 3
       const grant = await holder.take(holder.request(lock, { ttlMs: h.ttlMs }))
-      assert.deepEqual(await holder.adapter.renew([{ grant, ttlMs, lockDelayMs: 0 }]), ['renewed'])
+      assert.equal(await holder.renew({ grant, ttlMs, lockDelayMs: 0 }), 'renewed')
       const renewedAt = performance.now()
       await pass(h.ttlMs * 1.5)
       const early = await other.adapter.attempt(other.request(lock))
@@ -112,7 +112,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-14',
-    title: 'extending a lease that the store no longer knows is LOCK_LOST and takes nothing back',
+    title: 'extending a lease that the store no longer knows is LOCK_LOST and does not re-acquire it',
     kind: 'required',
     needs: ['lease'],
     async run(h) {
@@ -161,7 +161,7 @@ export const deadlines: readonly Rule[] = [
       const successor = await takeWhenOver(h, second, lock)
       assert.equal(await second.adapter.release(successor), 'released')
       const renewal = { grant: stale, ttlMs: h.ttlMs, lockDelayMs: 0 }
-      assert.deepEqual(await first.adapter.renew([renewal]), ['lost'])
+      assert.equal(await first.renew(renewal), 'lost')
       await h.free(lock)
     },
   },
@@ -185,7 +185,7 @@ export const deadlines: readonly Rule[] = [
   },
   {
     id: 'RENEW-18',
-    title: 'a session is never relied on for longer than its own ttl, whatever the caller asked for',
+    title: 'a session is never relied on for longer than its own ttl, even if the caller asked for more',
     kind: 'optional',
     needs: ['session'],
     async run(h) {

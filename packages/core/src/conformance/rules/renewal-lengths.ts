@@ -7,7 +7,7 @@ import { takeWhenOver } from './steps.ts'
 export const lengths: readonly Rule[] = [
   {
     id: 'RENEW-19',
-    title: 'once a longer promise is over, the store keeps the hold only as long as the last renewal asked',
+    title: 'after a longer ttl is over, the store keeps the hold only as long as the last renewal asked for',
     kind: 'required',
     needs: ['lease'],
     async run(h) {

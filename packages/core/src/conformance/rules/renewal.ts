@@ -65,8 +65,7 @@ export const renewal: readonly Rule[] = [
   },
   {
     id: 'RENEW-3',
-    title:
-      'with a hung store a lease is in jeopardy, then lost by the local clock, before anybody else gets it',
+    title: 'with a hung store a lease is in jeopardy, then lost by the local clock before its next holder',
     kind: 'required',
     async run(h) {
       // Long enough for a busy machine to look in between the overdue renewal and the deadline.

@@ -95,7 +95,7 @@ export const waitingInLine: readonly Rule[] = [
   },
   {
     id: 'WAIT-15',
-    title: 'one that is served from the queue and falls silent delays those behind it by its own lease only',
+    title: 'a waiter that is granted the lock and falls silent delays the next by its own lease only',
     kind: 'optional',
     needs: ['fifo', 'handover'],
     async run(h) {

@@ -9,7 +9,7 @@ const reason = new Error('the caller has changed its mind')
 export const waiting: readonly Rule[] = [
   {
     id: 'WAIT-1',
-    title: 'without waiting, a held lock is null to tryAcquire and LOCK_TIMEOUT to acquire',
+    title: 'without waiting, tryAcquire of a held lock returns null and acquire throws LOCK_TIMEOUT',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
@@ -41,7 +41,7 @@ export const waiting: readonly Rule[] = [
   },
   {
     id: 'WAIT-3',
-    title: 'retry.attempts bounds the tries at the store',
+    title: 'retry.attempts limits the attempts at the store',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
@@ -59,7 +59,7 @@ export const waiting: readonly Rule[] = [
   },
   {
     id: 'WAIT-4',
-    title: 'aborted before it began, an acquire rejects with the reason and touches nothing',
+    title: 'an acquire aborted before it begins rejects with the reason and does not call the store',
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client()
@@ -72,7 +72,7 @@ export const waiting: readonly Rule[] = [
   },
   {
     id: 'WAIT-5',
-    title: 'aborted while it waits, an acquire rejects with the reason at once and leaves nothing behind',
+    title: 'an acquire aborted while it waits rejects with the reason at once and leaves nothing behind',
     kind: 'required',
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
@@ -141,7 +141,7 @@ export const waiting: readonly Rule[] = [
   },
   {
     id: 'WAIT-12',
-    title: 'a waiter that gives up does not hold up those behind it',
+    title: 'a waiter that gives up does not delay those behind it',
     kind: 'required',
     async run(h) {
       const [holder, fickle, patient] = [await h.client(), await h.client(), await h.client()]

@@ -10,7 +10,7 @@ import { launch, looks, minutes, openWindow, overflow, patience } from './browse
 import { obtainChromium } from './chromium.ts'
 
 /** The page that `locks conformance --html` writes, in a real browser. */
-const command = join(import.meta.dirname, '../../packages/cli/dist/locks.js')
+const command = join(import.meta.dirname, '../../../packages/cli/dist/locks.js')
 const run = promisify(execFile)
 const found = await obtainChromium()
 

@@ -5,11 +5,11 @@ import { signalCode } from './exit-codes.ts'
 
 export const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 
-/** One call of a command: where it writes, what ends it, and what it has to tidy up. */
-export class Session {
+/** One invocation of a command: where it writes, what ends it, and what it has to clean up. */
+export class Invocation {
   readonly paint: Paint = painter(process.stdout)
   readonly paintError: Paint = painter(process.stderr)
-  /** Rejects as soon as somebody asks this program to stop. */
+  /** Rejects as soon as a signal asks this program to stop. */
   readonly interrupted: Promise<never>
   readonly #stop = new AbortController()
   readonly #cleanups: (() => Promise<unknown>)[] = []
@@ -22,19 +22,19 @@ export class Session {
     for (const signal of signals) process.on(signal, () => this.#onSignal(signal))
     process.stdout.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error
-      // Nobody listens to us any more; that must not cost a running command its lock.
+      // The reader is gone. A running command must not lose its lock because of that.
       if (this.#forward === undefined) this.#interrupt('SIGPIPE')
     })
-    // A full disk, a terminal that is gone: what is lost there was never part of the result.
+    // A full disk or a closed terminal: stderr is never part of the result.
     process.stderr.on('error', () => undefined)
   }
 
-  /** Aborts when somebody asks this program to stop, with `Interrupted` as reason. */
+  /** Aborts with `Interrupted` when a signal asks this program to stop. */
   get signal(): AbortSignal {
     return this.#stop.signal
   }
 
-  /** From now on signals go to `receiver` instead of ending this program, or, without one, end it again. */
+  /** Sends signals to `receiver` instead of ending this program; `undefined` restores that. */
   forward(receiver: ((signal: NodeJS.Signals) => void) | undefined): void {
     this.#forward = receiver
   }
@@ -43,7 +43,7 @@ export class Session {
     process.stdout.write(`${text}\n`)
   }
 
-  /** For people who watch; never part of the result. */
+  /** For people; never part of the result. */
   note(text: string): void {
     process.stderr.write(`${text}\n`)
   }
@@ -56,16 +56,16 @@ export class Session {
     this.#cleanups.push(cleanup)
   }
 
-  /** Tidies up. What fails keeps the rest from nothing, and is handed to `onFailure`. */
+  /** Cleans up. A failing clean-up does not stop the others, and goes to `onFailure`. */
   async end(onFailure: (error: unknown) => Promise<void>): Promise<void> {
     for (const cleanup of this.#cleanups.toReversed()) await cleanup().catch(onFailure)
-    // What is left is to be read, and may never be.
+    // The rest of the output may never be read, so a signal now ends the process.
     this.forward((signal) => process.exit(signalCode(signal)))
   }
 
   #onSignal(signal: NodeJS.Signals): void {
     if (this.#forward !== undefined) return this.#forward(signal)
-    // Asked twice: whoever asks does not want to wait for tidiness.
+    // A second signal does not wait for the clean-up.
     if (this.signal.aborted) process.exit(signalCode(signal))
     this.#interrupt(signal)
   }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-const docs = join(import.meta.dirname, '../../docs')
+const docs = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
 /** Builds the site as `pnpm check` does, into a folder of its own. Fails on a dead link. */

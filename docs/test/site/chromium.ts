@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { directories, directoryOf } from '../services/programs/search.ts'
-import { aptInstall, aptRefusal } from '../services/sources/apt.ts'
+import { directories, directoryOf } from '../../../conformance/services/programs/search.ts'
+import { aptInstall, aptRefusal } from '../../../conformance/services/sources/apt.ts'
 
 const commands = ['chromium', 'chromium-browser', 'google-chrome']
 
@@ -12,7 +12,7 @@ function locate(): string | undefined {
   return undefined
 }
 
-/** The path of a Chromium, installed from Debian's packages where there is none; else why it cannot be had. */
+/** The path of a Chromium, installed from Debian's packages if there is none; otherwise why it is not available. */
 export async function obtainChromium(): Promise<{ readonly path: string } | { readonly refusal: string }> {
   const here = locate()
   if (here !== undefined) return { path: here }

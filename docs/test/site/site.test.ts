@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { launch, looks, minutes, onPhone, openWindow, overflow, patience } from './browser.ts'
+import { launch, looks, minutes, onDesk, onPhone, openWindow, overflow, patience } from './browser.ts'
 import { buildSite } from './build.ts'
 import { obtainChromium } from './chromium.ts'
 import { serve } from './serve.ts'
 
 /** How many tables are wider than the room they have. */
-const tablesCutOff = `[...document.querySelectorAll('.vp-doc table')]
-  .filter((table) => table.scrollWidth > table.clientWidth + 1).length`
+const cutOff = `[...document.querySelectorAll('.vp-doc table, .vp-doc pre')]
+  .filter((part) => part.scrollWidth > part.clientWidth + 1).length`
 
 /** The built documentation in a real browser. */
 const found = await obtainChromium()
@@ -54,6 +54,17 @@ describe('the site in a browser', () => {
     },
   )
 
+  test('on a desk no table and no code of any page is cut off', { timeout: minutes(10) }, async () => {
+    const { page } = await openWindow(browser, onDesk)
+    const files = await readdir(dist, { recursive: true })
+    const cut: string[] = []
+    for (const file of files.filter((name) => name.endsWith('.html') && name !== '404.html')) {
+      await page.goto(`${url}/${file}`, patience)
+      if ((await page.evaluate(cutOff)) !== 0) cut.push(file)
+    }
+    expect(cut).toEqual([])
+  })
+
   for (const look of looks) {
     const shows = (what: string, path: string, inspect: (page: Page) => Promise<void>): void => {
       test(`${what} (${look.title})`, { timeout: minutes(6) }, async () => {
@@ -86,7 +97,7 @@ describe('the site in a browser', () => {
       expect(await page.locator('table tbody tr').count()).toBeGreaterThan(3)
       for (const state of ['passed', 'not-tried', 'not-applicable'])
         expect(await page.locator(`table .${state}`).count()).toBeGreaterThan(1)
-      if (look.viewport.width > 1_000) expect(await page.evaluate(tablesCutOff)).toBe(0)
+      if (look.viewport.width > 1_000) expect(await page.evaluate(cutOff)).toBe(0)
       await page.getByRole('link', { name: 'CRASH', exact: true }).click(patience)
       await page.waitForURL('**/spec.html#crash', patience)
       await page.getByText('CRASH-1', { exact: true }).waitFor(patience)

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { repositoryUrl } from '../../docs/.vitepress/repository.ts'
+import { repositoryUrl } from '../../.vitepress/repository.ts'
 
 test.each([
   [undefined, undefined],

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { providePnpm } from '../../scripts/bootstrap.mjs'
 import { pack, publicPackages } from '../../scripts/lib/packages.mjs'
 import { root, run } from '../../scripts/lib/run.mjs'
-import { scaled } from '../services/timing.ts'
+import { scaled } from '../../conformance/services/timing.ts'
 import { stepsOf } from './readme.ts'
 
 /** Every project of the page about Jest, built from the packed packages and run, word for word. */

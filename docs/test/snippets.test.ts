@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startService } from '../services/index.ts'
-import type { Service, ServiceKind } from '../services/index.ts'
+import { startService } from '../../conformance/services/index.ts'
+import type { Service, ServiceKind } from '../../conformance/services/index.ts'
 
 /** Every TypeScript snippet of the documentation is compiled as it stands, and run unless a test runner must host it. */
 const root = join(import.meta.dirname, '../..')
@@ -18,7 +18,7 @@ const snippets = (await Promise.all(pages.map(snippetsOf))).flat()
 let folder: string
 
 beforeAll(async () => {
-  const cache = join(import.meta.dirname, '../.cache')
+  const cache = join(root, 'conformance/.cache')
   await mkdir(cache, { recursive: true })
   folder = await mkdtemp(join(cache, 'snippets-'))
   // Where those that need no server keep their locks.

@@ -1,7 +1,7 @@
 import { chromium } from 'playwright-core'
 import type { Browser, Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
-import { scaled } from '../services/timing.ts'
+import { scaled } from '../../../conformance/services/timing.ts'
 import { chromiumFlags } from './chromium.ts'
 
 /** Bounds for a machine that does other things too. */
@@ -25,6 +25,7 @@ export const looks: readonly Look[] = Object.entries(sizes).flatMap(([device, vi
   })),
 )
 
+export const onDesk: Look = { title: 'desk', viewport: sizes.desktop, colorScheme: 'light' }
 export const onPhone: Look = { title: 'phone', viewport: sizes.phone, colorScheme: 'light' }
 
 /** A browser whose profile is new and empty, and goes with it. */

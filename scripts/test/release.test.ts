@@ -2,11 +2,11 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { contentFaults, manifestFaults, repositoryFaults } from '../../scripts/lib/metadata.mjs'
-import { nextVersions } from '../../scripts/lib/next-versions.mjs'
-import { publicPackages } from '../../scripts/lib/packages.mjs'
-import { root } from '../../scripts/lib/run.mjs'
-import { scaled } from '../services/timing.ts'
+import { contentFaults, manifestFaults, repositoryFaults } from '../lib/metadata.mjs'
+import { nextVersions } from '../lib/next-versions.mjs'
+import { publicPackages } from '../lib/packages.mjs'
+import { root } from '../lib/run.mjs'
+import { scaled } from '../../conformance/services/timing.ts'
 
 const packages = await publicPackages()
 
@@ -107,7 +107,7 @@ describe('workflows', () => {
     const [ci, release] = [await workflow('ci.yml'), await workflow('release.yml')]
     expect(release).toMatch(/^  ci:\n    uses: \.\/\.github\/workflows\/ci\.yml$/m)
     expect(release).toMatch(/^  release:\n(?: {4}.*\n)*? {4}needs: \[ci, all\]$/m)
-    // A pull request runs somebody else's code.
+    // A pull request runs untrusted code.
     expect(release).not.toContain('pull_request:')
     expect(ci).not.toMatch(/pull_request_target|secrets|: write/)
     for (const text of [ci, release]) expect(text).toMatch(/^permissions:\n  contents: read$/m)

@@ -1,0 +1,117 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { extname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+// Finds phrases that readers stumble over, and names a better one. The vocabulary is in docs/glossary.md.
+
+/** @typedef {{ readonly phrase: RegExp, readonly better: string, readonly only?: RegExp, readonly always?: boolean }} Habit */
+
+/**
+ * `only` limits a habit to the files whose path matches. `always` applies it to pending folders too.
+ *
+ * @type {readonly Habit[]}
+ */
+export const habits = [
+  { phrase: /\bwhoever\b/i, better: 'the holder, the waiter, the caller' },
+  {
+    phrase: /\b(somebody|anybody|everybody)( else)?\b/i,
+    better: 'another client, any client, all clients',
+    only: /\.md$/,
+  },
+  { phrase: /\bunless told\b/i, better: 'Default: …' },
+  { phrase: /^\s*(\/\*\*|\/\/|\*) Answers\b/, better: 'Returns' },
+  { phrase: /\btraps? [0-9]/i, better: 'the outcome', always: true },
+  { phrase: /\bI(1[01]|[1-9])\b(?=[–:,')\]])/, better: 'its name: exclusion, fence-order, …', always: true },
+  { phrase: /\bfor ever\b/i, better: 'forever' },
+  { phrase: /\bin earnest\b/i, better: 'in production' },
+  { phrase: /\btold apart\b/i, better: 'distinguished, identified' },
+  { phrase: /\bof (its|their) own accord\b/i, better: 'by itself' },
+  { phrase: /\bbehind (its|their|his|everybody's) back\b/i, better: 'say what happens' },
+  { phrase: /\bhas not got\b/i, better: 'does not have' },
+  { phrase: /\b(can|cannot|may|to) be had\b/i, better: 'can be acquired, is available' },
+  { phrase: /\bcannot mend\b|\bmended\b/i, better: 'fix, fixed' },
+  { phrase: /\bbelieves? in\b/i, better: 'rely on' },
+  { phrase: /\bfences? (still )?tells?\b/i, better: 'the fence identifies the stale holder' },
+  { phrase: /\bproves? (an|every|each|the) adapters?\b|\bproves every one\b/i, better: 'tests' },
+  {
+    phrase: /(?<!there )\bis no (adapter|lease|grant|heir|majority|name|contention|escape)\b/i,
+    better: 'is not a …',
+  },
+  { phrase: /\bno one else has\b/i, better: 'compare facts' },
+]
+
+/** Longest line of a source file, comments included. */
+const WIDTH = 120
+const isSource = /^packages\/[^/]+\/src\//
+
+/** What is checked. */
+const roots = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'bench',
+  'conformance',
+  'docs',
+  'examples',
+  'packages',
+  'scripts',
+]
+const kinds = new Set(['.js', '.java', '.md', '.mjs', '.ts'])
+const skippedFolders = new Set(['node_modules', 'dist', 'generated', '.cache', 'cache', '.turbo', 'target'])
+/** Generated, or about words. */
+const skippedFiles =
+  /^(docs\/(api|adapters)\/|docs\/command-line\.md|docs\/glossary\.md|scripts\/words\.)|(words\.test\.ts|CHANGELOG\.md)$/
+
+/** Not rewritten yet: remove a folder when its words are done. */
+const pending = [
+  ...['core', 'redis', 'redlock', 'cas', 'sql', 'postgres', 'mysql', 'zookeeper', 'memory'].flatMap(
+    (name) => [`packages/${name}/src/`, `packages/${name}/test/`],
+  ),
+]
+
+/** @typedef {{ readonly file: string, readonly line: number, readonly found: string, readonly better: string }} Finding */
+
+/**
+ * The findings in one file. `file` is relative to the repository.
+ *
+ * @param {string} file
+ * @param {string} text
+ * @returns {Finding[]}
+ */
+export function findingsIn(file, text) {
+  const isPending = pending.some((folder) => file.startsWith(folder))
+  return text.split('\n').flatMap((content, n) => {
+    const line = n + 1
+    const found = habits.flatMap(({ phrase, better, only, always = false }) => {
+      if ((only !== undefined && !only.test(file)) || (isPending && !always)) return []
+      const match = phrase.exec(content)
+      return match === null ? [] : [{ file, line, found: match[0].trim(), better }]
+    })
+    if (!isPending && isSource.test(file) && content.length > WIDTH)
+      found.push({ file, line, found: `${content.length} characters`, better: `at most ${WIDTH}` })
+    return found
+  })
+}
+
+/**
+ * @param {string} path
+ * @returns {string[]}
+ */
+function filesIn(path) {
+  if (extname(path) !== '') return [path]
+  return readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
+    const child = join(path, entry.name)
+    if (entry.isDirectory()) return skippedFolders.has(entry.name) ? [] : filesIn(child)
+    return kinds.has(extname(entry.name)) ? [child] : []
+  })
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = join(import.meta.dirname, '..')
+  const files = roots.flatMap((path) => filesIn(join(root, path))).map((file) => relative(root, file))
+  const checked = files.filter((file) => !skippedFiles.test(file))
+  const findings = checked.flatMap((file) => findingsIn(file, readFileSync(join(root, file), 'utf8')))
+  for (const { file, line, found, better } of findings) console.log(`${file}:${line}  "${found}" → ${better}`)
+  console.log(`${findings.length} findings in ${checked.length} files`)
+  process.exitCode = findings.length === 0 ? 0 : 1
+}
