@@ -100,7 +100,7 @@ test.each(['READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABL
   },
 )
 
-test('a pool whose transactions are read-only by default is an outage with a reason, and diagnose finds it', async () => {
+test('a pool whose transactions are read-only by default is an outage, and diagnose finds it', async () => {
   const locks = createLocks(fromConfig({ pool: poolOf('TRANSACTION READ ONLY') }), {
     storeTimeoutMs: scaled(1_000),
   })

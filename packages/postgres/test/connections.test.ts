@@ -19,7 +19,7 @@ sessionConnectionTests('row', {
   count: async () => (await control.query<{ n: number }>(counted)).rows[0]?.n ?? NaN,
 })
 
-test('the silence that a refused and withdrawn try allowed does not apply to the next holder on its connection', async () => {
+test('the silence that a withdrawn try allowed does not apply to the next holder on its connection', async () => {
   const blocking = await connect(server)
   const [client, next] = [bare({ ...config, maxConnections: 1 }), open(config)]
   const brief = { ttlMs: scaled(2_000) }

@@ -112,7 +112,7 @@ test(
   scaled(15_000),
 )
 
-test.each(['unique-key', 'row'])('%s: a holder is shown in full, whatever the encoding of the database', async (strategy) => {
+test.each(['unique-key', 'row'])('%s: a holder is shown in full, whatever the encoding', async (strategy) => {
   const control = await connect(server)
   const database = `latin1_${strategy.replace('-', '_')}`
   await control.query(`CREATE DATABASE ${database} ENCODING LATIN1 TEMPLATE template0 LOCALE 'C'`)

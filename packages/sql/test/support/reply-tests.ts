@@ -49,7 +49,7 @@ export function replyTests(
     return { ...openThrough(proxy, connections), ...proxy }
   }
 
-  /** A statement whose reply is replaced, while others wait for the connection: what follows is asked on another one. */
+  /** Replaces the reply to a statement, while others wait for its connection: what follows takes another one. */
   async function replaced({ adapter, insert, ended }: Client, reply: Buffer, run: () => Promise<unknown>) {
     insert(reply)
     const outcome = run()
