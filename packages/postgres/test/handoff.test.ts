@@ -58,7 +58,8 @@ test.each([10, 50, 200])(
     // Their first attempts came before; the first release is that of the test.
     const perCycle = ((await calls()) - before + waiters) / (waiters * cycles + 1)
     console.log(
-      `${waiters} waiters in ${processes} processes: ${perCycle.toFixed(2)} statements per cycle, ${quiet} in ${quietMs} ms of waiting`,
+      `${waiters} waiters in ${processes} processes: ${perCycle.toFixed(2)} statements per cycle, ` +
+        `${quiet} in ${quietMs} ms of waiting`,
     )
     expect(perCycle).toBeLessThanOrEqual(2.2)
   },
