@@ -21,8 +21,8 @@ describe.each(['unique-key', 'row', 'named'])('%s', (strategy) => {
       /refuses the user or the password.*ER_ACCESS_DENIED_ERROR/,
     )
     await refused(`mysql://nobody:x@${at}/locks`, /refuses the user or the password/)
-    await refused(`mysql://alice:right@${at}/locks`, /may not use that database: .*; grant/)
-    await refused(`mysql://reader:right@${at}/locks`, /may not use those tables: .*; grant/)
+    await refused(`mysql://alice:right@${at}/locks`, /may not use this database: .*; grant/)
+    await refused(`mysql://reader:right@${at}/locks`, /may not use the tables: .*; grant/)
     await refused(url.replace(/\/[^/]*$/, '/nowhere'), /database is missing/)
   })
 

@@ -16,7 +16,7 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
     await control.query(`CREATE ROLE nothing LOGIN`)
     await refused(`postgres://nobody@${host}:${port}/postgres`, /refuses this user.*28000/)
     await refused(`postgres://postgres@${host}:${port}/nowhere`, /database is missing.*3D000/)
-    await refused(`postgres://nothing@${host}:${port}/postgres`, /lacks a right.*42501.*; grant/)
+    await refused(`postgres://nothing@${host}:${port}/postgres`, /lacks a privilege.*42501.*; grant/)
   })
 
   test('a missing table is refused at once', async () => {
