@@ -21,7 +21,7 @@ export function namesOf({ schema, table }: Place): Names {
 
 /**
  * Tables of one place. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
- * one row of `pruned` keeps the highest fence that was ever deleted. The one row of `strategy`, made on first use, names
+ * one row of `pruned` keeps the highest fence ever deleted. The one row of `strategy`, made on first use, names
  * the strategy that the locks belong to.
  */
 export function schemaOf(place: Place): readonly string[] {

@@ -16,7 +16,7 @@ describe.each(['url', 'pool'])('by %s', (by) => {
     return bare({ pool })
   }
 
-  test("a lock of another program on one row delays the renewal of that lease, and of no other", async () => {
+  test('a lock of another program on one row delays the renewal of that lease, and of no other', async () => {
     const stranger = await connect(server)
     const { adapter, take, request } = client()
     const grants = []

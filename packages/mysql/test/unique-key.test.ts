@@ -32,7 +32,7 @@ test('an adoption needs the right fence, and does not shorten the hold', async (
   expect((await to.adapter.inspect('adopted')).remainingMs).toBeGreaterThan(30_000)
 })
 
-test("a transaction of another program on the row delays a try, and is neither busy nor an error", async () => {
+test('a transaction of another program on the row delays a try, and is neither busy nor an error', async () => {
   const control = await connect(server)
   const client = bare(config)
   await client.adapter.release(await client.take(client.request('stranger')))

@@ -149,8 +149,8 @@ export class PostgresConnection implements Connection {
     this.#onEnd = done
   }
 
-  onNotification(heard: (payload: string) => void): void {
-    this.#client.on('notification', ({ payload }) => heard(payload ?? ''))
+  onNotification(received: (payload: string) => void): void {
+    this.#client.on('notification', ({ payload }) => received(payload ?? ''))
   }
 
   keepAlive(yes: boolean): void {

@@ -12,12 +12,12 @@ const QUIET_MS = 10_000
 const ping: Statement = { name: undefined, text: 'SELECT 1' }
 
 /** What arrives unasked. */
-export interface Heard {
+export interface Handlers {
   granted(message: GrantedMessage): void
   /** This waiter is now first in line, behind a claim of that length. */
   next(tag: string, claimMs: number): void
   /** The connection is gone: messages may have been missed. */
-  deaf(): void
+  disconnected(): void
 }
 
 /**
@@ -26,7 +26,7 @@ export interface Heard {
  */
 export class Listener {
   readonly #open: (closing: AbortSignal) => Promise<PostgresConnection>
-  readonly #heard: Heard
+  readonly #handlers: Handlers
   readonly #clock: Clock
   #current: Promise<string> | undefined
   #connection: PostgresConnection | undefined
@@ -34,9 +34,9 @@ export class Listener {
   #provedAt = 0
   readonly #closing = new AbortController()
 
-  constructor(open: (closing: AbortSignal) => Promise<PostgresConnection>, heard: Heard, clock: Clock) {
+  constructor(open: (closing: AbortSignal) => Promise<PostgresConnection>, handlers: Handlers, clock: Clock) {
     this.#open = open
-    this.#heard = heard
+    this.#handlers = handlers
     this.#clock = clock
   }
 
@@ -100,13 +100,13 @@ export class Listener {
   #lost(): void {
     this.#connection = undefined
     this.#current = undefined
-    if (!this.#closing.signal.aborted) this.#heard.deaf()
+    if (!this.#closing.signal.aborted) this.#handlers.disconnected()
   }
 
   #take(payload: string): void {
     this.#provedAt = this.#clock.now()
     const message = readMessage(payload)
-    if (message?.kind === 'granted') this.#heard.granted(message)
-    else if (message?.kind === 'next') this.#heard.next(message.tag, message.claimMs)
+    if (message?.kind === 'granted') this.#handlers.granted(message)
+    else if (message?.kind === 'next') this.#handlers.next(message.tag, message.claimMs)
   }
 }

@@ -7,7 +7,7 @@ import type { RowStatements, UniqueKeyStatements } from './sql.ts'
 
 type Operators = Required<Pick<Adapter, 'list' | 'break'>>
 
-/** A backend that was told to end does so when it next looks: at once, unless the machine is busy. */
+/** A terminated backend ends when it next checks for interrupts: at once, unless the machine is busy. */
 const ENDS_WITHIN_MS = 3_000
 
 export function uniqueKeyOperators(sql: UniqueKeyStatements, runner: Runner): Operators {

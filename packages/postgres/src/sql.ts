@@ -180,7 +180,7 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
   UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
   WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timestamp() RETURNING ${durable}
 ) SELECT $3::text, EXISTS (SELECT FROM given)`),
-    // Uses no function of a later schema. Once the row is locked, the first in line is told when to look again.
+    // Uses no function of a later schema. Once the row is locked, the first in line learns when to look again.
     keep: statement(`WITH kept AS (
   UPDATE ${to.locks} SET attempt = $3, expires_at = clock_timestamp(),
     blocked_until = clock_timestamp() + $4::int * interval '1 millisecond'

@@ -47,7 +47,7 @@ import type { Wait } from './waits.ts'
 const SAFETY_POLL_MS = 30_000
 
 /** How often a waiter looks at the store while it cannot listen. */
-const DEAF_POLL_MS = 1_000
+const POLL_MS = 1_000
 
 /** How long a waiter waits for the listening connection: with a long queue of notifications LISTEN is slow. */
 const LISTEN_PATIENCE_MS = 2_000
@@ -55,9 +55,9 @@ const LISTEN_PATIENCE_MS = 2_000
 const LISTEN_AGAIN_MS = 5_000
 
 /** Withdrawals that failed are remembered, in case a grant arrives after all; so many of them, the oldest go first. */
-const MOST_ABANDONED = 10_000
+const MAX_ABANDONED = 10_000
 
-const MOST_CROWDED = 10_000
+const MAX_BUSY_NAMES = 10_000
 
 /** Where a waiter is notified of a hand-off, and what proves it. */
 interface Queue {
@@ -78,13 +78,13 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const waits = new Waits(clock)
   const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
   /** Names that were busy when last asked for: the statement for free names would be one too many. */
-  const crowded = new Set<string>()
+  const busyNames = new Set<string>()
   /** Waits that were withdrawn here, and perhaps not yet at the store. */
   const abandoned = new Map<string, Wait>()
   /** A pooler stands in between, so listening never works. */
   let pooled = false
   /** After a try to listen that took too long: when to try again. */
-  let deafUntil = -Infinity
+  let listenAgainAt = -Infinity
   /** One moment on both clocks: the server's clock showed `storeMs` at `localMs` of ours, or later. */
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
 
@@ -114,7 +114,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         )
       },
       next: (tag, claimMs) => waits.hint(tag, claimMs),
-      deaf: () => waits.wakeAll(),
+      disconnected: () => waits.wakeAll(),
     },
     clock,
   )
@@ -123,7 +123,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const { name, attemptId, ttlMs, lockDelayMs } = request
     const values = [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
     let localMs = clock.now()
-    if (!crowded.has(name)) {
+    if (!busyNames.has(name)) {
       const took = await runner.find(sql.take, values)
       if (took !== undefined) {
         exchange = { localMs, storeMs: Number(took[1]) }
@@ -137,12 +137,12 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const [granted, fence, holder, since, remaining, storeMs, first] = row
     exchange = { localMs, storeMs: Number(storeMs) }
     if (granted === 't') {
-      crowded.delete(name)
+      busyNames.delete(name)
       waits.forget(attemptId)
       return { name, attemptId, fence: BigInt(fence ?? 0), ttlMs }
     }
-    if (crowded.size >= MOST_CROWDED) crowded.clear()
-    crowded.add(name)
+    if (busyNames.size >= MAX_BUSY_NAMES) busyNames.clear()
+    busyNames.add(name)
     const by = holderFrom(holder, fence, since)
     // The first in line looks when the hold can expire, of which there is no message; those behind it a ttl later.
     const endsInMs = Math.min(SAFETY_POLL_MS, Math.max(1, Math.ceil(Number(remaining))))
@@ -157,7 +157,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       if ('fence' in answer) return answer
       waits.expect(request)
       // The server answers, but messages cannot be received: poll.
-      if (pooled || !(await listens())) return slowly(answer)
+      if (pooled || !(await listens())) return polled(answer)
     }
     const { secret } = waits.expect(request)
     const answer = await ask(request, { key: await listener.key(), secret })
@@ -167,7 +167,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
   /** Whether the listening connection is ready. One that opens slowly may be ready the next time. */
   async function listens(): Promise<boolean> {
-    if (clock.now() < deafUntil) return false
+    if (clock.now() < listenAgainAt) return false
     const opened = listener.key().then(
       () => true,
       (error: unknown) => {
@@ -176,7 +176,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       },
     )
     const ready = await orAfter(clock, LISTEN_PATIENCE_MS, opened)
-    if (ready === undefined) deafUntil = clock.now() + LISTEN_AGAIN_MS
+    if (ready === undefined) listenAgainAt = clock.now() + LISTEN_AGAIN_MS
     return ready === true
   }
 
@@ -208,8 +208,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return { pruned, more: false }
   }
 
-  function slowly(busy: Busy): Busy {
-    return { ...busy, retryInMs: Math.min(busy.retryInMs ?? DEAF_POLL_MS, DEAF_POLL_MS) }
+  function polled(busy: Busy): Busy {
+    return { ...busy, retryInMs: Math.min(busy.retryInMs ?? POLL_MS, POLL_MS) }
   }
 
   async function withdraw(request: AcquireRequest): Promise<void> {
@@ -217,7 +217,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const wait = waits.forget(attemptId)
     if (wait !== undefined) abandoned.set(wait.tag, wait)
     const [oldest] = abandoned.keys()
-    if (abandoned.size > MOST_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
+    if (abandoned.size > MAX_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
     await notifying(runner, sql.withdraw, [Buffer.from(name), attemptId])
     if (abandoned.size > 0) abandoned.delete(tagOf(attemptId))
   }
@@ -253,7 +253,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         upkeep.released()
         return kept === 't' ? 'released' : 'not-held'
       }
-      if (!crowded.has(name)) {
+      if (!busyNames.has(name)) {
         const [[released]] = await runner.ask(sql.give, values)
         upkeep.released()
         if (released === 't') return 'released'

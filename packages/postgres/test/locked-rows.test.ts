@@ -8,7 +8,7 @@ const server = await startServer()
 const config = { url: server.url }
 const renewalOf = (grant: Grant, ttlMs = 30_000): Renewal => ({ grant, ttlMs, lockDelayMs: 0 })
 
-test("a lock of another program on one row delays the renewal of that lease, and of no other", async () => {
+test('a lock of another program on one row delays the renewal of that lease, and of no other', async () => {
   const stranger = await connect(server)
   const client = bare(config)
   const grants = []

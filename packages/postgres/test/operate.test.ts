@@ -82,18 +82,21 @@ test('row: a break without the right to end connections is refused, and the hold
   await lease.release()
 })
 
-test.each(strategies)('%s: on a server that is set up well, diagnose finds only keepalives', async (strategy) => {
-  const found = await findings({
-    url: server.url,
-    strategy,
-    ...(strategy === 'row' && { maxConnections: 5 }),
-  })
-  const wrong = [...found.values()].filter(({ level, check }) => level !== 'ok' && check !== 'keepalives')
-  expect(wrong).toEqual([])
-  expect(found.get('server-version')?.message).toMatch(/^PostgreSQL \d+/)
-  expect(found.get('pooling')?.message).toContain('the server itself')
-  expect([...found.keys()]).not.toContain('clock')
-})
+test.each(strategies)(
+  '%s: on a server that is set up well, diagnose finds only keepalives',
+  async (strategy) => {
+    const found = await findings({
+      url: server.url,
+      strategy,
+      ...(strategy === 'row' && { maxConnections: 5 }),
+    })
+    const wrong = [...found.values()].filter(({ level, check }) => level !== 'ok' && check !== 'keepalives')
+    expect(wrong).toEqual([])
+    expect(found.get('server-version')?.message).toMatch(/^PostgreSQL \d+/)
+    expect(found.get('pooling')?.message).toContain('the server itself')
+    expect([...found.keys()]).not.toContain('clock')
+  },
+)
 
 test.each([
   ['tcp_user_timeout', 5_000],

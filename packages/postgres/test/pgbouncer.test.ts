@@ -51,7 +51,7 @@ describe('PgBouncer', () => {
     expect(await open({ url: server.url }).inspect('shared')).toMatchObject({ held: false })
   })
 
-  test("a pool of the program works in transaction mode without options too", async ({ skip }) => {
+  test('a pool of the program works in transaction mode without options too', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const connectionString = await start('transaction')
     const clients = [1, 2, 3].map(() => {

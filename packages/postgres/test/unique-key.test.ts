@@ -124,9 +124,10 @@ CREATE TRIGGER dawdle BEFORE UPDATE ON locks FOR EACH ROW
   WHEN (NEW.name = 'slow' AND NEW.attempt IS NOT NULL) EXECUTE FUNCTION dawdle()`)
   onTestFinished(async () => void (await control.query('DROP FUNCTION dawdle CASCADE')))
   const name = Buffer.from('slow')
-  await control.query('INSERT INTO locks (name, fence) VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET fence = 1', [
-    name,
-  ])
+  await control.query(
+    'INSERT INTO locks (name, fence) VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET fence = 1',
+    [name],
+  )
   const locks = open(uniqueKey, { storeTimeoutMs })
   const controller = new AbortController()
   const tried = locks.lock('slow').acquire({ signal: controller.signal })
