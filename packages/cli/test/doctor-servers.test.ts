@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Settings } from '../../../conformance/services/index.ts'
-import { startPgbouncer, whyNoPgbouncer } from '../../postgres/test/pgbouncer.ts'
+import { startPgbouncer, whyNoPgbouncer } from '../../postgres/test/support/pgbouncer.ts'
 import { inTime, locks } from './support.ts'
 
 /** An adapter is looked up from where the command runs. */

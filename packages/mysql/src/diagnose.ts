@@ -1,21 +1,20 @@
-import { isLockError } from '@locks/core/adapter'
+import { isLockError, ok, warning } from '@locks/core/adapter'
 import type { Clock, Finding } from '@locks/core/adapter'
-import { leftoversFinding, otherStrategy } from '@locks/sql'
+import { leftoversFinding, roundTripFinding, strategyFinding } from '@locks/sql'
 import { errnoOf } from './errors.ts'
+import { checks } from './findings.ts'
+import type { Server } from './findings.ts'
 import type { Settings } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
-import { checks, ok, warning } from './server-checks.ts'
 import { now } from './sql.ts'
-import type { Server } from './server-checks.ts'
 import { strategyRecord } from './strategy.ts'
 
-const SLOW_MS = 100
-/** So many rows are counted for a finding, and no more. */
+/** A finding counts at most this many rows. */
 const MOST_LEFTOVERS = 1_000_000
 const ROUND_TRIPS = 3
 
-/** What the server and its settings mean for locks. Reads, and writes nothing. */
+/** What the server and its settings mean for locks. Changes nothing. */
 export async function diagnose(
   settings: Settings,
   runner: Runner,
@@ -40,7 +39,7 @@ export async function diagnose(
   return [...findings, ...found, await roundTrip(runner, clock), ...leftovers]
 }
 
-/** Asks for every right that locks need, in statements that touch no row. */
+/** Tests every privilege that locks need, with statements that change no row. */
 async function tables(settings: Settings, runner: Runner): Promise<readonly Finding[]> {
   const { place, strategy } = settings
   const to = namesOf(place)
@@ -48,30 +47,26 @@ async function tables(settings: Settings, runner: Runner): Promise<readonly Find
   const written = strategy === 'row' ? [counter, to.rows] : [counter]
   try {
     const floor = await runner.run(`SELECT fence FROM ${to.pruned} WHERE id = 1 LOCK IN SHARE MODE`)
-    if (floor.rows.length === 0) return [warning('tables', `${to.pruned} is empty`, 'run migrate()')]
+    if (floor.rows.length === 0)
+      return [warning('tables', `${to.pruned} is empty: no lock can be acquired`, 'run migrate()')]
     for (const table of written) {
       await runner.run(`INSERT INTO ${table} SELECT * FROM ${table} WHERE 1 = 0`)
       await runner.run(`UPDATE ${table} SET name = name WHERE 1 = 0`)
     }
     await runner.run(`INSERT INTO ${to.strategy} SELECT * FROM ${to.strategy} WHERE 1 = 0`)
-    const there = ok('tables', `the tables of ${strategy} are there, and may be written`)
+    const there = ok('tables', `the tables of ${strategy} exist and can be written`)
     return [there, await ownerOf(settings, runner)]
   } catch (error) {
-    // An outage is no finding; what the server or the adapter refuses is one.
+    // A refusal of the server or the adapter is a finding; an outage is not.
     if (errnoOf(error) === undefined && !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
     const found = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : String(error)
     return [warning('tables', found, 'run migrate(), and let the user read and write its tables')]
   }
 }
 
-/** Which strategy the locks belong to. */
 async function ownerOf({ place, strategy }: Settings, runner: Runner): Promise<Finding> {
   const record = strategyRecord(place, runner)
-  const owner = await record.read()
-  if (owner === undefined) return ok('strategy', `no strategy has been used in ${record.locks} yet`)
-  if (owner === strategy) return ok('strategy', `the locks of ${record.locks} belong to strategy ${owner}`)
-  const { message, advice } = otherStrategy(record, strategy, owner)
-  return warning('strategy', message, advice)
+  return strategyFinding(record, strategy, await record.read())
 }
 
 async function leftoversOf({ place, strategy, fenceIdleMs }: Settings, runner: Runner): Promise<Finding> {
@@ -95,9 +90,5 @@ async function roundTrip(runner: Runner, clock: Clock): Promise<Finding> {
     await runner.run('SELECT 1')
     times.push(clock.now() - before)
   }
-  const bestMs = Math.min(...times)
-  const told = `a round trip takes ${bestMs.toFixed(1)} ms`
-  return bestMs < SLOW_MS
-    ? ok('round-trip', told)
-    : warning('round-trip', told, 'move the client nearer to the server, or use longer ttls')
+  return roundTripFinding(Math.min(...times))
 }

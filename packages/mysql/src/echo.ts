@@ -1,39 +1,39 @@
 import { randomInt } from 'node:crypto'
-import type { Result } from './line.ts'
+import type { Result } from './connection.ts'
 
-// `mysql2` pairs replies with statements by their order. Statements that decide an outcome send a number back, so that
-// a reply to another statement is recognised. Statements that write have nothing to return but an insert id: it carries
-// the number of the call in its upper bits, and a fence in the lower ones.
+// `mysql2` pairs replies with statements by their order. Statements that decide an outcome return a number of their
+// call, so that the reply to another statement is recognised. A statement that writes can only return an insert id: its
+// upper bits carry the number of the call, its lower bits a fence.
 
 const FENCE_BITS = 52n
 const ECHOES = 2 ** 11 - 1
 const FENCES = (1n << FENCE_BITS) - 1n
 
 /** The highest fence that fits beside an echo. */
-export const HIGHEST_FENCE: bigint = FENCES
+export const MAX_FENCE: bigint = FENCES
 
 export type Echo = string
 
 let count = randomInt(ECHOES)
 
-/** Another one than those of the statements before. */
+/** Differs from those of recent statements. */
 export function newEcho(): Echo {
   count = (count + 1) % ECHOES
   return String(BigInt(count + 1) << FENCE_BITS)
 }
 
 /**
- * Whether a reply is that to one statement. `unproven`: it may be, but there was no row to carry the echo. What follows
- * on the same connection tells.
+ * Whether a reply belongs to one statement. `unproven`: it may, but it has no row that could carry the echo. The next
+ * statement on the same connection shows.
  */
 export type Answers = (result: Result) => boolean | 'unproven'
 
-/** Of a statement that writes. */
+/** For a statement that writes. */
 export function wrote(echo: Echo): Answers {
   return (result) => (isOfNothing(result) ? 'unproven' : surelyWrote(echo)(result))
 }
 
-/** The same where there always is an echo. */
+/** For a statement that writes, and always returns an echo. */
 export function surelyWrote(echo: Echo): (result: Result) => boolean {
   return ({ insertId }) => insertId >> FENCE_BITS === BigInt(echo) >> FENCE_BITS
 }
@@ -43,7 +43,7 @@ export function numberIn({ insertId }: Result): bigint | undefined {
   return insertId === 0n ? undefined : insertId & FENCES
 }
 
-/** Of a statement that reads, and has the echo as its first column. */
+/** For a statement that reads, with the echo as its first column. */
 export function read(echo: Echo): Answers {
   return (result) => {
     if (isOfNothing(result)) return 'unproven'

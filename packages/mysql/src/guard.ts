@@ -1,16 +1,16 @@
 import { fencePieces, resourceKey, staleFence } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
-import { faults } from './errors.ts'
+import { errors } from './errors.ts'
 import type { PlaceOptions } from './option-table.ts'
 import { placeOf } from './options.ts'
 import { namesOf } from './schema.ts'
 
 /**
- * Makes an UPDATE refuse a stale holder: no row is updated when the row has seen a higher fence.
- * `column` is a `BIGINT NOT NULL DEFAULT 0`. Count matched rows, not changed ones: mysql2 does, unless told otherwise.
+ * Makes an UPDATE refuse a stale holder: a row that has seen a higher fence is not updated.
+ * `column` is a `BIGINT NOT NULL DEFAULT 0`. Count matched rows, not changed ones, as mysql2 does by default.
  */
 export function fenced(fence: bigint, column: string = 'fence'): FencePieces {
-  return fencePieces(faults, fence, column, (name) => `\`${name}\``, '?')
+  return fencePieces(errors, fence, column, (name) => `\`${name}\``, '?')
 }
 
 /** What `admitFence` needs of a promise connection of mysql2. */
@@ -19,9 +19,9 @@ export interface Executes {
 }
 
 /**
- * For what cannot have a column of its own: call it first in the transaction that changes `resource`.
- * Rejects with `LOCK_LOST` when a higher fence was there before; else nobody else gets past it until
- * that transaction ends, and afterwards nobody with a lower fence.
+ * For a resource that cannot have a column for the fence: call this first in the transaction that changes it. Rejects
+ * with `LOCK_LOST` when the resource has seen a higher fence. Otherwise all other holders wait here until that
+ * transaction ends, and those with a lower fence are refused from then on.
  */
 export async function admitFence(
   connection: Executes,
@@ -31,7 +31,7 @@ export async function admitFence(
 ): Promise<void> {
   const { resources } = namesOf(placeOf(options))
   const { value } = fenced(fence)
-  const key = resourceKey(faults, resource)
+  const key = resourceKey(errors, resource)
   try {
     const raise = `INSERT INTO ${resources} (resource, fence) VALUES (?, ?)
 ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
@@ -40,7 +40,7 @@ ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
     const [rows] = await connection.execute(look, [key, value])
     if (Array.isArray(rows) && rows.length > 0) return
   } catch (error) {
-    throw faults.toLockError(error)
+    throw errors.toLockError(error)
   }
   throw staleFence(fence)
 }

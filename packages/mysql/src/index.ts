@@ -22,7 +22,7 @@ export type {
 export type { SessionCapabilities } from './session.ts'
 export type { UniqueKeyCapabilities } from './unique-key.ts'
 
-/** Locks in MySQL or MariaDB, for everyone who uses the same tables. Connects when it is first used. */
+/** Locks in MySQL or MariaDB, shared by all clients of the same tables. Connects on first use. */
 export function mysql(
   options: MysqlOptions<'row' | 'named'> & { readonly strategy: 'row' | 'named' },
 ): AdapterFactory<SessionCapabilities>

@@ -1,9 +1,9 @@
 import { systemClock } from '@locks/core/adapter'
 import { retried, wholeNumber } from '@locks/sql'
 import { newEcho } from './echo.ts'
-import { faults, isTransient } from './errors.ts'
-import { Line } from './line.ts'
-import type { Result, Values } from './line.ts'
+import { errors, isTransient } from './errors.ts'
+import { MysqlConnection } from './connection.ts'
+import type { Result, Values } from './connection.ts'
 import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
@@ -13,32 +13,35 @@ import { schemaOf } from './schema.ts'
 
 export type MigrateOptions = ConnectionOptions & PlaceOptions
 
-/** What `migrate` runs, for a migration tool. It may be run again, and over what an earlier version made. */
+/** The SQL of `migrate`, for a migration tool. It can be run again, also over the tables of an earlier version. */
 export function migrationSql(options: PlaceOptions = {}): string {
   return `${schemaOf(placeOf(options)).join(';\n\n')};\n`
 }
 
-/** Makes the tables. Any number of processes may do so at the same time. */
+/** Creates the tables. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const { place } = settle({ ...options })
-  await onOneConnection(options, async (line) => {
-    // IF NOT EXISTS does not keep two sessions from making the same thing.
-    const { rows } = await line.query("SELECT GET_LOCK('@locks/mysql migrate', 60)")
-    if (rows[0]?.[0] !== '1') throw faults.unavailable('another migration does not come to an end')
-    for (const text of schemaOf(place)) await line.query(text)
+  await onOneConnection(options, async (connection) => {
+    // IF NOT EXISTS does not keep two sessions from creating the same thing.
+    const { rows } = await connection.query("SELECT GET_LOCK('@locks/mysql migrate', 60)")
+    if (rows[0]?.[0] !== '1')
+      throw errors.unavailable(
+        'timed out waiting for another migration; the tables are unchanged, run it again',
+      )
+    for (const text of schemaOf(place)) await connection.query(text)
   })
 }
 
 /**
- * Deletes what is kept of locks that were last granted longer than `olderThanMs` ago and are free. A lock that
- * comes back later gets a higher fence than any that was pruned. May run at any time. Answers how many were deleted.
+ * Deletes the rows of free locks that were last granted more than `olderThanMs` ago. A pruned lock that is used again
+ * gets a higher fence than any that was pruned. Can run at any time. Returns how many were deleted.
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
-  wholeNumber(faults, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
+  wholeNumber(errors, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
   const { place } = settle({ ...options })
-  return onOneConnection(options, async (line) => {
-    const query = (text: string, values?: Values): Promise<Result> => line.query(text, values)
-    const run = retried(query, isTransient, faults, systemClock)
+  return onOneConnection(options, async (connection) => {
+    const query = (text: string, values?: Values): Promise<Result> => connection.query(text, values)
+    const run = retried(query, isTransient, errors, systemClock)
     const look = async (text: string, values: Values = []): ReturnType<Runner['look']> =>
       (await run(text, [newEcho(), ...values])).rows.map(([, ...row]) => row)
     let pruned = 0
@@ -53,21 +56,24 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
   })
 }
 
-async function onOneConnection<T>(options: MigrateOptions, work: (line: Line) => Promise<T>): Promise<T> {
+async function onOneConnection<T>(
+  options: MigrateOptions,
+  work: (connection: MysqlConnection) => Promise<T>,
+): Promise<T> {
   const { config, place } = settle({ ...options })
-  // The database may be what is to be made.
+  // The database may not exist yet.
   const { database, ...elsewhere } = config
   try {
-    const line = await Line.open(
+    const connection = await MysqlConnection.open(
       place.schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere,
       setUp(LOCK_WAIT_S),
     )
     try {
-      return await work(line)
+      return await work(connection)
     } finally {
-      await line.close()
+      await connection.close()
     }
   } catch (error) {
-    throw faults.toLockError(error)
+    throw errors.toLockError(error)
   }
 }

@@ -1,10 +1,10 @@
 import { invalidOption, plainUrl, queryOptions, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
 import type { Settled } from '@locks/core/adapter'
 import { shownUrl } from '@locks/sql'
-import type { Faults } from '@locks/sql'
+import type { SqlErrors } from '@locks/sql'
 import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
-import { faults } from './errors.ts'
+import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import type { PlaceOptions } from './option-table.ts'
 import { configOf, isPool } from './pool.ts'
@@ -23,7 +23,7 @@ export interface Settings extends Omit<
   /** For connections that the adapter opens itself. */
   readonly config: ClientOptions
   /** Errors that say where the database is. */
-  readonly faults: Faults
+  readonly errors: SqlErrors
 }
 
 export function settle(options: unknown): Settings {
@@ -36,9 +36,9 @@ export function settle(options: unknown): Settings {
   return { ...rest, place, pool, ...at(configOf(pool), place) }
 }
 
-function at(config: ClientOptions, { schema, table }: Place): Pick<Settings, 'config' | 'faults'> {
+function at(config: ClientOptions, { schema, table }: Place): Pick<Settings, 'config' | 'errors'> {
   const shown = { schema, table: table === tableOption.default ? undefined : table }
-  return { config, faults: faults.at(shownUrl('mysql', config, shown)) }
+  return { config, errors: errors.at(shownUrl('mysql', config, shown)) }
 }
 
 interface ParsedUrl {

@@ -1,7 +1,7 @@
 import type { Clock, Pruned } from '@locks/core/adapter'
 import { PRUNE_BATCH, retried } from '@locks/sql'
-import { faults, isTransient } from './errors.ts'
-import type { Cell, Result, Values } from './line.ts'
+import { errors, isTransient } from './errors.ts'
+import type { Cell, Result, Values } from './connection.ts'
 import type { Strategy } from './option-table.ts'
 import type { Place } from './options.ts'
 import type { Runner } from './runner.ts'
@@ -10,7 +10,7 @@ import { now, onItsOwn } from './sql.ts'
 
 type Query = (text: string, values?: Values) => Promise<Result>
 
-/** Rows of names that were last granted longer than `idleMs` ago, and are free. */
+/** Rows of free names that were last granted more than `idleMs` ago. */
 function over(table: string, strategy: Strategy, idleMs: number): string {
   const old = (column: string): string =>
     `${table}.${column} < ${now} - INTERVAL ${idleMs} * 1000 MICROSECOND`
@@ -20,8 +20,8 @@ function over(table: string, strategy: Strategy, idleMs: number): string {
 }
 
 /**
- * By the key, row by row: a statement that scans the table would wait for the rows of others. Without an alias, for
- * which the server would ask in which database it is.
+ * By the key, row by row: a scan would wait for locked rows on its way. Without an alias, which would need a default
+ * database.
  */
 const among = (table: string): string => `JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(2048) PATH '$')) r
 STRAIGHT_JOIN ${table} FORCE INDEX (PRIMARY) ON ${table}.name = UNHEX(r.name)`
@@ -29,8 +29,8 @@ STRAIGHT_JOIN ${table} FORCE INDEX (PRIMARY) ON ${table}.name = UNHEX(r.name)`
 const named = (table: string): string => `${onItsOwn('DELETE')} ${table} FROM ${among(table)}`
 
 /**
- * Deletes a batch of the counters of one strategy. The highest fence among them is known to all before the first of
- * them goes: the statement that makes one anew reads it under a lock, and only what is not above it is deleted.
+ * Deletes a batch of the counters of one strategy. Their highest fence is stored before the first of them is deleted:
+ * the statement that makes a counter again reads it under a lock, and counters above it are not deleted.
  */
 export async function pruneCounters(
   runner: Pick<Runner, 'look' | 'run'>,
@@ -56,8 +56,8 @@ export async function pruneCounters(
 }
 
 /**
- * Deletes a batch of the rows of strategy `row` that have no counter, on a connection of its own. What is locked has a
- * holder; what has none and is missed is simply made again. Returns whether there may be more.
+ * Deletes a batch of the rows of strategy `row` that have no counter. Locked rows have a holder and are skipped; a
+ * deleted row that is needed after all is made again. Returns whether there may be more.
  */
 export function pruneRows(
   query: Query,
@@ -80,7 +80,7 @@ LIMIT ${PRUNE_BATCH} FOR UPDATE SKIP LOCKED`
       await query('COMMIT')
     }
   }
-  return retried(some, isTransient, faults, clock)()
+  return retried(some, isTransient, errors, clock)()
 }
 
 function hexOf(names: readonly string[]): string {

@@ -1,16 +1,16 @@
 import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core/adapter'
 import { renewLocked } from '@locks/sql'
 import { newEcho, numberIn, wrote } from './echo.ts'
-import { faults, isTransient } from './errors.ts'
+import { errors, isTransient } from './errors.ts'
 import type { Runner } from './runner.ts'
 import type { UniqueKeyStatements } from './sql.ts'
 
-/** Small enough that a batch holds its row locks only briefly. */
+/** Few enough that a batch holds its row locks only briefly. */
 const BATCH = 500
 
 type Outcomes = Map<Renewal, RenewOutcome>
 
-/** Renews in batches. A row that another session has locked costs only its own lease the renewal. */
+/** Renews in batches. A row locked by another session delays only its own renewal. */
 export function renewer(
   sql: UniqueKeyStatements,
   runner: Pick<Runner, 'look' | 'askOnce'>,
@@ -25,7 +25,7 @@ export function renewer(
     return new Map([...outcomes, ...late])
   }
 
-  /** The renewals that hold their row, without rows that are locked. Records those that have lost it. */
+  /** The renewals that still hold their row, except locked rows. Records those that have lost it. */
   async function lockable(renewals: readonly Renewal[], outcomes: Outcomes): Promise<readonly Renewal[]> {
     const rows = await runner.look(sql.lockable, [textOf(renewals)])
     const seen = new Map(rows.map(([attempt = '', mine]) => [attempt, mine]))
@@ -36,7 +36,7 @@ export function renewer(
     })
   }
 
-  /** All in one statement. It says nothing of those that it did not find after all. */
+  /** All in one statement. Records no outcome for rows that it did not find after all. */
   async function update(renewals: readonly Renewal[], outcomes: Outcomes): Promise<void> {
     if (renewals.length === 0) return
     const echo = newEcho()
@@ -44,14 +44,14 @@ export function renewer(
     const result = await runner
       .askOnce(sql.renew, [batch, echo, echo], wrote(echo))
       .catch((error: unknown) => {
-        // A row may have been locked since, and the server have undone all of it.
+        // A row may have been locked since, so that the server rolled all of it back.
         if (isTransient(error)) return undefined
         throw error
       })
     if (result === undefined || numberIn(result) === undefined) return
     let renewed = renewals
     if (result.affected !== renewals.length) {
-      // One that was not renewed has ended since, or had a longer end already.
+      // A row that did not change has ended since, or already ended later.
       const held = new Set((await runner.look(sql.renewed, [batch])).map(([attempt]) => attempt))
       renewed = renewals.filter(({ grant }) => held.has(hex(grant.attemptId)))
     }
@@ -68,7 +68,7 @@ export function renewer(
     const batches = inBatches(renewals)
     const settled = await Promise.allSettled(batches.map(renewBatch))
     const failed = settled.find((batch) => batch.status === 'rejected')
-    if (failed !== undefined && batches.length === 1) throw faults.toLockError(failed.reason)
+    if (failed !== undefined && batches.length === 1) throw errors.toLockError(failed.reason)
     const outcomes = settled.map((batch) => (batch.status === 'fulfilled' ? batch.value : undefined))
     return renewals.map((renewal, n) => outcomes[Math.floor(n / BATCH)]?.get(renewal) ?? 'unknown')
   }
@@ -83,7 +83,7 @@ function hex(text: string): string {
   return Buffer.from(text).toString('hex')
 }
 
-/** Everything in hex: names are bytes, which JSON has not. In order, so that two batches do not lock crosswise. */
+/** In hex: names are bytes, which JSON cannot carry. Sorted, so that two batches do not deadlock. */
 function textOf(renewals: readonly Renewal[]): string {
   const rows = renewals.map(
     ({ grant, ttlMs, lockDelayMs }) => [hex(grant.name), hex(grant.attemptId), ttlMs, lockDelayMs] as const,

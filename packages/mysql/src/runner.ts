@@ -1,44 +1,40 @@
-import type { AcquireRequest, Clock, LockError } from '@locks/core/adapter'
-import { fromPool, Lines, onAnyLine, retried, unlessSilent, writeHolder } from '@locks/sql'
-import type { Faults } from '@locks/sql'
+import { writeHolder } from '@locks/core/adapter'
+import type { AcquireRequest, Clock } from '@locks/core/adapter'
+import { ConnectionPool, fromPool, onAnyConnection, retried, unlessSilent } from '@locks/sql'
+import type { SqlErrors } from '@locks/sql'
 import type { Pool } from 'mysql2/promise'
 import { newEcho, read } from './echo.ts'
 import type { Answers } from './echo.ts'
-import { faults, isTransient } from './errors.ts'
-import { asText, Line, resultOf } from './line.ts'
-import type { Cell, Result, Values } from './line.ts'
+import { errors, isTransient } from './errors.ts'
+import { asText, MysqlConnection, resultOf } from './connection.ts'
+import type { Cell, Result, Values } from './connection.ts'
 import type { Settings } from './options.ts'
 import { freeIn, promised, useOf } from './pool.ts'
 
-/** Statements here are short: whoever waits for longer than this waits for a stranger's transaction. */
+/** Statements here are short: one that waits for longer waits for a transaction of another program. */
 export const LOCK_WAIT_S: number = 1
 const IN_TRANSACTION = 1
 
-/** Runs single, committed statements, each on whatever connection is free. */
+/** Runs single, committed statements, each on any free connection. */
 export interface Runner {
   run(text: string, values?: Values): Promise<Result>
-  /** The rows of a statement that takes an echo as its first value and has it as its first column, left out here. */
+  /** The rows of a statement whose first value is an echo, which its first column returns; it is left out here. */
   look(text: string, values?: Values): Promise<readonly (readonly Cell[])[]>
-  /** Rejects what is not the answer to this statement: its connection is ended, and the outcome is not known. */
+  /** Rejects the reply to another statement: its connection is closed, and the outcome is unknown. */
   ask(text: string, values: Values, isAnswer: Answers): Promise<Result>
-  /** The same without another try when the server gives up on a lock that a stranger has. */
+  /** The same, without another try when the server gives up waiting for a row lock. */
   askOnce(text: string, values: Values, isAnswer: Answers): Promise<Result>
-  /** Whether a statement is sent at once, without waiting for a connection that others use. */
+  /** Whether a statement is sent at once, without waiting for a connection in use. */
   hasRoom(): boolean
   close(): Promise<void>
 }
 
 const anyAnswer: Answers = () => true
 
-function mixedUp(): LockError {
-  return faults.unavailable('the server answered another statement than the one sent')
-}
-
 /**
- * How connections of the adapter's own are set up. Too long or wrong values are refused, not cut to fit, and
- * assignments made one after the other. Locking what is not there must not lock the gap around it, against all others.
- * No limit of the server's but our own ends a hold or a wait: some that only MariaDB knows, and one of MySQL, since
- * MariaDB skips what is said for 5.7.
+ * Settings of connections that the adapter opens. Values that do not fit are refused instead of cut, and assignments
+ * happen from left to right. Locking a missing row must not lock the gap around it. No limit of the server ends a hold
+ * or a wait; MariaDB and MySQL name those limits differently, and each skips the comment of the other.
  */
 export function setUp(lockWaitS: number): readonly string[] {
   const mode = "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
@@ -51,33 +47,40 @@ export function setUp(lockWaitS: number): readonly string[] {
   ]
 }
 
-export function runnerFor({ pool, config, poolSize, faults: its }: Settings, clock: Clock): Runner {
+export function runnerFor({ pool, config, poolSize, errors: its }: Settings, clock: Clock): Runner {
   if (pool !== undefined) {
     const shared = promised(pool)
     return runnerOf({
       askOnce: (...call) => runInPool(shared, clock, ...call),
       clock,
-      faults: its,
+      errors: its,
       hasRoom: () => freeIn(pool) > 0,
       close: () => Promise.resolve(),
     })
   }
-  const open = (closing: AbortSignal): Promise<Line> => Line.open(config, setUp(LOCK_WAIT_S), closing)
-  const lines = new Lines({ open, max: poolSize, clock, faults })
+  const open = (closing: AbortSignal): Promise<MysqlConnection> =>
+    MysqlConnection.open(config, setUp(LOCK_WAIT_S), closing)
+  const connections = new ConnectionPool({ open, max: poolSize, clock, errors })
   const askOnce = (text: string, values: Values, isAnswer: Answers): Promise<Result> =>
-    onAnyLine(lines, clock, (line) => {
-      const ask = (proof: string): Promise<Result> => line.query(proof)
-      return checked(line.query(text, values), isAnswer, ask, () => line.destroy())
+    onAnyConnection(connections, clock, (connection) => {
+      const ask = (proof: string): Promise<Result> => connection.query(proof)
+      return checked(connection.query(text, values), isAnswer, ask, () => connection.destroy())
     })
-  return runnerOf({ askOnce, clock, faults: its, hasRoom: () => !lines.full, close: () => lines.close() })
+  return runnerOf({
+    askOnce,
+    clock,
+    errors: its,
+    hasRoom: () => !connections.full,
+    close: () => connections.close(),
+  })
 }
 
 interface Means extends Pick<Runner, 'askOnce' | 'hasRoom' | 'close'> {
   readonly clock: Clock
-  readonly faults: Faults
+  readonly errors: SqlErrors
 }
 
-function runnerOf({ askOnce, clock, faults: its, hasRoom, close }: Means): Runner {
+function runnerOf({ askOnce, clock, errors: its, hasRoom, close }: Means): Runner {
   const ask = retried(askOnce, isTransient, its, clock)
   return {
     run: (text, values = []) => ask(text, values, anyAnswer),
@@ -94,9 +97,9 @@ function runnerOf({ askOnce, clock, faults: its, hasRoom, close }: Means): Runne
 }
 
 /**
- * The reply, once it is certain that it is the one. A reply without an echo, and an error after which the statement
- * would be run again, are proven by a statement that follows on the same connection: were replies out of step, it would
- * get the wrong one.
+ * The reply, once it is certain that it belongs to the statement. A reply without an echo, and an error after which the
+ * statement would run again, are checked by another statement on the same connection: if replies are out of step, it
+ * gets the wrong one.
  */
 async function checked(
   sent: Promise<Result>,
@@ -106,7 +109,7 @@ async function checked(
 ): Promise<Result> {
   const inStep = async (): Promise<boolean> => {
     const echo = newEcho()
-    // As it stands: preparing it would be a statement more, and its reply another to mistake.
+    // Not prepared: preparing would be one more statement whose reply could be confused.
     return (await ask(`SELECT ${echo}`).then(read(echo), () => false)) === true
   }
   const outcome = await sent.catch(async (error: unknown) => {
@@ -116,10 +119,10 @@ async function checked(
   const said = outcome !== undefined && isAnswer(outcome)
   if (outcome !== undefined && (said === 'unproven' ? await inStep() : said)) return outcome
   giveUp()
-  throw mixedUp()
+  throw errors.wrongReply()
 }
 
-/** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
+/** Takes a connection of the program's pool for one statement, and does not change its settings. */
 async function runInPool(
   pool: Pool,
   clock: Clock,
@@ -132,7 +135,7 @@ async function runInPool(
     (late) => late.release(),
     () => useOf(pool),
     clock,
-    faults,
+    errors,
   )
   let ended = false
   const giveUp = (): void => {
@@ -144,28 +147,31 @@ async function runInPool(
     const send = async (text: string, its: Values = []): Promise<Result> => {
       const options = { ...asText, sql: text }
       const sent = its.length === 0 ? connection.query(options) : connection.execute(options, [...its])
-      const [result] = await unlessSilent(sent, clock, faults, giveUp)
+      const [result] = await unlessSilent(sent, clock, errors, giveUp)
       header ??= result
       return resultOf(result)
     }
     const answer = await checked(send(sql, values), isAnswer, send, giveUp)
-    // Rows do not tell; the answer to the next statement does.
-    if (Array.isArray(header)) [header] = await unlessSilent(connection.query('DO 1'), clock, faults, giveUp)
+    // A reply with rows does not show the state of the transaction; the next reply does.
+    if (Array.isArray(header)) [header] = await unlessSilent(connection.query('DO 1'), clock, errors, giveUp)
     if (!isUncommitted(header)) return answer
-    await unlessSilent(connection.rollback(), clock, faults, giveUp)
+    await unlessSilent(connection.rollback(), clock, errors, giveUp)
   } finally {
     if (!ended) connection.release()
   }
-  throw faults.invalid('autocommit is off in your pool, or a transaction was left open in it')
+  throw errors.invalid(
+    'autocommit is off in your pool, or a transaction was left open in it, so the lock was not committed; ' +
+      'turn autocommit on, and end transactions before you release a connection',
+  )
 }
 
-/** A lock that is not committed is none, and keeps all others waiting; what is read there may be long out of date. */
+/** An uncommitted lock is not held and blocks other clients, and a read in an old transaction is out of date. */
 function isUncommitted(result: unknown): boolean {
   if (typeof result !== 'object' || result === null || !('serverStatus' in result)) return false
   return (Number(result.serverStatus) & IN_TRANSACTION) !== 0
 }
 
-/** The holder as bytes: a pool of the program's may write text in a character set that has less. */
+/** The holder as bytes: the character set of the program's pool may lack some characters. */
 export function bytesOf(request: AcquireRequest): Buffer {
   return Buffer.from(writeHolder(request))
 }

@@ -1,15 +1,9 @@
 import type { Place } from './options.ts'
 
-/** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps reserved words. */
-export interface Names {
-  readonly locks: string
-  readonly rows: string
-  readonly holders: string
-  readonly named: string
-  readonly pruned: string
-  readonly strategy: string
-  readonly resources: string
-}
+/** Quoted names of the tables of one place. Schema and table are validated; quoting allows reserved words. */
+export type Names = Readonly<
+  Record<'locks' | 'rows' | 'holders' | 'named' | 'pruned' | 'strategy' | 'resources', string>
+>
 
 export function namesOf({ schema, table }: Place): Names {
   const within = schema === undefined ? '' : `\`${schema}\`.`
@@ -26,9 +20,9 @@ export function namesOf({ schema, table }: Place): Names {
 }
 
 /**
- * Tables of one place. Names and attempts are bytes: under a collation `LOCK`, `lock ` and `löck` may all be
- * equal to `lock`. The one row of `pruned` keeps the highest fence that was ever deleted, that of
- * `strategy` the strategy that the locks belong to, once one has been used.
+ * Tables of one place. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
+ * one row of `pruned` keeps the highest fence ever deleted. The one row of `strategy`, made on first use, names
+ * the strategy that the locks belong to.
  */
 export function schemaOf(place: Place): readonly string[] {
   const to = namesOf(place)

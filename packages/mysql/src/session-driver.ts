@@ -1,79 +1,86 @@
 import type { LockState } from '@locks/core/adapter'
-import { readHolder } from '@locks/sql'
+import { holderFrom } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import { newEcho, numberIn, wrote } from './echo.ts'
-import { errnoOf, faults } from './errors.ts'
-import type { Cell, Line, Values } from './line.ts'
+import { errnoOf, errors } from './errors.ts'
+import type { Cell, MysqlConnection, Values } from './connection.ts'
 import { bytesOf } from './runner.ts'
 import type { Runner } from './runner.ts'
 import { getKey, killHolder, releaseLocks, showLife } from './sql.ts'
 import type { SessionStatements } from './sql.ts'
 
-/** The wait ended without a grant, but nothing is wrong: killed, timed out, chosen by the deadlock detector. */
+/** The wait was killed, timed out or was chosen by the deadlock detector. */
 const worthAnotherTry = new Set([1317, 1205, 1213, 1969, 3024, 3058])
-/** By the server's word: killed, silent for longer than wait_timeout, shut down. It took no more statements. */
+/** The server ended the connection and ran no more statements: killed, silent beyond wait_timeout, shut down. */
 const ends = new Set([1927, 4031, 1053])
 const NO_SUCH_THREAD = 1094
 
-/** What is known of a hold that lives. */
+/** What the server knows of a living hold. */
 export interface LiveHold {
   readonly attemptId: string
   readonly key: string
   readonly state: LockState & Required<Pick<LockState, 'holder'>>
 }
 
-export interface MysqlSessionDriver extends SessionDriver<Line> {
+export interface MysqlSessionDriver extends SessionDriver<MysqlConnection> {
   holdOf(name: string): Promise<LiveHold | undefined>
   list(limit: number): Promise<readonly LockState[]>
-  /** Has the server end the connection that has this key, if one has. It takes a moment to be gone. */
+  /** Has the server end the connection that has this key, if any. That takes a moment. */
   kill(key: string): Promise<void>
 }
 
-/** A lock is a row or a named lock of a connection, and the key of a hold another named lock of it. */
+/** A lock is a row lock or a named lock of a connection. The key of a hold is another named lock of it. */
 export function sessionDriver(
   sql: SessionStatements,
   runner: Runner,
   lockName: (name: string) => string,
 ): MysqlSessionDriver {
-  /** Whether the name is locked now, and marked with the key. */
-  async function lock(line: Line, text: string, { request: { name }, key }: HoldInfo): Promise<boolean> {
+  /** Locks the name and the key. Resolves with whether that succeeded. */
+  async function lock(
+    connection: MysqlConnection,
+    text: string,
+    { request: { name }, key }: HoldInfo,
+  ): Promise<boolean> {
     if (sql.begin !== undefined) {
-      const row = await line.find(text, [key, Buffer.from(name)])
+      const row = await connection.find(text, [key, Buffer.from(name)])
       return row !== undefined && isLocked(row)
     }
-    if (!isLocked(await line.ask(text, [lockName(name)]))) return false
-    if (isLocked(await line.ask(getKey, [key]))) return true
-    throw faults.unavailable('the key of this hold is in use')
+    if (!isLocked(await connection.ask(text, [lockName(name)]))) return false
+    if (isLocked(await connection.ask(getKey, [key]))) return true
+    throw errors.unavailable('the key of this hold is in use, so nothing is held; try again')
   }
 
-  /** NULL is neither "yours" nor "somebody else's". */
+  /** NULL from GET_LOCK means neither locked nor busy, but failed. */
   function isLocked([got]: readonly Cell[]): boolean {
-    if (got === undefined) throw faults.unavailable('GET_LOCK failed')
+    if (got === undefined)
+      throw errors.unavailable('GET_LOCK failed on the server, so nothing is held; try again')
     return got === '1'
   }
 
-  /** Ends a silent connection after whole seconds, never before its time. */
-  async function allowSilence(line: Line, silenceMs: number): Promise<void> {
+  /** The server counts silence in whole seconds; rounded up, so that a holder is never ended early. */
+  async function allowSilence(connection: MysqlConnection, silenceMs: number): Promise<void> {
     const seconds = Math.ceil(silenceMs / 1_000)
-    if (line.waitTimeoutS === seconds) return
-    await line.query(`SET SESSION wait_timeout = ${seconds}`)
-    line.waitTimeoutS = seconds
+    if (connection.waitTimeoutS === seconds) return
+    await connection.query(`SET SESSION wait_timeout = ${seconds}`)
+    connection.waitTimeoutS = seconds
   }
 
-  /** A connection that is gone needs no killing. */
+  /** Runs a KILL. A connection that is gone already is fine. */
   async function killed(text: string): Promise<void> {
     await runner.run(text).catch((error: unknown) => {
       if (errnoOf(error) !== NO_SUCH_THREAD) throw error
     })
   }
 
-  /** A hold is known to the server that has it and to no other: a replica takes every name for free. */
+  /** Only the server that has a hold knows it: to a replica every name is free. */
   async function holds(text: string, values?: Values): Promise<readonly LiveHold[]> {
     const rows = await runner.look(text, values)
     const found = rows.map(([, ...about]) => liveHold(about)).filter((hold) => hold !== undefined)
     if (found.length === 0 && rows[0]?.[0] !== '0')
-      throw faults.unavailable('read_only is on: this may be a replica, which does not know who holds')
+      throw errors.unavailable(
+        'read_only is on: a replica does not know who holds a lock; connect to the primary',
+      )
     return found
   }
 
@@ -86,31 +93,32 @@ export function sessionDriver(
     holdOf,
     kill: (key) => killed(killHolder(key)),
 
-    async tryLock(line, hold, silenceMs) {
-      await allowSilence(line, silenceMs)
-      if (sql.begin !== undefined) await line.query(sql.begin)
-      if (await lock(line, sql.tryLock, hold)) return 'locked'
+    async tryLock(connection, hold, silenceMs) {
+      await allowSilence(connection, silenceMs)
+      if (sql.begin !== undefined) await connection.query(sql.begin)
+      if (await lock(connection, sql.tryLock, hold)) return 'locked'
       const name = Buffer.from(hold.request.name)
-      const [there, ...about] = await line.ask(sql.look, [name, name])
+      const [there, ...about] = await connection.ask(sql.look, [name, name])
       return there === '1' ? { holder: liveHold(about)?.state.holder } : 'missing'
     },
 
     /**
-     * An INSERT of a row that is there waits for whoever has locked it, however long. So rows are made by one at
-     * a time, who looks first: on a connection whose isolation level is ours, where a look takes no lock.
+     * An INSERT of an existing row waits for the session that has locked it, however long. So one session at a time
+     * makes rows, and looks first: on a connection with our isolation level, where a look takes no lock.
      */
-    async make(line, { request }) {
+    async make(connection, { request }) {
       if (sql.makeRow === undefined) return
-      const [got] = await line.ask(sql.makeRow.lock, [lockName(request.name)])
-      if (got !== '1') throw faults.unavailable('the row of the lock cannot be made')
+      const [got] = await connection.ask(sql.makeRow.lock, [lockName(request.name)])
+      if (got !== '1')
+        throw errors.unavailable('timed out making the row of the lock, so nothing is held; try again')
       const name = Buffer.from(request.name)
-      await line.query(sql.makeRow.insert, [name, name])
-      await line.query('COMMIT')
+      await connection.query(sql.makeRow.insert, [name, name])
+      await connection.query('COMMIT')
     },
 
-    queue(line, hold) {
-      // Sent at once. A connection to end the wait from must not have to be opened then.
-      return { queued: runner.run('DO 1'), locked: lock(line, sql.lock, hold) }
+    queue(connection, hold) {
+      // `DO 1` opens the connection on which a wait is cancelled, so that cancelling does not take long.
+      return { queued: runner.run('DO 1'), locked: lock(connection, sql.lock, hold) }
     },
 
     async mint(_line, { request, key }) {
@@ -121,14 +129,14 @@ export function sessionDriver(
       return fence === 0n ? undefined : fence
     },
 
-    async probe(line, silenceMs) {
-      await allowSilence(line, silenceMs)
-      await line.ask(showLife)
+    async probe(connection, silenceMs) {
+      await allowSilence(connection, silenceMs)
+      await connection.ask(showLife)
     },
 
-    async free(line) {
-      if (sql.begin !== undefined) await line.query('ROLLBACK')
-      const [released] = await line.ask(releaseLocks)
+    async free(connection) {
+      if (sql.begin !== undefined) await connection.query('ROLLBACK')
+      const [released] = await connection.ask(releaseLocks)
       return Number(released) === sql.locks
     },
 
@@ -158,7 +166,7 @@ export function sessionDriver(
 }
 
 function liveHold([name, fence, by, since, attemptId, key]: readonly Cell[]): LiveHold | undefined {
-  const holder = readHolder(by, fence, since)
+  const holder = holderFrom(by, fence, since)
   if (name === undefined || attemptId === undefined || key === undefined || holder === undefined)
     return undefined
   return { attemptId, key, state: { name, held: true, holder } }

@@ -1,8 +1,8 @@
-import { Upkeep } from '@locks/core/adapter'
-import type { Adapter, AdapterHost, Capabilities, Pruned } from '@locks/core/adapter'
-import { claimed, Lines, onAnyLine, sessionHolds } from '@locks/sql'
+import { capabilities } from '@locks/core/adapter'
+import type { Adapter, AdapterHost, CapabilitiesOf } from '@locks/core/adapter'
+import { becomesTrue, ConnectionPool, onAnyConnection, sessionAdapter as sqlSessionAdapter } from '@locks/sql'
+import { MysqlConnection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
-import { Line } from './line.ts'
 import type { Settings } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
 import { runnerFor, setUp } from './runner.ts'
@@ -10,37 +10,12 @@ import { sessionDriver } from './session-driver.ts'
 import { FOREVER_S, hasKey, lockNameOf, sessionStatements } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 
-/** How long a connection that was killed may take to be gone, and how often that is looked for. */
-const GONE_MS = 3_000
-const LOOK_MS = 10
+/** How long a killed connection may take to end. */
+const ENDS_WITHIN_MS = 3_000
 
-export interface SessionCapabilities extends Capabilities {
-  readonly kind: 'connection'
-  readonly fencing: 'durable'
-  readonly wait: 'handoff'
-  readonly handover: false
-  readonly lockDelay: false
-  readonly minHold: false
-  readonly list: true
-  readonly break: true
-}
-
-const capabilities: SessionCapabilities = {
-  scope: 'cluster',
-  kind: 'connection',
-  fencing: 'durable',
-  wait: 'handoff',
-  // MySQL 8 prefers whoever keeps most others waiting.
-  fairness: 'none',
-  handover: false,
-  lockDelay: false,
-  minHold: false,
-  list: true,
-  break: true,
-  modes: ['exclusive'],
-  minTtlMs: 1_000,
-  maxNameBytes: 1024,
-}
+// `fairness` is none: MySQL 8 prefers the session that keeps most others waiting.
+const given = { kind: 'connection', wait: 'handoff', list: true, break: true, minTtlMs: 1_000 } as const
+export type SessionCapabilities = CapabilitiesOf<typeof given>
 
 /** Strategies `row` and `named`: a lock is held by a connection, and by nothing else. */
 export function sessionAdapter(
@@ -48,61 +23,52 @@ export function sessionAdapter(
   strategy: 'row' | 'named',
   host: AdapterHost,
 ): Adapter<SessionCapabilities> {
-  const { config, place, maxConnections, sessionTtlMs, faults } = settings
+  const { config, place, maxConnections, sessionTtlMs, fenceIdleMs, errors } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
   const lockName = (name: string): string => lockNameOf(place, config.database ?? '', strategy, name)
   const driver = sessionDriver(sessionStatements(place, strategy), runner, lockName)
-  const open = (closing: AbortSignal): Promise<Line> => Line.open(config, setUp(FOREVER_S), closing)
-  const lines = new Lines({ open, max: maxConnections, clock, faults })
+  const open = (closing: AbortSignal): Promise<MysqlConnection> =>
+    MysqlConnection.open(config, setUp(FOREVER_S), closing)
+  const connections = new ConnectionPool({ open, max: maxConnections, clock, errors })
+  return sqlSessionAdapter(
+    {
+      name: '@locks/mysql',
+      capabilities: capabilities(given),
+      strategy,
+      record: strategyRecord(place, runner),
+      driver,
+      connections,
+      errors,
+      sessionTtlMs,
+      fenceIdleMs,
+      list: (limit) => driver.list(limit),
 
-  /** A connection that was killed undoes its transaction first and gives up its key last. */
-  async function gone(key: string): Promise<void> {
-    const until = clock.now() + GONE_MS
-    while ((await runner.look(hasKey, [key]))[0]?.[0] === '1') {
-      if (clock.now() >= until) throw faults.unavailable('the connection of this hold is being ended')
-      await new Promise<void>((resolve) => void clock.timer(LOOK_MS, resolve))
-    }
-  }
+      async break(name, { fence }) {
+        const hold = await driver.holdOf(name)
+        if (hold === undefined || hold.state.holder.fence !== fence) return 'not-held'
+        await driver.kill(hold.key)
+        // A killed connection rolls its transaction back first and gives up its key last.
+        const isOver = async (): Promise<boolean> => (await runner.look(hasKey, [hold.key]))[0]?.[0] !== '1'
+        if (await becomesTrue(clock, ENDS_WITHIN_MS, isOver)) return 'broken'
+        throw errors.unavailable(
+          'the connection of that hold was killed and has not ended yet; the lock is still held, break it again',
+        )
+      },
 
-  async function prune(idleMs: number, names?: readonly string[]): Promise<Pruned> {
-    const counters = await pruneCounters(runner, place, strategy, idleMs, names)
-    if (strategy === 'named' || lines.full) return counters
-    const more = await onAnyLine(lines, clock, (line) =>
-      pruneRows((text, values) => line.query(text, values), place, clock, names),
-    )
-    return { pruned: counters.pruned, more: counters.more || more }
-  }
+      diagnose: () => diagnose(settings, runner, clock),
 
-  const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
+      async prune(idleMs, names) {
+        const counters = await pruneCounters(runner, place, strategy, idleMs, names)
+        if (strategy === 'named' || connections.full) return counters
+        const more = await onAnyConnection(connections, clock, (connection) =>
+          pruneRows((text, values) => connection.query(text, values), place, clock, names),
+        )
+        return { pruned: counters.pruned, more: counters.more || more }
+      },
 
-  const adapter: Adapter<SessionCapabilities> = {
-    name: '@locks/mysql',
-    capabilities,
-    ...sessionHolds({ driver, lines, faults, sessionTtlMs, released: () => upkeep.released() }, host),
-
-    async inspect(name) {
-      return (await driver.holdOf(name))?.state ?? { name, held: false }
+      close: () => runner.close(),
     },
-
-    list: (limit) => driver.list(limit),
-
-    async break(name, { fence }) {
-      const hold = await driver.holdOf(name)
-      if (hold === undefined || hold.state.holder.fence !== fence) return 'not-held'
-      await driver.kill(hold.key)
-      await gone(hold.key)
-      return 'broken'
-    },
-
-    diagnose: () => diagnose(settings, runner, clock),
-    prune,
-
-    async close() {
-      await upkeep.close()
-      await Promise.all([lines.close(), runner.close()])
-    },
-  }
-  const prepare = async (): Promise<void> => lines.give(await lines.take())
-  return claimed(adapter, strategy, { ...strategyRecord(place, runner), prepare }, faults)
+    host,
+  )
 }

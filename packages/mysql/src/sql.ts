@@ -7,36 +7,30 @@ const after = (ms: string): string => `${now} + INTERVAL ${ms} * 1000 MICROSECON
 const epochMs = (column: string): string => `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ${column}) / 1000`
 
 /**
- * A session that refuses updates without a key takes the batch for one, and one of a pool may wait long for a row
- * that a stranger has locked. MariaDB reads the first comment, MySQL the second.
+ * Settings for one statement: sql_safe_updates would refuse the batch, and a connection of the program's pool may wait
+ * long for a locked row. MariaDB reads the first comment, MySQL the second.
  */
 export const onItsOwn = (verb: string): string =>
   `/*M! SET STATEMENT sql_safe_updates = 0, innodb_lock_wait_timeout = 1 FOR */ ${verb} \
 /*+ SET_VAR(sql_safe_updates = 0) SET_VAR(innodb_lock_wait_timeout = 1) */`
 
-/** The echo of a statement, wherever it stands. As text it would make floating-point numbers of fences. */
+/** The echo of a statement, as a number: a string would turn fences into floating-point numbers. */
 const echo = 'CAST(? AS SIGNED)'
-/** To join with: there is a row for the echo, whatever is found. */
+/** To join with, so that there is always a row for the echo. */
 const once = '(SELECT 1 AS one) o'
-/** Sends the echo back with a number below 2^52, and has that number for its value. */
+/** Evaluates to `number`, which must be below 2^52, and returns it with the echo as the insert id. */
 const echoing = (number: string): string => `(LAST_INSERT_ID(${number} + ${echo}) - ${echo})`
 
 /**
- * Statements that decide an outcome echo a number of the call, see `echo.ts`: in the insert id where they write, in the
- * first column where they read. `take` has the echo after the name six times and at the end; others begin with it.
+ * Statements that decide an outcome return an echo, see `echo.ts`: in the insert id where they write, in the first
+ * column where they read. `take` needs the echo twice after the name and six times at the end; others begin with it.
  */
-export interface UniqueKeyStatements {
-  readonly take: string
-  readonly look: string
-  readonly list: string
-  readonly free: string
-  readonly keep: string
-  readonly break: string
-  readonly lockable: string
-  readonly renew: string
-  readonly renewed: string
-  readonly adopt: string
-}
+export type UniqueKeyStatements = Readonly<
+  Record<
+    'take' | 'look' | 'list' | 'free' | 'keep' | 'break' | 'lockable' | 'renew' | 'renewed' | 'adopt',
+    string
+  >
+>
 
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const { locks, pruned } = namesOf(place)
@@ -44,19 +38,19 @@ export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const batch = `JSON_TABLE(?, '$[*]' COLUMNS (
   name VARCHAR(2048) PATH '$[0]', attempt VARCHAR(2048) PATH '$[1]', ttl BIGINT PATH '$[2]', delay BIGINT PATH '$[3]'
 )) r`
-  // In the order of the batch, by the key: a scan would lock the rows of others on its way.
+  // By the key, in the order of the batch: a scan would lock other rows on its way.
   const rows = `${batch} STRAIGHT_JOIN ${locks} l FORCE INDEX (PRIMARY) ON l.name = UNHEX(r.name)`
   const mine = `l.attempt = UNHEX(r.attempt) AND l.expires_at > ${now}`
-  // A limit of its own: that of the session may be lower.
+  // An explicit limit: that of the session may be lower.
   const all = 'LIMIT 1000000'
   const state = `name, fence, holder, ${epochMs('since')}, TIMESTAMPDIFF(MICROSECOND, ${now}, blocked_until) / 1000`
   const taken = `attempt IS NOT NULL AND blocked_until > ${now}`
   const freed = 'attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL'
   return {
     /*
-     * A grant in one statement: of a name that never was, is free or expired (2), or is this attempt's already (1).
-     * Assignments take effect from left to right, so the verdict comes first; where they do not, the NULL refuses
-     * the whole statement. The pruned fence is read under a lock, so that no pruning comes in between.
+     * A grant in one statement: for a name that is new, free or expired (verdict 2), or held by this attempt (1).
+     * Assignments take effect from left to right, so the verdict comes first; under a mode where they do not, the NULL
+     * refuses the whole statement. The pruned fence is read under a lock, so that no pruning happens in between.
      */
     take: `INSERT INTO ${locks} (name, fence, verdict, attempt, holder, since, expires_at, blocked_until)
 VALUES (?, ${echoing(`IF(FIND_IN_SET('SIMULTANEOUS_ASSIGNMENT', @@sql_mode) > 0, NULL,
@@ -76,15 +70,15 @@ ON DUPLICATE KEY UPDATE
   attempt = IF(verdict = 0, attempt, VALUES(attempt))`,
     look: `SELECT ?, ${state} FROM ${once} LEFT JOIN ${locks} ON name = ? AND ${taken}`,
     list: `SELECT ?, ${state} FROM ${once} LEFT JOIN ${locks} ON ${taken} LIMIT `,
-    // Whether it had not expired comes with the echo, and is looked at first: assignments go from left to right.
+    // The echo carries whether it had not expired; evaluated first, since assignments go from left to right.
     free: `UPDATE ${locks} SET fence = fence + ${echoing(`(blocked_until > ${now})`)} * 0, ${freed}
 WHERE name = ? AND attempt = ?`,
     keep: `UPDATE ${locks} SET fence = fence + ${echoing('0')}, attempt = ?, expires_at = ${now},
   blocked_until = ${after('?')} WHERE name = ? AND attempt = ? AND blocked_until > ${now}`,
     break: `UPDATE ${locks} SET fence = fence + ${echoing('0')}, ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
-    // Leaves out rows that another session has locked.
+    // Skips rows locked by another session.
     lockable: `SELECT ?, r.attempt, COALESCE(${mine}, 0) FROM ${rows} ${all} FOR UPDATE SKIP LOCKED`,
-    // An older message may arrive late: it must not bring the end of a hold forward.
+    // An older renewal may arrive late: it must not shorten a hold.
     renew: `${onItsOwn('UPDATE')} ${rows} AND ${mine} SET l.fence = l.fence + ${echoing('0')},
   ${later('l.expires_at', after('r.ttl'))}, ${later('l.blocked_until', after('(r.ttl + r.delay)'))}`,
     renewed: `SELECT ?, r.attempt FROM ${rows} AND ${mine} ${all}`,
@@ -99,9 +93,9 @@ export interface SessionStatements {
   readonly lock: string
   readonly begin: string | undefined
   readonly makeRow: { readonly lock: string; readonly insert: string } | undefined
-  /** Whether the row is there, and who holds it. */
+  /** Whether the row exists, and who holds it. */
   readonly look: string
-  /** How many named locks a hold has: its key, and where it has no row the lock itself. */
+  /** How many named locks a hold has: its key and, without a row, the lock itself. */
   readonly locks: number
   readonly mint: string
   /** Whether the server may be a replica, and who holds. */
@@ -110,12 +104,12 @@ export interface SessionStatements {
   readonly isThere: string
 }
 
-/** A wait ends when it is granted, killed or withdrawn, never by the server's own limit. */
+/** A wait ends when it is granted, killed or withdrawn, not by a limit of the server. */
 export const FOREVER_S = 1_000_000
 
 /**
- * Whose connection has the key of a hold: NULL when none. The key is a named lock of the holding connection, so
- * this tells at any time, on any connection, whether that very hold still lives. Of NULL, MySQL makes an error.
+ * Which connection has the key of a hold; NULL when none does. The key is a named lock of the holding connection, so
+ * any connection can tell at any time whether that hold still lives. MySQL raises an error for a NULL name.
  */
 const ownerOf = (hold: string): string => `IS_USED_LOCK(COALESCE(${hold}, 'none'))`
 
@@ -124,14 +118,14 @@ export function sessionStatements(place: Place, strategy: 'row' | 'named'): Sess
   const holders = strategy === 'row' ? to.holders : to.named
   const lives = `${ownerOf('h.hold')} IS NOT NULL`
   const state = `h.name, h.fence, h.holder, ${epochMs('h.since')}, h.attempt, h.hold`
-  // Other than 0 it may be a word.
+  // Only 0 means off: some servers show a word.
   const found = `SELECT ?, @@GLOBAL.read_only, ${state} FROM ${once}`
-  // A column in it, so that it is looked at once the row is locked, not before.
+  // Contains a column, so that it is evaluated after the row is locked, not before.
   const mine = `${ownerOf(`CONCAT(LEFT(${holders}.name, 0), VALUES(hold))`)} IS NOT NULL`
   const whenMine = (column: string): string =>
     `${column} = IF(${mine}, VALUES(${column}), ${holders}.${column})`
   const shared = {
-    // Mints for a hold that lives and for no other: one that ended has a successor, whose fence may be minted already.
+    // Only for a living hold: one that ended may have a successor, whose fence may be minted already.
     mint: `INSERT INTO ${holders} (name, fence, attempt, holder, since, hold)
 SELECT ?, ${echoing('p.fence + 1')}, ?, ?, ${now}, ? FROM ${to.pruned} p
 WHERE p.id = 1 AND ${ownerOf('?')} IS NOT NULL LOCK IN SHARE MODE
@@ -162,23 +156,24 @@ ON DUPLICATE KEY UPDATE
     begin: 'START TRANSACTION',
     makeRow: {
       lock: 'SELECT ?, GET_LOCK(?, 5)',
-      insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
+      insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL
+WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
     },
     look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),
     locks: 1,
   }
 }
 
-/** Also the way to mark a hold as living. */
+/** Marks a hold as living. */
 export const getKey = 'SELECT ?, GET_LOCK(?, 0)'
-/** With how many there were. */
+/** Returns how many there were. */
 export const releaseLocks = 'SELECT ?, RELEASE_ALL_LOCKS()'
 export const showLife = 'SELECT ?'
 export const hasKey: string = `SELECT ?, ${ownerOf('?')} IS NOT NULL`
 
 /**
- * Ends the connection that has the key of a hold at this very moment: by the time its number were sent back, the
- * connection might serve another hold. Takes no parameters, so the key must be one of ours.
+ * Ends the connection that has the key of a hold right now. With its number, asked for before, it might be a connection
+ * that serves another hold by then. KILL takes no parameters, so the form of the key is checked.
  */
 export function killHolder(key: string): string {
   if (!/^locks:[0-9a-f]{24}$/.test(key)) throw new TypeError('not the key of a hold')
@@ -186,8 +181,8 @@ export function killHolder(key: string): string {
 }
 
 /**
- * GET_LOCK takes 64 characters on MySQL and knows neither databases nor tables nor case. Some servers do not tell
- * the case of tables either.
+ * Names of GET_LOCK have at most 64 characters on MySQL, ignore case, and are shared by all databases. On some servers
+ * names of tables ignore case too.
  */
 export function lockNameOf({ schema, table }: Place, database: string, use: string, name: string): string {
   const space = `${use}\0${schema ?? database}.${table}`.toLowerCase()

@@ -1,10 +1,10 @@
-import { isAttemptId, keptAttemptId, Upkeep } from '@locks/core/adapter'
-import type { Adapter, AdapterHost, Capabilities, LockState, Pruned } from '@locks/core/adapter'
-import { claimed, readHolder, SPARE_CONNECTIONS, UnderWay, unqueued } from '@locks/sql'
+import { capabilities, isAttemptId, keptAttemptId, Upkeep } from '@locks/core/adapter'
+import type { Adapter, AdapterHost, CapabilitiesOf, LockState, Pruned } from '@locks/core/adapter'
+import { claimed, holderFrom, SPARE_CONNECTIONS, unqueued } from '@locks/sql'
+import type { Cell } from './connection.ts'
 import { diagnose } from './diagnose.ts'
-import { HIGHEST_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'
-import { faults } from './errors.ts'
-import type { Cell, Result } from './line.ts'
+import { MAX_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'
+import { errors } from './errors.ts'
 import type { Settings } from './options.ts'
 import { pruneCounters } from './prune.ts'
 import { renewer } from './renewals.ts'
@@ -12,38 +12,13 @@ import { bytesOf, runnerFor } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 
-export interface UniqueKeyCapabilities extends Capabilities {
-  readonly kind: 'lease'
-  readonly fencing: 'durable'
-  readonly wait: 'poll'
-  readonly handover: true
-  readonly lockDelay: true
-  readonly minHold: true
-  readonly list: true
-  readonly break: true
-}
-
-const capabilities: UniqueKeyCapabilities = {
-  scope: 'cluster',
-  kind: 'lease',
-  fencing: 'durable',
-  wait: 'poll',
-  fairness: 'none',
-  handover: true,
-  lockDelay: true,
-  minHold: true,
-  list: true,
-  break: true,
-  modes: ['exclusive'],
-  minTtlMs: 100,
-  maxNameBytes: 1024,
-}
+const given = { handover: true, lockDelay: true, minHold: true, list: true, break: true } as const
+export type UniqueKeyCapabilities = CapabilitiesOf<typeof given>
 
 export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Adapter<UniqueKeyCapabilities> {
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
   const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
-  const underWay = new UnderWay()
   const prune = (idleMs: number, names?: readonly string[]): Promise<Pruned> =>
     unqueued(runner, spare, (on) => pruneCounters(on, settings.place, 'unique-key', idleMs, names))
   const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
@@ -53,14 +28,14 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return stateOf(row) ?? { name, held: false }
   }
 
-  /** Whether that was a hold until then, not what was left of one that had expired, or nothing. */
+  /** Frees the name. Resolves with whether the attempt held it until then. */
   async function free(name: string, attemptId: string): Promise<boolean> {
     const echo = newEcho()
     const values = [echo, echo, Buffer.from(name), attemptId]
     return numberIn(await runner.ask(sql.free, values, wrote(echo))) === 1n
   }
 
-  /** Ends the hold of `attemptId` and keeps the name taken. */
+  /** Ends the hold of `attemptId` and keeps the name taken. Resolves with whether the attempt held it. */
   async function keep(name: string, attemptId: string, keepMs: number): Promise<boolean> {
     const echo = newEcho()
     const values = [echo, echo, keptAttemptId(attemptId), keepMs, Buffer.from(name), attemptId]
@@ -69,7 +44,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
   const adapter: Adapter<UniqueKeyCapabilities> = {
     name: '@locks/mysql',
-    capabilities,
+    capabilities: capabilities(given),
     inspect,
 
     async attempt(request) {
@@ -77,16 +52,15 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       const echo = newEcho()
       const term = [attemptId, bytesOf(request), ttlMs, ttlMs + lockDelayMs]
       const values = [Buffer.from(name), echo, echo, ...term, echo, echo, echo, echo, echo, echo]
-      const take = (): Promise<Result> => runner.ask(sql.take, values, surelyWrote(echo))
-      const fence = numberIn(await underWay.run(attemptId, take))
+      const fence = numberIn(await runner.ask(sql.take, values, surelyWrote(echo)))
       if (fence !== undefined && fence > 0n) return { name, attemptId, fence, ttlMs }
-      // It was taken when it was tried; by now it may be free.
+      // It was taken a moment ago; by now it may be free.
       const { holder, remainingMs = 0 } = await inspect(name)
       return { busy: true, retryInMs: Math.max(1, Math.ceil(remainingMs)), ...(holder && { holder }) }
     },
 
     async withdraw({ name, attemptId }) {
-      await underWay.after(attemptId, () => free(name, attemptId))
+      await free(name, attemptId)
     },
 
     renew: renewer(
@@ -107,12 +81,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     async adopt(from, request) {
       const { name, attemptId, ttlMs, lockDelayMs } = request
       // The text of a lease comes from outside.
-      if (!isAttemptId(from.attemptId) || from.fence < 1n || from.fence > HIGHEST_FENCE) return 'lost'
+      if (!isAttemptId(from.attemptId) || from.fence < 1n || from.fence > MAX_FENCE) return 'lost'
       const echo = newEcho()
       const next = [bytesOf(request), attemptId, ttlMs, ttlMs + lockDelayMs]
       const about = [Buffer.from(name), String(from.fence), from.attemptId, attemptId] as const
-      const adopt = (): Promise<Result> => runner.ask(sql.adopt, [echo, echo, ...next, ...about], wrote(echo))
-      const fence = numberIn(await underWay.run(attemptId, adopt))
+      const fence = numberIn(await runner.ask(sql.adopt, [echo, echo, ...next, ...about], wrote(echo)))
       return fence === undefined ? 'lost' : { name, attemptId, fence, ttlMs }
     },
 
@@ -137,11 +110,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       await Promise.all([runner.close(), spare.close()])
     },
   }
-  return claimed(adapter, 'unique-key', strategyRecord(settings.place, runner), faults)
+  return claimed(adapter, 'unique-key', strategyRecord(settings.place, runner), errors)
 }
 
 function stateOf([name, fence, by, since, remaining]: readonly Cell[]): LockState | undefined {
   if (name === undefined) return undefined
-  const holder = readHolder(by, fence, since)
+  const holder = holderFrom(by, fence, since)
   return { name, held: true, remainingMs: Math.max(0, Number(remaining)), ...(holder && { holder }) }
 }

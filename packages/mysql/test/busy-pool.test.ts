@@ -4,7 +4,7 @@ import { createPool as createCallbackPool } from 'mysql2'
 import { createPool } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { open, startServer } from './setup.ts'
+import { open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const ttlMs = scaled(1_000)
@@ -34,7 +34,7 @@ test.each([
 )
 
 test.each(['promise', 'callback'])(
-  'a pool whose connections are all in use is named as the cause, and nothing of it is kept (%s)',
+  'a pool whose connections are all in use is named in the error, and no connection is kept (%s)',
   async (api) => {
     const config = { uri: server.url, connectionLimit: 2 }
     const given = api === 'promise' ? createPool(config) : createCallbackPool(config)

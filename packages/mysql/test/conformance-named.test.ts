@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest'
 import { affected, hostVariant } from '../../../conformance/host.ts'
-import { startSubject } from './subject.ts'
+import { startSubject } from './support/subject.ts'
 
 const { subject, close } = await startSubject('named')
 afterAll(close)

@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'
-import { startSubject } from './subject.ts'
+import { startSubject } from './support/subject.ts'
 
 const { subject, close } = await startSubject('unique-key')
 afterAll(close)

@@ -1,9 +1,9 @@
 import { createConnection } from 'mysql2/promise'
 import { Socket } from 'node:net'
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
-import { muteServerTest } from '../../../conformance/test-kit/mute-server.ts'
-import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
-import { bare, cell, open, startServer } from './setup.ts'
+import { muteServerTest } from '../../sql/test/support/mute-server-test.ts'
+import { sessionConnectionTests } from '../../sql/test/support/session-connection-tests.ts'
+import { bare, cell, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const control = await createConnection(server.url)
@@ -19,7 +19,7 @@ for (const strategy of ['row', 'named']) {
   })
 }
 
-test('a connection that went silent is asked after within ten seconds', async () => {
+test('a silent connection is probed within ten seconds', async () => {
   const keepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
   onTestFinished(() => keepAlive.mockRestore())
   await open({ url: server.url }).with('silent', () => undefined)

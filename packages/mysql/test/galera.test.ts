@@ -4,8 +4,8 @@ import { mariadbQuery, startService } from '../../../conformance/services/index.
 import type { Server } from '../../../conformance/services/index.ts'
 import { freePorts, returnPorts } from '../../../conformance/services/ports.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { galeraSettings, whyNoGalera, whyNoSecondNode } from './galera.ts'
-import { bare, open } from './setup.ts'
+import { galeraSettings, whyNoGalera, whyNoSecondNode } from './support/galera.ts'
+import { bare, open } from './support/setup.ts'
 
 const missing = await whyNoGalera()
 const alone = whyNoSecondNode()
@@ -34,8 +34,8 @@ async function seesTwo(server: Server): Promise<boolean> {
 
 test.for([
   ['unique-key', 'ok', 'unique-key spans its nodes'],
-  ['row', 'danger', 'hold on one node only'],
-  ['named', 'danger', 'hold on one node only'],
+  ['row', 'danger', 'exist on one node only'],
+  ['named', 'danger', 'exist on one node only'],
 ] as const)('%s: diagnose sees a node of a cluster', async ([strategy, level, told], { skip }) => {
   if (node === undefined) return skip(missing)
   const findings = await open({ url: node.url, strategy }).diagnose()
@@ -69,7 +69,7 @@ test(
       const answers = await Promise.all(clients.map(({ adapter, request }) => adapter.attempt(request(name))))
       const [won, ...more] = answers.filter((answer) => 'fence' in answer)
       expect(more).toEqual([])
-      // The other node may not have heard of the last release yet.
+      // The other node may not have received the last release yet.
       if (won === undefined) continue
       expect(won.fence).toBeGreaterThan(last.get(name) ?? 0n)
       last.set(name, won.fence)
@@ -80,7 +80,7 @@ test(
 )
 
 test.for(['row', 'named'])(
-  '%s: two nodes do grant the same name, as diagnose says',
+  '%s: two nodes grant the same name, as diagnose says',
   async (strategy, { skip }) => {
     if (node === undefined || joined === undefined) return skip(missing ?? alone)
     for (const { url } of [node, joined]) {

@@ -5,8 +5,8 @@ import { createPool } from 'mysql2/promise'
 import type { ResultSetHeader } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { sqlTableTests } from '../../../conformance/test-kit/sql-tables.ts'
-import { cell, connect, open, startServer } from './setup.ts'
+import { sqlTableTests } from '../../sql/test/support/table-tests.ts'
+import { cell, connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const strategies = ['unique-key', 'row', 'named']
@@ -26,7 +26,7 @@ const nasty = fc.oneof(
 const text = nasty.filter((value) => !/\p{Surrogate}/u.test(value) && Buffer.byteLength(value) <= 200)
 
 test.each(strategies)(
-  '%s: names, owners and labels are values, whatever is in them',
+  '%s: names, owners and labels are values, whatever they contain',
   async (strategy) => {
     const control = await connect(server)
     const tables =
@@ -102,7 +102,7 @@ test('a guarded UPDATE refuses a stale holder: stock is sold once', async () => 
   expect(await sell(7n)).toBe(1)
 })
 
-test('without a column, a fence is admitted in the transaction that writes', async () => {
+test('without a column, a fence is checked in the transaction that writes', async () => {
   const [old, next] = [await connect(server), await connect(server)]
   await next.beginTransaction()
   await admitFence(next, "file:'; --", 9n)
@@ -114,7 +114,7 @@ test('without a column, a fence is admitted in the transaction that writes', asy
   await admitFence(old, "file:'; --", 9n)
 })
 
-test('a resource is told by all of its bytes, or refused', async () => {
+test('a resource is identified by all of its bytes, or refused', async () => {
   const connection = await connect(server)
   await connection.query("SET SESSION sql_mode = ''")
   for (const resource of ['', '\ud800', 'x'.repeat(1_025)])
@@ -131,7 +131,7 @@ test('a resource is told by all of its bytes, or refused', async () => {
   )
 })
 
-test('what is told of a holder survives a pool with a poorer character set', async () => {
+test('a holder survives a pool with a smaller character set', async () => {
   const pool = createPool({ uri: server.url, charset: 'latin1', connectionLimit: 2 })
   onTestFinished(() => pool.end())
   const other = open({ url: server.url })

@@ -2,7 +2,7 @@ import type { Grant, Renewal } from '@locks/core/adapter'
 import { createPool } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled, within } from '../../../conformance/services/timing.ts'
-import { bare, connect, open, startServer } from './setup.ts'
+import { bare, connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const config = { url: server.url }
@@ -16,7 +16,7 @@ describe.each(['url', 'pool'])('by %s', (by) => {
     return bare({ pool })
   }
 
-  test("a stranger's lock on one row costs that lease its renewal, and no other", async () => {
+  test('a lock of another program on one row delays the renewal of that lease, and of no other', async () => {
     const stranger = await connect(server)
     const { adapter, take, request } = client()
     const grants = []
@@ -28,14 +28,14 @@ describe.each(['url', 'pool'])('by %s', (by) => {
     await stranger.query('SELECT * FROM locks WHERE name = ? FOR UPDATE', [`stuck by ${by}`])
     const renewals = grants.map((grant) => renewalOf(grant, scaled(4_000)))
     const outcomes = await within(3_000, adapter.renew(renewals))
-    // Behind the locked row there may be no time left to see that a row is gone.
+    // After the locked row there may be no time left to see that a row is gone.
     expect(outcomes.toSpliced(3, 1)).toEqual(['renewed', 'unknown', 'renewed', 'lost'])
     expect(outcomes[3]).not.toBe('renewed')
     await stranger.rollback()
     expect(await adapter.renew(renewals)).toEqual(['renewed', 'renewed', 'renewed', 'lost', 'lost'])
   })
 
-  test('a row that others ask for without a pause is renewed all the same', async () => {
+  test('a row that other sessions lock without a pause is renewed all the same', async () => {
     const holder = client()
     const grant = await holder.take(holder.request(`hot by ${by}`))
     let over = false
@@ -50,7 +50,7 @@ describe.each(['url', 'pool'])('by %s', (by) => {
   })
 })
 
-test('leases outlive a lock on the row of another for many ttls, and that one too if it ends in time', async () => {
+test('leases outlive a lock on the row of another lease, which outlives it too if it ends in time', async () => {
   const stranger = await connect(server)
   const ttlMs = scaled(4_000)
   const locks = open(config, { ttlMs })

@@ -1,74 +1,15 @@
-import { createLocks } from '@locks/core'
-import type { Locks } from '@locks/core'
-import { expect, onTestFinished, test } from 'vitest'
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
-import { breedSqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
-import type { SqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
-import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
-import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
-import { lagging, NOTHING_CHANGED } from './lagging-proxy.ts'
-import { connect, startServer } from './setup.ts'
+import { breedSqlAdapter } from '../../sql/test/support/mutant.ts'
+import { freed, inserted, pruned, renewed, shifted } from '../../sql/test/support/mutant-probes.ts'
+import type { Bed, Probe } from '../../sql/test/support/mutant-probes.ts'
+import { lagging, NOTHING_CHANGED } from './support/lagging-proxy.ts'
+import { connect, startServer } from './support/setup.ts'
 
 const server = await startServer()
 
-/** A check of an adapter, on names of its own. Fails when it has the bug. */
-type Probe = (adapter: SqlAdapter, prefix: string) => Promise<void>
-
 const edit = (file: string, find: string, replace: string): Edit => ({ file, find, replace })
-
-const freed: Probe = async ({ fromConfig }, prefix) => {
-  const client = bareAdapter(fromConfig({ url: server.url }))
-  const grant = await client.take(client.request(`${prefix} freed`))
-  expect(await client.adapter.release(grant)).toBe('released')
-  expect(await client.adapter.release(grant)).toBe('not-held')
-}
-
-const shifted: Probe = async ({ fromConfig }, prefix) => {
-  const { url, lag } = await lagging(server)
-  const holder = bareAdapter(fromConfig({ url: server.url }))
-  const client = bareAdapter(fromConfig({ url, poolSize: 1 }))
-  await holder.take(holder.request(`${prefix} shifted`))
-  await client.take(client.request(`${prefix} free`))
-  lag()
-  const tried = client.adapter.attempt(client.request(`${prefix} shifted`))
-  await expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-}
-
-const inserted: Probe = async ({ fromConfig }, prefix) => {
-  const { url, insert } = await lagging(server)
-  const { adapter, take, request } = bareAdapter(fromConfig({ url, poolSize: 1 }))
-  await adapter.release(await take(request(`${prefix} before`)))
-  const grant = await take(request(`${prefix} inserted`))
-  insert(NOTHING_CHANGED)
-  await expect(adapter.release(grant)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-}
-
-const renewed: Probe = async ({ fromConfig }, prefix) => {
-  const stranger = await connect(server)
-  const { adapter, take, request } = bareAdapter(fromConfig({ url: server.url }))
-  const renewals = []
-  for (const name of ['stuck', 'other'])
-    renewals.push({ grant: await take(request(`${prefix} ${name}`)), ttlMs: 2_000, lockDelayMs: 0 })
-  await stranger.beginTransaction()
-  await stranger.query('SELECT * FROM locks WHERE name = ? FOR UPDATE', [`${prefix} stuck`])
-  const timer = setTimeout(() => void stranger.rollback(), 2_000)
-  const outcomes = await adapter.renew(renewals)
-  clearTimeout(timer)
-  expect(outcomes).toEqual(['unknown', 'renewed'])
-}
-
-/** One name, dropped and acquired by turns. */
-const pruned: Probe = async ({ fromConfig }, prefix) => {
-  const open = (): Locks => {
-    const locks = createLocks(fromConfig({ url: server.url }))
-    onTestFinished(() => locks.close())
-    return locks
-  }
-  const held = await open().lock(`${prefix} held`).acquire()
-  await hammerPrune(open, `${prefix} pruned`, { tries: 20, atLeast: 5 })
-  await held.extend()
-  expect(await open().lock(`${prefix} held`).tryAcquire()).toBe(null)
-}
 
 const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Edit[]])[] = [
   [
@@ -83,7 +24,7 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
   ],
   [
     'a reply without a row is not proven',
-    inserted,
+    inserted(NOTHING_CHANGED, 'release'),
     [edit('mysql/runner.js', "said === 'unproven' ? await inStep() : said", 'said')],
   ],
   [
@@ -93,21 +34,38 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
   ],
   [
     'the highest fence of pruned names is not kept',
-    pruned,
+    pruned('unique-key'),
     [
       edit('mysql/prune.js', 'await runner.run(raise, [String(highest), String(highest)]);', ''),
       edit('mysql/prune.js', 'WHERE ${idle} AND ${table}.fence <= ${kept}`', 'WHERE ${idle}`'),
     ],
   ],
-  ['what is held is pruned', pruned, [edit('mysql/prune.js', '(${table}.attempt IS NULL OR', '(true OR')]],
   [
-    'a row that cannot be had in time is taken for a lost one',
+    'what is held is pruned',
+    pruned('unique-key'),
+    [edit('mysql/prune.js', '(${table}.attempt IS NULL OR', '(true OR')],
+  ],
+  [
+    'a row that cannot be locked in time is taken for a lost one',
     renewed,
     [edit('mysql/renewals.js', "?.get(renewal) ?? 'unknown'", "?.get(renewal) ?? 'lost'")],
   ],
 ]
 
 test.each(mutants)('caught: %s', async (bug, probe, edits) => {
-  await probe(await breedSqlAdapter('mysql', 'mysql2', []), `healthy: ${bug}`)
-  await expect(probe(await breedSqlAdapter('mysql', 'mysql2', edits), bug)).rejects.toThrow()
+  const name = `m_${createHash('sha256').update(bug).digest('hex').slice(0, 8)}`
+  const bedOf = async (its: readonly Edit[], table: string): Promise<Bed> => {
+    const adapter = await breedSqlAdapter('mysql', 'mysql2', its)
+    const config = { url: server.url, table }
+    await adapter.migrate(config)
+    const lockRow = async (row: string): Promise<() => void> => {
+      const stranger = await connect(server)
+      await stranger.beginTransaction()
+      await stranger.query(`SELECT * FROM ${table} WHERE name = ? FOR UPDATE`, [row])
+      return () => void stranger.rollback()
+    }
+    return { adapter, config, lagging: () => lagging(server), lockRow }
+  }
+  await probe(await bedOf([], `${name}_healthy`))
+  await expect(probe(await bedOf(edits, name))).rejects.toThrow()
 })

@@ -1,7 +1,7 @@
 import { startFaultProxy } from '@locks/core/conformance'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, open, startServer } from './setup.ts'
+import { bare, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ 'max-connections': 200 })
 const names = Array.from({ length: 40 }, (_, n) => `opened:${n}`)
@@ -14,7 +14,7 @@ function warnings(): readonly Error[] {
   return seen
 }
 
-/** Warnings are emitted a tick after their cause. */
+/** Warnings are emitted one tick after their cause. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 test.each(['unique-key', 'row', 'named'])(
@@ -27,7 +27,7 @@ test.each(['unique-key', 'row', 'named'])(
     const locks = open({ url, strategy, poolSize: 30 }, { storeTimeoutMs: scaled(20_000) })
     await locks.with('first', () => undefined)
     proxy.blackhole('replies')
-    // A hold that is a connection is lost with it.
+    // The hold of a connection is lost with it.
     const done = Promise.allSettled(names.map((name) => locks.with(name, () => undefined)))
     for (let resets = 0; resets < 3; resets += 1) {
       await new Promise((resolve) => setTimeout(resolve, scaled(200)))

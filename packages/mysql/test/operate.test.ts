@@ -2,7 +2,7 @@ import { isLockError } from '@locks/core'
 import type { Finding } from '@locks/core'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, cell, connect, contended, lossOf, open, startServer } from './setup.ts'
+import { bare, cell, connect, contended, lossOf, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ 'log-bin': 'binlog' })
 const strategies = ['unique-key', 'row', 'named'] as const
@@ -11,7 +11,7 @@ const as = (user: string): string => server.url.replace('//locks@', `//${user}@`
 describe.each(['row', 'named'])('%s', (strategy) => {
   const config = { url: server.url, strategy }
 
-  test('a break ends the connection of that hold: neither a later one on it nor another of the client', async () => {
+  test('a break ends that hold: neither a later hold of its connection nor another one of the client', async () => {
     const holder = bare({ ...config, maxConnections: 2 })
     const operator = bare(config)
     const [first, other] = [holder.request('first'), holder.request('other')]
@@ -19,7 +19,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     const kept = await holder.take(other)
     const { holder: seen } = await operator.adapter.inspect('first')
     await holder.adapter.release(over)
-    // On the connection that had the other one.
+    // On the connection of the other hold.
     const again = await holder.take(holder.request('first'))
     expect(await operator.adapter.break?.('first', { owner: 'x', fence: over.fence })).toBe('not-held')
     if (seen !== undefined) expect(await operator.adapter.break?.('first', seen)).toBe('not-held')
@@ -32,7 +32,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     expect(await holder.adapter.renew([{ grant: kept, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['renewed'])
   })
 
-  test('who may not end connections of others is told so, and the holder stays', async () => {
+  test('a break without the right to end connections is refused, and the holder stays', async () => {
     const control = await connect(server)
     await control.query(`CREATE USER IF NOT EXISTS weak@'%'`)
     await control.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO weak@'%'`)
@@ -46,7 +46,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     expect(String(error)).toContain('CONNECTION ADMIN')
     await lease.extend()
     await lease.release()
-    // Of its own it may.
+    // It may end its own.
     const own = await weak.lock('weak').acquire()
     const lost = lossOf(own)
     expect(
@@ -59,7 +59,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     await lost
   })
 
-  test('a break while others wait: the first of them has it, and list shows nobody else', async () => {
+  test('after a break the first waiter has the lock, and list shows no other holder', async () => {
     const [holder, next, operator] = [open(config), open(config), open(config)]
     await holder.lock('queue').acquire()
     const waits = contended(next, 'queue')
@@ -73,7 +73,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
 })
 
 test.each(['row', 'named'])(
-  '%s: a server that may be a replica does not call a name free that is held on its primary',
+  '%s: a server that may be a replica does not report a name as free that is held on its primary',
   async (strategy) => {
     const control = await connect(server)
     const [holder, operator] = [
@@ -102,7 +102,7 @@ const levelOf = async (strategy: string, check: string): Promise<Finding | undef
   (await open({ url: server.url, strategy }).diagnose()).find((finding) => finding.check === check)
 
 test.each(strategies)(
-  '%s: a server as it should be has nothing to be told but what is good',
+  '%s: diagnose finds nothing wrong with a server that is set up well',
   async (strategy) => {
     const control = await connect(server)
     await control.query('SET GLOBAL sync_binlog = 1')
@@ -119,7 +119,7 @@ test.each([
   ['writable', 'warning', 'read_only = ON', 'read_only = OFF'],
   ['connections', 'warning', 'max_connections = 20', 'max_connections = 151'],
   ['idle-limit', 'warning', 'wait_timeout = 5', 'wait_timeout = 28800'],
-])('diagnose: %s is told as %s', async (check, level, worse, better) => {
+])('diagnose reports %s as %s', async (check, level, worse, better) => {
   const control = await connect(server)
   await control.query(`SET GLOBAL ${worse}`)
   try {
@@ -132,7 +132,7 @@ test.each([
   expect((await levelOf('row', check))?.level ?? 'ok').toBe('ok')
 })
 
-test('diagnose: missing tables and missing rights are findings, and nothing is written', async () => {
+test('diagnose reports missing tables and missing rights, and writes nothing', async () => {
   const control = await connect(server)
   await control.query(`CREATE USER IF NOT EXISTS reader@'%'`)
   await control.query(`GRANT SELECT ON locks.* TO reader@'%'`)

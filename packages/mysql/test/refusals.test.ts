@@ -2,7 +2,7 @@ import { fromConfig } from '@locks/mysql'
 import { describe, test } from 'vitest'
 import { mariadbQuery } from '../../../conformance/services/index.ts'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
-import { startServer } from './setup.ts'
+import { startServer } from './support/setup.ts'
 
 const server = await startServer()
 const { url, host, port } = server
@@ -21,8 +21,8 @@ describe.each(['unique-key', 'row', 'named'])('%s', (strategy) => {
       /refuses the user or the password.*ER_ACCESS_DENIED_ERROR/,
     )
     await refused(`mysql://nobody:x@${at}/locks`, /refuses the user or the password/)
-    await refused(`mysql://alice:right@${at}/locks`, /may not use that database: .*; grant/)
-    await refused(`mysql://reader:right@${at}/locks`, /may not use those tables: .*; grant/)
+    await refused(`mysql://alice:right@${at}/locks`, /may not use this database: .*; grant/)
+    await refused(`mysql://reader:right@${at}/locks`, /may not use the tables: .*; grant/)
     await refused(url.replace(/\/[^/]*$/, '/nowhere'), /database is missing/)
   })
 
@@ -30,7 +30,7 @@ describe.each(['unique-key', 'row', 'named'])('%s', (strategy) => {
     await expectRefusedAtOnce(fromConfig({ url, strategy, table: 'nowhere' }), /locks migrate/)
   })
 
-  test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
+  test('calls to a killed server fail after storeTimeoutMs, and work again once it is back', async () => {
     await expectOneBound(fromConfig({ url, strategy }), [server])
   }, 90_000)
 })

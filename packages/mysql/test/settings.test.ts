@@ -2,9 +2,9 @@ import { createPool } from 'mysql2/promise'
 import type { PoolOptions } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, never, open, startServer } from './setup.ts'
+import { bare, connect, never, open, startServer } from './support/setup.ts'
 
-// What servers and pools may be set to, and what must come of it: nothing.
+// Settings of servers and pools that must make no difference.
 const server = await startServer()
 const strategies = ['unique-key', 'row', 'named']
 
@@ -24,7 +24,7 @@ describe.each(strategies)('%s', (strategy) => {
     ['sql_safe_updates', {}, 'sql_safe_updates = 1'],
     ['sql_select_limit', {}, 'sql_select_limit = 1'],
   ] satisfies [string, PoolOptions, string?][])(
-    'a pool with %s says what is held, and renews it',
+    'a pool with %s shows what is held, and renews it',
     async (_, options, setting?: string) => {
       const pool = createPool({ uri: server.url, connectionLimit: 2, ...options })
       onTestFinished(() => pool.end())
@@ -42,7 +42,7 @@ describe.each(strategies)('%s', (strategy) => {
     },
   )
 
-  test('transactions that are read-only by default are none of ours', async () => {
+  test('the adapter overrides transactions that are read-only by default', async () => {
     await withGlobal('tx_read_only = ON', 'tx_read_only = OFF')
     await open({ url: server.url, strategy }).with('read-only', { waitMs: scaled(3_000) }, () => undefined)
   })

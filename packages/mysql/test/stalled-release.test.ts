@@ -6,7 +6,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { cell, connect, startServer } from './setup.ts'
+import { cell, connect, startServer } from './support/setup.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'locks-tls-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
@@ -19,7 +19,7 @@ for (const path of [directory, key, certificate]) chmodSync(path, 0o755)
 const server = await startServer({ 'ssl-cert': certificate, 'ssl-key': key })
 const tables = { row: 'locks_holders', named: 'locks_named' } as const
 
-/** Kills a connection from another process, while the event loop of this one stands still. */
+/** Kills a connection from another process, while the event loop of this one is blocked. */
 function killStanding(thread: string): void {
   const source = `import { createConnection } from 'mysql2/promise'
     const connection = await createConnection(process.argv[1])
@@ -37,7 +37,7 @@ test.each([
   ['named', 'plain'],
   ['named', 'TLS'],
 ] as const)(
-  '%s over %s: a connection killed while the process stood still is a lost lock to its release',
+  '%s over %s: a release after the connection was killed while the process was blocked reports a lost lock',
   async (strategy, wire) => {
     const control = await connect(server)
     const tls = wire === 'TLS' && { ssl: { rejectUnauthorized: false } }
@@ -51,7 +51,7 @@ test.each([
       () => new Promise((resolve) => setImmediate(resolve)),
       () => new Promise((resolve) => setTimeout(resolve, 1)),
     ]
-    // From any part of a round of the event loop.
+    // Released from different phases of the event loop.
     for (const phase of phases) {
       const lease = await locks.lock('stalled').acquire()
       const thread = await cell(control, threadOf, [Buffer.from('stalled')])

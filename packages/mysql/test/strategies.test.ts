@@ -1,6 +1,6 @@
 import { migrate } from '@locks/mysql'
-import { sqlStrategyTests } from '../../../conformance/test-kit/sql-strategies.ts'
-import { connect, open, startServer } from './setup.ts'
+import { sqlStrategyTests } from '../../sql/test/support/strategy-tests.ts'
+import { connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ 'max-connections': 400 })
 

@@ -5,23 +5,15 @@ import { createPool } from 'mysql2/promise'
 import type { Pool, PoolOptions } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled, within } from '../../../conformance/services/timing.ts'
-import { bare, cell, connect, open, startServer } from './setup.ts'
+import { withdrawalTests } from '../../sql/test/support/withdrawal-tests.ts'
+import { bare, cell, connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const config = { url: server.url }
 
-test('a withdrawal does not overtake the try it undoes, whichever connection each is on', async () => {
-  const client = bare(config)
-  for (let round = 0; round < 200; round += 1) {
-    const request = client.request(`overtaken:${round}`)
-    const tried = client.adapter.attempt(request)
-    await client.adapter.withdraw(request)
-    await tried
-    expect((await client.adapter.inspect(request.name)).held).toBe(false)
-  }
-})
+withdrawalTests(() => open(config))
 
-test('one attempt is one grant under one fence, however often and at once it is sent', async () => {
+test('an attempt that is sent many times at once is one grant under one fence', async () => {
   const [client, other] = [bare({ ...config, poolSize: 10 }), bare(config)]
   const request = client.request('resent')
   const answers = await Promise.all(Array.from({ length: 20 }, () => client.take(request)))
@@ -29,7 +21,7 @@ test('one attempt is one grant under one fence, however often and at once it is 
   expect(await other.adapter.attempt(other.request('resent'))).toMatchObject({ busy: true })
 })
 
-test('only who names the fence may adopt, and the end is not brought forward', async () => {
+test('an adoption needs the right fence, and does not shorten the hold', async () => {
   const [from, to] = [bare(config), bare(config)]
   const grant = await from.take(from.request('adopted', { ttlMs: 60_000 }))
   const request = to.request('adopted', { ttlMs: 1_000 })
@@ -40,14 +32,14 @@ test('only who names the fence may adopt, and the end is not brought forward', a
   expect((await to.adapter.inspect('adopted')).remainingMs).toBeGreaterThan(30_000)
 })
 
-test("a stranger's transaction on the row delays a try, and is neither busy nor an error", async () => {
+test('a transaction of another program on the row delays a try, and is neither busy nor an error', async () => {
   const control = await connect(server)
   const client = bare(config)
   await client.adapter.release(await client.take(client.request('stranger')))
   await control.beginTransaction()
   await control.query("SELECT * FROM locks WHERE name = 'stranger' FOR UPDATE")
   const tried = client.take(client.request('stranger'))
-  // Longer than one lock wait of the adapter's, which then tries again.
+  // Longer than one lock wait of the adapter, which then tries again.
   await new Promise((resolve) => setTimeout(resolve, 1_500))
   await control.commit()
   expect((await tried).fence).toBe(2n)
@@ -69,7 +61,7 @@ test.each([
   const locks = createLocks(fromConfig({ pool: poolOf(setting) }))
   onTestFinished(() => locks.close())
   if (check === 'autocommit') {
-    // What was read in a transaction that goes on is old news.
+    // A read in an old transaction is out of date.
     await expect(locks.inspect('odd')).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
     await expect(locks.list()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
   }
@@ -90,7 +82,7 @@ test.each([
 })
 
 test.each(['READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'])(
-  'every statement is complete in itself, so a pool may be %s',
+  'a pool may be %s: every statement is atomic',
   async (level) => {
     const client = bare({ pool: poolOf(`TRANSACTION ISOLATION LEVEL ${level}`) })
     const other = bare(config)
@@ -100,7 +92,7 @@ test.each(['READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABL
     expect(await client.adapter.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['renewed'])
     expect(await client.adapter.release(grant)).toBe('released')
     const next = await other.take(other.request(level))
-    // What it saw before is not what it sees now.
+    // Every statement sees the current state.
     expect(await client.adapter.attempt(client.request(level))).toMatchObject({
       holder: { fence: next.fence },
     })
@@ -108,7 +100,7 @@ test.each(['READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABL
   },
 )
 
-test('a pool whose transactions are read-only by default is an outage that says so, and is found', async () => {
+test('a pool whose transactions are read-only by default is an outage, and diagnose finds it', async () => {
   const locks = createLocks(fromConfig({ pool: poolOf('TRANSACTION READ ONLY') }), {
     storeTimeoutMs: scaled(1_000),
   })
@@ -142,7 +134,7 @@ test(
 )
 
 test(
-  'a pool of the program on a silent server: an outage in time, and no outage afterwards',
+  'a pool of the program on a silent server is an outage in time, and works again afterwards',
   async () => {
     const pool = createPool({ uri: server.url, connectionLimit: 1 })
     onTestFinished(() => pool.end())
@@ -150,9 +142,8 @@ test(
     await client.adapter.release(await client.take(client.request('silent')))
     await server.pause()
     const request = client.request('silent')
-    const tried = client.adapter.attempt(request)
+    await expect(client.adapter.attempt(request)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
     const withdrawn = client.adapter.withdraw(request)
-    await expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
     await server.resume()
     await withdrawn
     await client.take(client.request('another'))
@@ -161,14 +152,14 @@ test(
 )
 
 test(
-  'a pool of the program whose server falls silent as a transaction is undone gets its connection back',
+  'a pool of the program whose server falls silent during a rollback gets its connection back',
   async () => {
     const proxy = await startFaultProxy({ host: server.host, port: server.port })
     onTestFinished(() => proxy.close())
     const uri = server.url.replace(`${server.host}:${server.port}`, `${proxy.host}:${proxy.port}`)
     const pool = poolOf('autocommit = 0', { uri, connectionLimit: 1 })
     const client = bare({ pool })
-    // A trap that is never sprung: it only tells when to fall silent.
+    // Swallows nothing: it only shows when to fall silent.
     const matching = (sent: Buffer): boolean => {
       if (sent.includes('ROLLBACK')) proxy.blackhole('replies')
       return false

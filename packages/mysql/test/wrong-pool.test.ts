@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 
 const open = (pool: unknown) => (): unknown => Reflect.apply(mysql, undefined, [{ pool }])
 
-test('what is not a pool of mysql2 is refused before anything is sent', () => {
+test('anything but a pool of mysql2 is refused before anything is sent', () => {
   expect(open(null)).toThrow(/not null/)
   expect(open(Promise.resolve())).toThrow(/not a Promise: await it first/)
   expect(open({ connect() {}, totalCount: 0, idleCount: 0 })).toThrow(/not a pool of pg/)
@@ -15,7 +15,7 @@ test('what is not a pool of mysql2 is refused before anything is sent', () => {
   expect(open(connection)).toThrow(expect.objectContaining({ code: 'LOCK_INVALID_ARGUMENT' }))
 })
 
-test('pools of both kinds are taken, with callbacks and with promises', () => {
+test('pools with callbacks and with promises are accepted', () => {
   const callbacks = createPool({ host: '127.0.0.1', port: 1 })
   const promises = createPromisePool({ host: '127.0.0.1', port: 1 })
   onTestFinished(() => callbacks.end(() => undefined))

@@ -1,8 +1,8 @@
 import type { Clock, Finding } from '@locks/core/adapter'
-import { faults } from './errors.ts'
+import { errors } from './errors.ts'
 import { findingsOf } from './findings.ts'
 import type { Facts } from './findings.ts'
-import { Line } from './line.ts'
+import { PostgresConnection } from './connection.ts'
 import type { Settings } from './options.ts'
 import { poolingOf } from './pooler.ts'
 import { factStatements, strategyStatements } from './sql.ts'
@@ -27,18 +27,18 @@ const read = [
   'transaction_timeout',
 ]
 
-/** Looks on connections of its own, so that it tells of those that the adapter would open. */
+/** Opens connections as the adapter does, so that it reports on the same settings. */
 export async function diagnose(settings: Settings, clock: Clock): Promise<readonly Finding[]> {
   const sql = factStatements(settings.place, settings.strategy)
-  const open = (): Promise<Line> => Line.open(settings.config, { named: false })
-  const line = await open().catch(inLockError)
+  const open = (): Promise<PostgresConnection> => PostgresConnection.open(settings.config, { named: false })
+  const connection = await open().catch(inLockError)
   try {
-    return findingsOf(await line.promptly(() => factsOf(line)).catch(inLockError), settings)
+    return findingsOf(await connection.promptly(() => factsOf(connection)).catch(inLockError), settings)
   } finally {
-    await line.close()
+    await connection.close()
   }
 
-  async function factsOf(on: Line): Promise<Facts> {
+  async function factsOf(on: PostgresConnection): Promise<Facts> {
     const values = new Map<string, string>()
     for (const [name, value] of await on.query(sql.settings, [read])) values.set(name ?? '', value ?? '')
     const sentAt = clock.now()
@@ -64,5 +64,5 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
 }
 
 function inLockError(error: unknown): never {
-  throw faults.toLockError(error)
+  throw errors.toLockError(error)
 }

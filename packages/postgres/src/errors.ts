@@ -1,68 +1,71 @@
 import { isLockError } from '@locks/core/adapter'
-import { faultsOf } from '@locks/sql'
-import type { Faults } from '@locks/sql'
+import { sqlErrors } from '@locks/sql'
+import type { SqlErrors } from '@locks/sql'
 
-/** Raised by our functions, before they do anything, under an isolation level that is not theirs. */
+/** Raised by our functions, before they do anything, under an isolation level they cannot work with. */
 export const WRONG_LEVEL = 'LK001'
 
-/** The NOTIFY queue of the server is full: a transaction that sends a notification fails as it commits. */
+/** The server's NOTIFY queue is full: a transaction that sends a notification fails when it commits. */
 const QUEUE_FULL = '54000'
 
-/** The statement was undone as a whole, so it may simply be run again. */
+/** The statement was rolled back as a whole, so it can simply be run again. */
 const transient: ReadonlySet<string> = new Set([
   '40001', // serialization failure
   '40P01', // deadlock detected
   '55P03', // lock not available: the server's own lock_timeout
-  '23505', // unique violation: two made the same row
+  '23505', // unique violation: two sessions made the same row
 ])
 
-/** What no retry mends: the server refuses this user, or the tables are not there or not ours to use. */
+/** No retry mends these: the server refuses this user, or tables are missing or may not be used. */
 const setUp: ReadonlyMap<string, string> = new Map([
-  ['28P01', 'the server refuses the password, so no lock can be taken; correct user and password in the url'],
+  [
+    '28P01',
+    'the server refuses the password, so no lock can be acquired; correct user and password in the url',
+  ],
   [
     '28000',
-    'the server refuses this user, so no lock can be taken; correct the url, or allow it in pg_hba.conf',
+    'the server refuses this user, so no lock can be acquired; correct the url, or allow it in pg_hba.conf',
   ],
   [
     '3D000',
     'the database is missing; correct the url, or create the database and run: npx -p @locks/cli locks migrate URL',
   ],
   ['42P01', 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
-  ['42883', 'a function is missing, or of another version; run: npx -p @locks/cli locks migrate URL'],
+  ['42883', 'a function is missing or has another version; run: npx -p @locks/cli locks migrate URL'],
   ['3F000', 'the schema is missing; run: npx -p @locks/cli locks migrate URL'],
-  ['42703', 'the tables are of another version; run: npx -p @locks/cli locks migrate URL'],
+  ['42703', 'the tables have another version; run: npx -p @locks/cli locks migrate URL'],
   [
     '42501',
-    'the database role lacks a right, so no lock can be taken; grant SELECT, INSERT, UPDATE and DELETE on its tables',
+    'the role lacks a privilege, so no lock can be acquired; grant it SELECT, INSERT, UPDATE and DELETE on the tables',
   ],
   [
     WRONG_LEVEL,
-    "a lock needs transactions that are read committed; set default_transaction_isolation = 'read committed'",
+    "locks need read committed transactions; set default_transaction_isolation = 'read committed'",
   ],
-  ['26000', 'a pooler keeps no prepared statements; set listen: false'],
-  ['42P05', 'a pooler keeps no prepared statements apart; set listen: false'],
+  ['26000', 'a pooler does not keep prepared statements; set listen: false'],
+  ['42P05', 'a pooler shares prepared statements between clients; set listen: false'],
 ])
 
-/** A standby may be promoted, and a default be set back: worth another try. */
+/** Worth another try: a standby may be promoted, a default set back, a row unlocked. */
 const mayPass: ReadonlyMap<string, string> = new Map([
   ['25006', 'it is a standby, or read-only by default; connect to the primary'],
   ['55000', 'it is a standby; connect to the primary'],
   ['55P03', 'another session has locked the table or a row of it; try again when that is over'],
 ])
 
-/** SQLSTATE, or the system's code of a socket error. Messages are for people and change with the locale. */
+/** SQLSTATE, or the system's code of a socket error. Messages change with the locale. */
 export function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
   if (isLockError(error)) return codeOf(error.cause)
   return 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
-/** Whether the server itself said no: the connection is as good as before. */
+/** Whether the server itself refused: the connection is still usable. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof Error && 'severity' in error
 }
 
-/** By the server's word: it ended the connection, and took no more statements. */
+/** The server ended the connection and ran no more statements. */
 const ends: ReadonlySet<string> = new Set([
   '57P01', // terminated by an administrator
   '57P02', // another process crashed
@@ -86,7 +89,7 @@ export function isOfOtherDefaults(error: unknown): boolean {
   return code === WRONG_LEVEL || code === '25006'
 }
 
-/** Whether a pooler gave the statement to a server connection that knows its name already, or not. Nothing was run. */
+/** Whether a pooler chose a server connection where the statement's name is unknown or taken. Nothing was run. */
 export function isOfItsName(error: unknown): boolean {
   const code = codeOf(error)
   return code === '42P05' || code === '26000'
@@ -100,7 +103,7 @@ export function isTransient(error: unknown): boolean {
   return transient.has(codeOf(error) ?? '')
 }
 
-export const faults: Faults = faultsOf({
+export const errors: SqlErrors = sqlErrors({
   adapter: '@locks/postgres',
   server: 'PostgreSQL',
   codesOf(error) {

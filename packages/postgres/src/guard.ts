@@ -1,24 +1,24 @@
 import { fencePieces, resourceKey, staleFence, wholeNumber } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import type { ClientBase } from 'pg'
-import { faults } from './errors.ts'
+import { errors } from './errors.ts'
 import type { PlaceOptions } from './option-table.ts'
 import { placeOf } from './options.ts'
 import { namesOf } from './sql.ts'
 
 /**
- * Makes an UPDATE refuse a stale holder: no row is updated when the row has seen a higher fence.
- * `parameter` is the number of a parameter of yours that is free, `column` a `bigint NOT NULL DEFAULT 0`.
+ * Makes an UPDATE refuse a stale holder: a row that has seen a higher fence is not updated.
+ * `parameter` is the number of an unused parameter of yours, `column` a `bigint NOT NULL DEFAULT 0`.
  */
 export function fenced(fence: bigint, parameter: number, column: string = 'fence'): FencePieces {
-  const at = wholeNumber(faults, 'parameter', parameter, [1, 65_535])
-  return fencePieces(faults, fence, column, (name) => `"${name}"`, `$${at}`)
+  const at = wholeNumber(errors, 'parameter', parameter, [1, 65_535])
+  return fencePieces(errors, fence, column, (name) => `"${name}"`, `$${at}`)
 }
 
 /**
- * For what cannot have a column of its own: call it first in the transaction that changes `resource`.
- * Rejects with `LOCK_LOST` when a higher fence was there before; else nobody else gets past it until
- * that transaction ends, and afterwards nobody with a lower fence.
+ * For a resource that cannot have a column for the fence: call this first in the transaction that changes it. Rejects
+ * with `LOCK_LOST` when the resource has seen a higher fence. Otherwise all other holders wait here until that
+ * transaction ends, and those with a lower fence are refused from then on.
  */
 export async function admitFence(
   client: Pick<ClientBase, 'query'>,
@@ -28,12 +28,12 @@ export async function admitFence(
 ): Promise<void> {
   const { resources } = namesOf(placeOf(options))
   const { value } = fenced(fence, 1)
-  const key = resourceKey(faults, resource)
+  const key = resourceKey(errors, resource)
   const text = `INSERT INTO ${resources} AS r (resource, fence) VALUES ($1, $2)
 ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING true AS admitted`
   const { rows } = await client
     .query<{ admitted: unknown }>(text, [key, value])
-    .catch((error: unknown) => Promise.reject(faults.toLockError(error)))
+    .catch((error: unknown) => Promise.reject(errors.toLockError(error)))
   if (rows.length === 0) throw staleFence(fence)
 }
 

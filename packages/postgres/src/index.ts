@@ -22,7 +22,7 @@ export type {
   UniqueKeyOptions,
 } from './option-table.ts'
 
-/** Locks in PostgreSQL, for everyone who uses the same tables. Connects when it is first used. */
+/** Locks in PostgreSQL, shared by all clients of the same tables. Connects on first use. */
 export function postgres(
   options: PostgresOptions<'row'> & { readonly strategy: 'row' },
 ): AdapterFactory<RowCapabilities>

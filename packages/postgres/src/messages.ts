@@ -1,7 +1,8 @@
+import { MAX_FENCE } from '@locks/sql'
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
-// What is sent by NOTIFY when a lock is handed over. Every role may send and read messages, on any channel, so none of
-// them names an attempt, and a grant counts only with a proof that takes the secret of its waiter.
+// Messages sent by NOTIFY when a lock is handed off. Every role may send and read them, on any channel. So no message
+// contains an attempt id, and a grant counts only with a proof made from the secret of its waiter.
 
 /** The lock was given to a waiter. */
 export interface GrantedMessage {
@@ -24,15 +25,12 @@ export interface NextMessage {
 const granted = /^(granted ([\da-f]{32}) ([1-9]\d{0,18}) (\d{1,10}) (\d{1,16})) ([\da-f]{64})$/
 const next = /^next ([\da-f]{32}) (\d{1,12})$/
 
-/** The highest fence that a column can hold. */
-export const HIGHEST_FENCE = 9_223_372_036_854_775_807n
-
 /** `undefined` for any other text. */
 export function readMessage(payload: string): GrantedMessage | NextMessage | undefined {
   const first = next.exec(payload)
   if (first !== null) return { kind: 'next', tag: first[1] ?? '', claimMs: Number(first[2]) }
   const [, fields = '', tag = '', fence = '0', ttlMs, storeMs, proof = ''] = granted.exec(payload) ?? []
-  if (fields === '' || BigInt(fence) > HIGHEST_FENCE) return undefined
+  if (fields === '' || BigInt(fence) > MAX_FENCE) return undefined
   return {
     kind: 'granted',
     tag,
@@ -43,12 +41,12 @@ export function readMessage(payload: string): GrantedMessage | NextMessage | und
   }
 }
 
-/** What a message calls an attempt: the attempt id itself is proof of holding, and messages are for all to read. */
+/** What messages call an attempt. The attempt id itself is a secret, and every role can read messages. */
 export function tagOf(attemptId: string): string {
   return sha256(attemptId).slice(0, 32)
 }
 
-/** Of one wait: known to the waiter and to the table of waiters. */
+/** The secret of one wait: known to the waiter and to the table of waiters. */
 export function newSecret(): string {
   return randomBytes(16).toString('hex')
 }
@@ -63,7 +61,7 @@ function sha256(text: string): string {
 
 const sqlSha256 = (text: string): string => `encode(sha256(convert_to(${text}, 'UTF8')), 'hex')`
 
-/** The same for the functions in the database. */
+/** The same in SQL, for the functions in the database. */
 export const sqlTagOf = (attempt: string): string => `left(${sqlSha256(attempt)}, 32)`
 export const sqlProofOf = (fields: string, secret: string): string =>
   sqlSha256(`${secret} || ${sqlSha256(`${secret} || ${fields}`)}`)

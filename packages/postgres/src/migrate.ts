@@ -1,7 +1,7 @@
 import { wholeNumber } from '@locks/sql'
 import { Client } from 'pg'
-import { faults } from './errors.ts'
-import { ours } from './line.ts'
+import { errors } from './errors.ts'
+import { ours } from './connection.ts'
 import { resourcesSchema } from './guard.ts'
 import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
@@ -11,20 +11,20 @@ import { uniqueKeySchema } from './schema.ts'
 import { namesOf } from './sql.ts'
 import { strategySchema } from './strategy.ts'
 
-/** Small enough that a batch holds its row locks only briefly. */
+/** Few enough that a batch holds its row locks only briefly. */
 const BATCH = 1_000
 const LOCK_WAIT_MS = 1_000
 
 export type MigrateOptions = ConnectionOptions & PlaceOptions
 
-/** What `migrate` runs, for a migration tool. It may be run again, and over what an earlier version made. */
+/** The SQL of `migrate`, for a migration tool. It can be run again, also over the tables of an earlier version. */
 export function migrationSql(options: PlaceOptions = {}): string {
   return `${statements(placeOf(options)).join(';\n\n')};\n`
 }
 
 function statements(place: Place): readonly string[] {
   return [
-    // By itself IF NOT EXISTS asks for the right to make schemas first, which the owner of one need not have.
+    // IF NOT EXISTS alone asks for the right to create schemas first, which the owner of one may not have.
     `DO $locks$ BEGIN
   IF to_regnamespace('"${place.schema}"') IS NULL THEN
     CREATE SCHEMA IF NOT EXISTS "${place.schema}";
@@ -37,12 +37,12 @@ END $locks$`,
   ]
 }
 
-/** Makes the tables and functions. Any number of processes may do so at the same time. */
+/** Creates the tables and functions. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const { place } = settle({ ...options })
   await onOneConnection(options, (client) =>
     inTransaction(client, async () => {
-      // IF NOT EXISTS does not keep two transactions from making the same thing.
+      // IF NOT EXISTS does not keep two transactions from creating the same thing.
       await client.query("SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))")
       for (const text of statements(place)) await client.query(text)
     }),
@@ -50,22 +50,22 @@ export async function migrate(options: MigrateOptions): Promise<void> {
 }
 
 /**
- * Deletes what is kept of locks that were last granted longer than `olderThanMs` ago and are free.
- * A lock that comes back later gets a higher fence than any that was pruned. Rows that are in use are left alone, and
- * locks of `unique-key` can be acquired, renewed and released meanwhile. Returns how many were deleted.
+ * Deletes the rows of free locks that were last granted more than `olderThanMs` ago. A pruned lock that is used again
+ * gets a higher fence than any that was pruned. Rows in use are skipped, and locks of `unique-key` can be acquired,
+ * renewed and released meanwhile. Returns how many were deleted.
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
-  wholeNumber(faults, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
+  wholeNumber(errors, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
   const to = namesOf(settle({ ...options }).place)
   return onOneConnection(options, async (client) => {
     const count = (call: string): Promise<number> =>
       inTransaction(client, async () => {
-        // Others would wait behind this one: for a lock that is not to be had, it gives up before they notice.
+        // Other sessions would wait behind this one, so it does not wait long for a lock itself.
         await client.query(`SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`)
         const { rows } = await client.query<{ pruned: unknown }>(`SELECT ${call} AS pruned`)
         return Number(rows[0]?.pruned)
       })
-    // Fails on a standby, and says so.
+    // Fails on a standby, with an error that says so.
     await client.query('SELECT pg_current_wal_lsn()')
     await count(`${to.pruneWaiters}()`)
     let pruned = 0
@@ -84,13 +84,13 @@ async function onOneConnection<T>(options: MigrateOptions, work: (client: Client
     await client.connect()
     return await work(client)
   } catch (error) {
-    throw faults.toLockError(error)
+    throw errors.toLockError(error)
   } finally {
     await client.end()
   }
 }
 
-/** Read committed: other levels fail when another session changes the same rows meanwhile. */
+/** Read committed: under other levels a transaction fails when another session changes the same rows. */
 async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED')
   const result = await work()

@@ -1,9 +1,9 @@
 import { invalidOption, plainUrl, queryOptions, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
 import type { Settled } from '@locks/core/adapter'
 import { shownUrl } from '@locks/sql'
-import type { Address, Faults } from '@locks/sql'
+import type { Address, SqlErrors } from '@locks/sql'
 import type { ClientConfig, Pool } from 'pg'
-import { faults } from './errors.ts'
+import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import type { PlaceOptions } from './option-table.ts'
 
@@ -21,7 +21,7 @@ export interface Settings extends Omit<
   /** For connections that the adapter opens itself. */
   readonly config: ClientConfig
   /** Errors that say where the database is. */
-  readonly faults: Faults
+  readonly errors: SqlErrors
 }
 
 /** Parameters of a URL that are for `pg` itself, or that it passes over: hosting companies have them in their URLs. */
@@ -57,8 +57,8 @@ export function settle(options: unknown): Settings {
   return { ...rest, place, pool, ...at(config, place) }
 }
 
-function at(config: ClientConfig, place: Place): Pick<Settings, 'config' | 'faults'> {
-  return { config, faults: faults.at(shownUrl('postgres', addressOf(config), shownPlace(place))) }
+function at(config: ClientConfig, place: Place): Pick<Settings, 'config' | 'errors'> {
+  return { config, errors: errors.at(shownUrl('postgres', addressOf(config), shownPlace(place))) }
 }
 
 interface ParsedUrl {

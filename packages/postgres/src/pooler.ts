@@ -1,13 +1,14 @@
-import { LockError } from '@locks/core/adapter'
-import type { Line, Statement } from './line.ts'
+import type { LockError } from '@locks/core/adapter'
+import type { PostgresConnection, Statement } from './connection.ts'
+import { errors } from './errors.ts'
 
-/** `none`: nothing in between, as far as can be seen. */
+/** What stands between client and server. `none`: nothing, as far as can be seen. */
 export type Pooling = 'none' | 'session' | 'transaction'
 
-/** Opens a connection, unless it is told meanwhile that nobody needs it any more. */
-type Open = (closing: AbortSignal) => Promise<Line>
+/** Opens a connection. Gives up when `closing` aborts. */
+type Open = (closing: AbortSignal) => Promise<PostgresConnection>
 
-/** How many transactions are held open to keep the server connection of another from it. */
+/** How many transactions are opened to take a shared server connection away from the first client connection. */
 const CROWD = 3
 
 const begin: Statement = { name: undefined, text: 'BEGIN' }
@@ -15,88 +16,92 @@ const rollback: Statement = { name: undefined, text: 'ROLLBACK' }
 const whoAnswers: Statement = { name: undefined, text: 'SELECT pg_backend_pid()' }
 
 /**
- * A row lock is a transaction that stays open, with settings of its own. A pooler that gives a server
- * connection to each transaction (PgBouncer with `pool_mode=transaction`) has few of them for
- * everybody, and holders would keep all of them from all others: that is refused. So is listening, which
- * belongs to a server connection and not to a transaction.
+ * Refuses a pooler in transaction mode (PgBouncer with `pool_mode=transaction`). A row lock is a transaction that stays
+ * open: holders would take the few server connections away from all other clients. Listening belongs to a server
+ * connection, not to a transaction.
  *
- * Only one connection looks, for all that are opened alike: two might keep the pooler from showing what it does.
+ * Only one connection tests the pooler, for all that are opened alike: two tests would disturb each other.
  */
 export function refusingPoolers(open: Open): Open {
   let looked: Promise<Pooling> | undefined
 
   return async (closing) => {
-    const line = await open(closing)
+    const connection = await open(closing)
     try {
-      const pid = (line.pid = await line.promptly(() => backendOf(line)))
-      if (pid === line.announcedPid) return line
-      looked ??= line.promptly(() => look(line, pid, () => open(closing)))
+      const pid = (connection.pid = await connection.promptly(() => backendOf(connection)))
+      if (pid === connection.announcedPid) return connection
+      looked ??= connection.promptly(() => look(connection, pid, () => open(closing)))
       if ((await looked) === 'transaction') throw pooled()
-      return line
+      return connection
     } catch (error) {
       looked = undefined
-      line.destroy()
+      connection.destroy()
       throw error
     }
   }
 }
 
-/** What stands between here and the server. */
-export async function poolingOf(open: () => Promise<Line>): Promise<Pooling> {
-  const line = await open()
+export async function poolingOf(open: () => Promise<PostgresConnection>): Promise<Pooling> {
+  const connection = await open()
   try {
-    const pid = await line.promptly(() => backendOf(line))
-    return pid === line.announcedPid ? 'none' : await line.promptly(() => look(line, pid, open))
+    const pid = await connection.promptly(() => backendOf(connection))
+    return pid === connection.announcedPid
+      ? 'none'
+      : await connection.promptly(() => look(connection, pid, open))
   } finally {
-    await line.close()
+    await connection.close()
   }
 }
 
-/** Whether the server itself is at the other end, and the session so belongs to this connection alone. */
-export async function isDirect(line: Line): Promise<boolean> {
-  return (await backendOf(line)) === line.announcedPid
+/** Whether the server itself is at the other end, so that the session belongs to this connection alone. */
+export async function isDirect(connection: PostgresConnection): Promise<boolean> {
+  return (await backendOf(connection)) === connection.announcedPid
 }
 
-/** A connection that is answered by another backend than before is none of its own. */
+/** A connection answered by another backend than before is shared through a pooler. */
 export function sameBackend(before: number | undefined, now: number): number {
   if (before === undefined || before === now) return now
   throw pooled()
 }
 
 /**
- * A pooler announces another backend than the one that answers. Whether it keeps a session together is seen once
- * others have transactions open: then one of them has got the backend of the first, or the first gets another.
+ * A pooler announces another backend than the one that answers. Whether it keeps sessions together shows once other
+ * connections have transactions open: in transaction mode one of them gets the backend of the first, or the first gets
+ * another.
  */
-async function look(line: Line, pid: number, open: () => Promise<Line>): Promise<Pooling> {
-  const crowd: Line[] = []
+async function look(
+  connection: PostgresConnection,
+  pid: number,
+  open: () => Promise<PostgresConnection>,
+): Promise<Pooling> {
+  const crowd: PostgresConnection[] = []
   try {
     for (let n = 0; n < CROWD; n += 1) {
       const other = await open()
       crowd.push(other)
-      // A pooler that has no connection to spare answers nobody.
+      // A pooler without a spare connection does not answer at all.
       const [, theirs] = await other.promptly(() => Promise.all([other.query(begin), backendOf(other)]))
       if (theirs === pid) return 'transaction'
     }
-    return (await backendOf(line)) === pid ? 'session' : 'transaction'
+    return (await backendOf(connection)) === pid ? 'session' : 'transaction'
   } finally {
     await Promise.all(crowd.map(leave))
   }
 }
 
 function pooled(): LockError {
-  return new LockError(
-    'LOCK_UNSUPPORTED',
-    '@locks/postgres: strategy row does not work through a pooler in transaction mode (PgBouncer); ' +
+  return errors.unsupported(
+    'strategy row does not work through a pooler in transaction mode (PgBouncer); ' +
       'connect directly, or use strategy unique-key with listen: false',
   )
 }
 
-async function leave(line: Line): Promise<void> {
-  await line.promptly(() => line.query(rollback)).catch(() => undefined)
-  await line.close()
+async function leave(connection: PostgresConnection): Promise<void> {
+  await connection.promptly(() => connection.query(rollback)).catch(() => undefined)
+  await connection.close()
 }
 
-async function backendOf(line: Line): Promise<number> {
-  const [[pid] = []] = await line.query(whoAnswers)
+async function backendOf(connection: PostgresConnection): Promise<number> {
+  const [[pid] = []] = await connection.query(whoAnswers)
   return Number(pid)
 }

@@ -2,11 +2,11 @@ import type { Place } from './options.ts'
 import { durable, fresh, ms } from './schema-parts.ts'
 import { namesOf } from './sql.ts'
 
-/** Everything of strategy `row`. May be run again, and over what an earlier version made. */
+/** The schema of strategy `row`. Can be run again, also over the schema of an earlier version. */
 export function rowSchema(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
-    // Only ever locked, never changed. What is known of a holder stands elsewhere: nobody can change a locked row.
+    // Only ever locked, never changed. The holder is in another table: a locked row cannot be changed.
     `CREATE TABLE IF NOT EXISTS ${to.rows} (name bytea PRIMARY KEY)`,
     `CREATE TABLE IF NOT EXISTS ${to.holders} (
   name bytea PRIMARY KEY,
@@ -18,8 +18,8 @@ export function rowSchema(place: Place): readonly string[] {
   pid int
 ) WITH (fillfactor = 50)`,
     `INSERT INTO ${to.holders} (name, fence) VALUES ('', 0) ON CONFLICT DO NOTHING`,
-    // The transaction that holds the row is looked for under the lock of the counter: had it ended, its successor's
-    // fence might be there already, and this one would be higher though it is older.
+    // Checks under the lock of the counter that the holding transaction lives: if it had ended, its successor's fence
+    // might be stored already, and this older holder would get a higher one.
     `CREATE OR REPLACE FUNCTION ${to.mint}(p_name bytea, p_attempt text, p_holder text, p_key bigint, p_pid int)
 RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
@@ -39,7 +39,7 @@ BEGIN
       since = clock_timestamp(), key = p_key, pid = p_pid
     WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
     RETURNING h.fence INTO v_fence;
-    -- Had the name been pruned in between, the fence that is kept of it is seen now, and was not before.
+    -- If the name was pruned in between, its stored fence is visible only now.
     UPDATE ${to.holders} h SET fence = kept.fence + 1 FROM (SELECT fence FROM ${to.holders} WHERE name = '') kept
     WHERE h.name = p_name AND v_fence IS NOT NULL AND h.fence <= kept.fence RETURNING h.fence INTO v_raised;
     v_fence := coalesce(v_raised, v_fence);
@@ -47,9 +47,8 @@ BEGIN
   RETURN v_fence;
 END
 $locks$`,
-    // Some of them. A row that is locked has a holder, minted or about to be, and is left alone. While its row is
-    // locked here, nobody can hold the name. The row is read anew once it is locked: it may have been held since it
-    // was found.
+    // Deletes a batch. A locked row has a holder, or soon has one, and is skipped. While a row is locked here, its name
+    // cannot be held. It is read again once locked: it may have been held since it was found.
     `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
@@ -77,7 +76,7 @@ BEGIN
   RETURN v_pruned;
 END
 $locks$`,
-    // Left there, it would stand beside the one that takes more.
+    // Otherwise it would stay beside the one with more parameters.
     `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint), ${to.pruneRows}(bigint, int)`,
   ]
 }

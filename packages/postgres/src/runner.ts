@@ -1,46 +1,46 @@
-import type { Clock, LockError } from '@locks/core/adapter'
-import { fromPool, Lines, onAnyLine, retried, unlessSilent } from '@locks/sql'
+import type { Clock } from '@locks/core/adapter'
+import { ConnectionPool, fromPool, onAnyConnection, retried, unlessSilent } from '@locks/sql'
 import type { PoolUse } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import type { Pool } from 'pg'
 import {
-  faults,
+  errors,
   isOfFailedTransaction,
   isOfItsName,
   isOfOtherDefaults,
   isRefusal,
   isTransient,
 } from './errors.ts'
-import { Line, send } from './line.ts'
-import type { Row, Statement } from './line.ts'
+import { PostgresConnection, send } from './connection.ts'
+import type { Row, Statement } from './connection.ts'
 import type { Settings } from './options.ts'
 import { isDirect } from './pooler.ts'
 
-/** Runs single, committed statements, each on whatever connection is free. */
+/** Runs single, committed statements, each on any free connection. */
 export interface Runner {
   run(statement: Statement, values: unknown[]): Promise<readonly Row[]>
   /**
    * The same for a statement that takes a nonce as its last value and returns it as the first column of each row, of
-   * which there is at least one; it is left out here. `pg` pairs replies with statements by their order: one that
-   * answers another statement ends its connection, and the outcome is not known.
+   * which there is at least one; it is left out here. `pg` pairs replies with statements by their order: a reply with
+   * another nonce ends its connection, and the outcome is unknown.
    */
   ask(statement: Statement, values: unknown[]): Promise<readonly [Row, ...Row[]]>
-  /** The one row of such a statement, if it says that there is one. That there is none is not proven. */
+  /** The one row of such a statement, if there is one. A reply without a row has no nonce, so it proves nothing. */
   find(statement: Statement, values: unknown[]): Promise<Row | undefined>
-  /** Whether a statement is sent at once, without waiting for a connection that others use. */
+  /** Whether a statement is sent at once, without waiting for a connection in use. */
   hasRoom(): boolean
-  /** Has a connection ready, as far as that is its business. */
+  /** Opens a connection ahead of its use. */
   warm(): Promise<void>
   close(): Promise<void>
 }
 
-/** Functions of several statements need this; the defaults of a role or a database may differ. */
+/** Functions of several statements need these; the defaults of a role or a database may differ. */
 const ourDefaults: Statement = {
   name: undefined,
   text: 'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE',
 }
 
-export function runnerFor({ pool, config, listen, poolSize, faults: its }: Settings, clock: Clock): Runner {
+export function runnerFor({ pool, config, listen, poolSize, errors: its }: Settings, clock: Clock): Runner {
   const nonces = nonceMaker()
   const repeated = (run: Run): Pick<Runner, 'run' | 'ask' | 'find'> => {
     const safely = retried(unnamedIfNeeded(run), isTransient, its, clock)
@@ -68,22 +68,23 @@ export function runnerFor({ pool, config, listen, poolSize, faults: its }: Setti
       close: nothing,
     }
   }
-  const open = (closing: AbortSignal): Promise<Line> => Line.open(config, { named: listen, closing })
-  const lines = new Lines({ open, max: poolSize, clock, faults })
+  const open = (closing: AbortSignal): Promise<PostgresConnection> =>
+    PostgresConnection.open(config, { named: listen, closing })
+  const connections = new ConnectionPool({ open, max: poolSize, clock, errors })
   return {
-    ...repeated((...call) => onAnyLine(lines, clock, (line) => runOn(line, ...call))),
-    hasRoom: () => !lines.full,
-    warm: async () => lines.give(await lines.take()),
-    close: () => lines.close(),
+    ...repeated((...call) => onAnyConnection(connections, clock, (connection) => runOn(connection, ...call))),
+    hasRoom: () => !connections.full,
+    warm: async () => connections.give(await connections.take()),
+    close: () => connections.close(),
   }
 }
 
 type Run = (statement: Statement, values: unknown[], answers: Answers) => Promise<readonly Row[]>
 
-/** Whether these rows are the answer to the statement. */
+/** Whether these rows are the reply to the statement. */
 type Answers = (rows: readonly Row[]) => boolean
 
-/** A pooler in transaction mode mixes up the names of statements: from the first time on, none has one. */
+/** A pooler in transaction mode mixes up the names of statements: after the first error they are sent without. */
 function unnamedIfNeeded(run: Run): Run {
   let named = true
   return async ({ name, text }, ...rest) => {
@@ -111,23 +112,21 @@ function withoutEcho([, ...row]: Row): Row {
   return row
 }
 
-const mixedUp = (): LockError => faults.unavailable('the server answered another statement than the one sent')
-
 async function runOn(
-  line: Line,
+  connection: PostgresConnection,
   statement: Statement,
   values: unknown[],
   answers: Answers,
 ): Promise<readonly Row[]> {
-  const rows = await line.query(statement, values).catch(async (error: unknown) => {
-    // Behind a pooler the connection is not ours alone, and neither are its settings.
-    if (!isOfOtherDefaults(error) || !(await isDirect(line))) throw error
-    await line.query(ourDefaults)
-    return line.query(statement, values)
+  const rows = await connection.query(statement, values).catch(async (error: unknown) => {
+    // Behind a pooler the settings of a connection are shared with other clients.
+    if (!isOfOtherDefaults(error) || !(await isDirect(connection))) throw error
+    await connection.query(ourDefaults)
+    return connection.query(statement, values)
   })
   if (answers(rows)) return rows
-  line.destroy()
-  throw mixedUp()
+  connection.destroy()
+  throw errors.wrongReply()
 }
 
 function useOf({ options, totalCount, idleCount }: Pool): PoolUse {
@@ -135,7 +134,7 @@ function useOf({ options, totalCount, idleCount }: Pool): PoolUse {
   return { max, full: idleCount === 0 && totalCount >= max }
 }
 
-/** The pool is the program's: a connection is had for one statement and given back, its settings left alone. */
+/** Takes a connection of the program's pool for one statement, and does not change its settings. */
 async function runInPool(
   pool: Pool,
   named: boolean,
@@ -149,36 +148,38 @@ async function runInPool(
     (late) => late.release(),
     () => useOf(pool),
     clock,
-    faults,
+    errors,
   )
   const { connection }: Partial<typeof client> = client
   if (connection === undefined) {
     client.release()
-    throw faults.invalid('pool must be of pg itself: pg-native does not give values as text')
+    throw errors.invalid('pool must be of pg itself: pg-native does not return values as text')
   }
-  // The statement under way is told of the same error.
-  const told = (): void => undefined
+  // The statement under way fails with the same error.
+  const ignore = (): void => undefined
   let committed = true
   let useless = false
   const ready = (message: { readonly status?: unknown }): void => void (committed = message.status === 'I')
-  client.on('error', told)
+  client.on('error', ignore)
   connection.on('readyForQuery', ready)
   try {
-    const rows = await unlessSilent(send(client, statement, values, named), clock, faults, () => undefined)
+    const rows = await unlessSilent(send(client, statement, values, named), clock, errors, () => undefined)
     useless = !answers(rows)
-    if (useless) throw mixedUp()
+    if (useless) throw errors.wrongReply()
     if (committed) return rows
   } catch (error) {
     useless ||= !isRefusal(error)
-    // The server tells what became of the transaction after the error, and pg does not wait for that.
+    // The server reports the state of the transaction after the error, and pg does not wait for that.
     if (isOfFailedTransaction(error)) committed = false
     if (committed) throw error
   } finally {
     connection.off('readyForQuery', ready)
-    client.off('error', told)
-    // Ended with its connection, a transaction is rolled back.
+    client.off('error', ignore)
+    // Ending the connection rolls an open transaction back.
     client.release(useless || !committed)
   }
-  // A lock that is not committed is none, and keeps everybody waiting.
-  throw faults.invalid('a transaction was left open in your pool')
+  // An uncommitted lock is not held, and blocks all other clients.
+  throw errors.invalid(
+    'a transaction was left open in your pool, so the lock was not committed; end it before you release its client',
+  )
 }

@@ -2,11 +2,11 @@ import type { Place } from './options.ts'
 import { durable, fresh, later } from './schema-parts.ts'
 import { epochMs, namesOf } from './sql.ts'
 
-/** What is done with a hold: renewals, hand-over, break, inspection. */
+/** Functions for existing holds: renewal, hand-over, break, inspection. */
 export function holdFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
-    // One row for each renewal. Those whose row another session has locked are 'locked'.
+    // One row for each renewal, 'locked' where another session has locked the row of the hold.
     `CREATE OR REPLACE FUNCTION ${to.renew}(p_names bytea[], p_attempts text[], p_ttls int[], p_delays int[])
 RETURNS TABLE (o_attempt text, o_outcome text) LANGUAGE plpgsql AS $locks$
 DECLARE
@@ -28,7 +28,7 @@ BEGIN
   FROM unnest(p_names, p_attempts) AS r (name, attempt);
 END
 $locks$`,
-    // For a row that was locked: many may ask for it without a pause, so this one stands in line, but not for long.
+    // For a row that was locked: waits in the server's queue for it, but not for long.
     `CREATE OR REPLACE FUNCTION ${to.renewLocked}(p_name bytea, p_attempt text, p_ttl int, p_delay int, p_patience int)
 RETURNS text LANGUAGE plpgsql AS $locks$
 BEGIN
@@ -77,7 +77,7 @@ BEGIN
   WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(listener);
 END
 $locks$`,
-    // Not in the statement itself: a standby refuses any that names an unlogged table, with an error that says little.
+    // A function, since a standby refuses any statement that names an unlogged table, with an error that says little.
     `CREATE OR REPLACE FUNCTION ${to.waiting}(p_name bytea) RETURNS text LANGUAGE plpgsql AS $locks$
 BEGIN
   RETURN (

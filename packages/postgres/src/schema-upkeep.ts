@@ -2,12 +2,12 @@ import type { Place } from './options.ts'
 import { durable, fresh, ms } from './schema-parts.ts'
 import { living, namesOf } from './sql.ts'
 
-/** Functions that delete rows of locks no longer in use. */
+/** Functions that delete the rows of unused locks. */
 export function pruneFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
-    // Some of them, and the highest fence of these, in one transaction: a row that is made again starts above it.
-    // It takes no lock on the table, only on rows that are not in use.
+    // Deletes a batch and stores its highest fence in one transaction: a row that is made again starts above it.
+    // Locks only rows that are not in use, never the table.
     `CREATE OR REPLACE FUNCTION ${to.prune}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql AS $locks$
 DECLARE
@@ -24,7 +24,7 @@ BEGIN
       AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = ${to.locks}.name)
     LIMIT p_most FOR UPDATE SKIP LOCKED
   );
-  -- A waiter may have come before the row was locked; none can come now.
+  -- A waiter may have arrived before the row was locked; none can arrive now.
   WITH pruned AS (
     DELETE FROM ${to.locks} l
     WHERE name = ANY (v_names) AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = l.name)
@@ -37,7 +37,7 @@ BEGIN
   RETURN v_pruned;
 END
 $locks$`,
-    // Waiters whose listener is gone, of names that were not asked for since.
+    // Waiters whose listener is gone, of names that nobody asked for since.
     `CREATE OR REPLACE FUNCTION ${to.pruneWaiters}() RETURNS void LANGUAGE plpgsql AS $locks$
 BEGIN
   WITH ${living}, dead AS (
@@ -48,13 +48,13 @@ $locks$`,
   ]
 }
 
-/** Brings what an earlier version made up to date, and is nothing where that was done. Privileges stay as they are. */
+/** Updates the tables and functions of an earlier version; no effect on current ones. Privileges stay. */
 export function upgrade(place: Place): readonly string[] {
   const to = namesOf(place)
   const column = (where: string): string =>
     `EXISTS (SELECT FROM pg_attribute WHERE attrelid = '${to.waiters}'::regclass AND ${where})`
   return [
-    // The sequence of an identity column is as unlogged as its table, and may be unusable on a standby once promoted.
+    // The sequence of an identity column is unlogged like its table, and may be unusable on a promoted standby.
     `DO $locks$ BEGIN
   IF ${column("attname = 'position' AND attidentity <> ''")} THEN
     ALTER TABLE ${to.waiters} ALTER COLUMN position DROP IDENTITY;
@@ -63,7 +63,7 @@ export function upgrade(place: Place): readonly string[] {
     ALTER TABLE ${to.waiters} ADD COLUMN secret text;
   END IF;
 END $locks$`,
-    // Left there, a function would stand beside the one that takes more, or returns something else.
+    // Otherwise the old function would stay beside the one with other parameters or another result.
     `DROP FUNCTION IF EXISTS ${[
       `${to.passOn}(bytea, text)`,
       `${to.attempt}(bytea, text, text, int, int, int, bigint)`,

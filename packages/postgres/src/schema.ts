@@ -5,12 +5,12 @@ import { durable, fresh, later, ms } from './schema-parts.ts'
 import { pruneFunctions, upgrade } from './schema-upkeep.ts'
 import { epochMs, namesOf } from './sql.ts'
 
-/** Everything of strategy `unique-key`. May be run again, and over what an earlier version made. */
+/** The schema of strategy `unique-key`. Can be run again, also over the schema of an earlier version. */
 export function uniqueKeySchema(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
-    // The row of the empty name, which is no lock's, keeps the highest fence that was ever pruned. `queued` tells a
-    // release that somebody may wait: it is read anew when the row changed while the release waited for it.
+    // The row of the empty name, which no lock has, keeps the highest fence that was ever pruned. `queued` tells a
+    // release that there may be waiters; it is read again when the row changed while the release waited for it.
     `CREATE TABLE IF NOT EXISTS ${to.locks} (
   name bytea PRIMARY KEY,
   fence bigint NOT NULL,
@@ -22,7 +22,7 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   queued boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50)`,
     `INSERT INTO ${to.locks} (name, fence) VALUES ('', 0) ON CONFLICT DO NOTHING`,
-    // Unlogged: after a crash of the server every waiter has lost its connection and asks anew.
+    // Unlogged: after a crash of the server every waiter has lost its connection and asks again.
     `CREATE UNLOGGED TABLE IF NOT EXISTS ${to.waiters} (
   name bytea NOT NULL,
   position bigint NOT NULL,
@@ -36,15 +36,15 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   PRIMARY KEY (name, position)
 )`,
     ...upgrade(place),
-    // Whoever calls these has locked the row of the name. Every later statement of the caller sees what
-    // others committed before that, so no waiter that was queued is overlooked.
+    // The caller of these has locked the row of the name. Its later statements see everything committed before that,
+    // so no waiter is overlooked.
     `CREATE OR REPLACE FUNCTION ${to.first}(p_name bytea) RETURNS ${to.waiters} LANGUAGE plpgsql AS $locks$
 DECLARE
   v_waiter ${to.waiters}%ROWTYPE;
 BEGIN
   LOOP
     SELECT * INTO v_waiter FROM ${to.waiters} WHERE name = p_name ORDER BY position LIMIT 1;
-    -- A key that can be had belongs to a listener that is gone, and its waiter with it.
+    -- A key that can be locked belongs to a listener that is gone; its waiter is gone too.
     IF NOT FOUND OR NOT pg_try_advisory_xact_lock_shared(v_waiter.listener) THEN
       RETURN v_waiter;
     END IF;
@@ -65,7 +65,7 @@ BEGIN
   IF p_tell THEN
     v_waiter := ${to.first}(p_name);
   ELSE
-    -- No waiter can be notified, so none is given a lock that it would not know of. Waiters ask again by themselves.
+    -- No waiter can be notified, so none is granted a lock that it would not know of. Waiters ask again by themselves.
     DELETE FROM ${to.waiters} WHERE name = p_name;
   END IF;
   IF v_waiter.attempt IS NULL THEN
@@ -86,7 +86,7 @@ BEGIN
     PERFORM pg_notify('locks_' || v_waiter.listener,
       concat_ws(' ', v_fields, ${sqlProofOf('v_fields', 'v_waiter.secret')}));
   END IF;
-  -- The next in line looks after a claim that nobody takes up.
+  -- The next in line looks when the claim may have expired unused.
   v_waiter := ${to.first}(p_name);
   IF v_waiter.attempt IS NOT NULL THEN
     PERFORM pg_notify('locks_' || v_waiter.listener, concat_ws(' ', 'next', ${sqlTagOf('v_waiter.attempt')}, v_ttl));
@@ -120,7 +120,7 @@ BEGIN
         clock_timestamp(), clock_timestamp() + ${ms('p_ttl')}, clock_timestamp() + ${ms('(p_ttl + p_delay)')}
       ) ON CONFLICT (name) DO NOTHING RETURNING fence INTO o_fence;
       IF FOUND THEN
-        -- Had the name been pruned in between, the fence that is kept of it is seen now, and was not before.
+        -- If the name was pruned in between, its stored fence is visible only now.
         UPDATE ${to.locks} l SET fence = kept.fence + 1 FROM (SELECT fence FROM ${to.locks} WHERE name = '') kept
         WHERE l.name = p_name AND l.fence <= kept.fence RETURNING l.fence INTO v_fence;
         o_fence := coalesce(v_fence, o_fence);
@@ -131,7 +131,7 @@ BEGIN
       o_fence := v_lock.fence;
       EXIT;
     ELSIF v_lock.blocked_until <= clock_timestamp() THEN
-      -- Whoever comes first after an expiry serves the queue.
+      -- The first to come after an expiry serves the queue.
       PERFORM ${to.passOn}(p_name, p_attempt, p_tell);
       v_passed := true;
     ELSIF v_lock.attempt IS NOT NULL THEN
@@ -149,7 +149,7 @@ BEGIN
         ON CONFLICT (attempt) DO UPDATE SET listener = p_listener, secret = p_secret;
         o_first := (${to.first}(p_name)).attempt = p_attempt;
       END IF;
-      -- To be told "busy" is nothing that a crash could take back; a fence that was passed on is.
+      -- A crash cannot undo a "busy", but it could undo a fence that was passed on.
       IF NOT v_passed THEN
         PERFORM set_config('synchronous_commit', 'off', true);
       END IF;
@@ -181,13 +181,13 @@ DECLARE
   v_waiter ${to.waiters}%ROWTYPE;
 BEGIN
   ${fresh}
-  -- In this order everywhere: the row of the name, then those who wait for it.
+  -- Locked in this order everywhere: the row of the name, then its waiters.
   SELECT * INTO v_lock FROM ${to.locks} WHERE name = p_name FOR UPDATE;
   DELETE FROM ${to.waiters} WHERE attempt = p_attempt AND name = p_name;
   IF v_lock.attempt = p_attempt THEN
     PERFORM ${to.passOn}(p_name, NULL, p_tell);
   ELSIF FOUND AND p_tell THEN
-    -- Whoever is first now looks after the holder.
+    -- The new first in line watches for the end of the hold.
     v_waiter := ${to.first}(p_name);
     IF v_waiter.attempt IS NOT NULL THEN
       PERFORM pg_notify('locks_' || v_waiter.listener, concat_ws(' ', 'next', ${sqlTagOf('v_waiter.attempt')},

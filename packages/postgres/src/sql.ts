@@ -1,33 +1,36 @@
 import { createHash } from 'node:crypto'
-import type { Statement } from './line.ts'
+import type { Statement } from './connection.ts'
 import { sqlTagOf } from './messages.ts'
 import type { Strategy } from './option-table.ts'
 import type { Place } from './options.ts'
 
-/** Quoted names of everything that belongs to one place. Schema and table were validated; quoting keeps their case. */
-export interface Names {
-  readonly locks: string
-  readonly waiters: string
-  readonly attempt: string
-  readonly first: string
-  readonly passOn: string
-  readonly release: string
-  readonly withdraw: string
-  readonly renew: string
-  readonly renewLocked: string
-  readonly adopt: string
-  readonly break: string
-  readonly inspect: string
-  readonly waiting: string
-  readonly prune: string
-  readonly pruneWaiters: string
-  readonly strategy: string
-  readonly rows: string
-  readonly holders: string
-  readonly mint: string
-  readonly pruneRows: string
-  readonly resources: string
-}
+/** Quoted names of the tables and functions of one place. Schema and table are validated; quoting keeps their case. */
+export type Names = Readonly<
+  Record<
+    | 'locks'
+    | 'waiters'
+    | 'attempt'
+    | 'first'
+    | 'passOn'
+    | 'release'
+    | 'withdraw'
+    | 'renew'
+    | 'renewLocked'
+    | 'adopt'
+    | 'break'
+    | 'inspect'
+    | 'waiting'
+    | 'prune'
+    | 'pruneWaiters'
+    | 'strategy'
+    | 'rows'
+    | 'holders'
+    | 'mint'
+    | 'pruneRows'
+    | 'resources',
+    string
+  >
+>
 
 export function namesOf({ schema, table }: Place): Names {
   const named = (suffix: string): string => `"${schema}"."${table}${suffix}"`
@@ -56,28 +59,24 @@ export function namesOf({ schema, table }: Place): Names {
   }
 }
 
-/** Without values, and so little to parse that preparing it would cost more. */
+/** Not prepared: so short that preparing it would cost more. */
 function plain(text: string): Statement {
   return { name: undefined, text }
 }
 
-/** One prepared statement per text, whoever else uses the same connection. */
+/** The same text has the same name, so that several clients can share a connection. */
 function statement(text: string): Statement {
   return { name: `locks_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, text }
 }
 
-/** So many rows are counted for a finding, and no more. */
+/** A finding counts at most this many rows. */
 const MOST_LEFTOVERS = 1_000_000
 
-export interface FactStatements {
-  readonly settings: Statement
-  readonly server: Statement
-  readonly missing: Statement
-  readonly forbidden: Statement
-  readonly leftovers: Statement
-}
+export type FactStatements = Readonly<
+  Record<'settings' | 'server' | 'missing' | 'forbidden' | 'leftovers', Statement>
+>
 
-/** What `diagnose` asks. Names are looked up as text, so that one that is missing is an answer and no error. */
+/** What `diagnose` asks. Names are looked up as text, so that a missing one is an answer and not an error. */
 export function factStatements(place: Place, strategy: Strategy): FactStatements {
   const to = namesOf(place)
   const tables = [...(strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]), to.strategy]
@@ -110,7 +109,7 @@ export function bytesOf(names: readonly string[] | undefined): Buffer[] | null {
   return names?.map((name) => Buffer.from(name)) ?? null
 }
 
-/** With what they take: those of an earlier version do not count. */
+/** With their parameters: functions of an earlier version do not count. */
 function uniqueKeyFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
@@ -125,27 +124,30 @@ function uniqueKeyFunctions(place: Place): readonly string[] {
 }
 
 /**
- * Each takes a nonce as its last value, which is the first column of every row it returns: a reply that was meant for
- * another statement is recognised. All but `take` return a row whatever they find, so that none is no answer.
+ * Each takes a nonce as its last value and returns it as the first column of every row, so that the reply to another
+ * statement is recognised. All but `take` always return a row, so that a reply without one is wrong.
  */
-export interface UniqueKeyStatements {
-  readonly take: Statement
-  readonly give: Statement
-  readonly keep: Statement
-  readonly attempt: Statement
-  readonly release: Statement
-  readonly withdraw: Statement
-  readonly renew: Statement
-  readonly renewLocked: Statement
-  readonly adopt: Statement
-  readonly inspect: Statement
-  readonly list: Statement
-  readonly break: Statement
-  readonly prune: Statement
-  readonly pruneWaiters: Statement
-}
+export type UniqueKeyStatements = Readonly<
+  Record<
+    | 'take'
+    | 'give'
+    | 'keep'
+    | 'attempt'
+    | 'release'
+    | 'withdraw'
+    | 'renew'
+    | 'renewLocked'
+    | 'adopt'
+    | 'inspect'
+    | 'list'
+    | 'break'
+    | 'prune'
+    | 'pruneWaiters',
+    Statement
+  >
+>
 
-/** The keys of connections that live, as numbers: half of each stands in either column. */
+/** The keys of living connections as numbers: `pg_locks` shows each half in a column of its own. */
 export const living = `living AS MATERIALIZED (
   SELECT (classid::bigint << 32) | objid::bigint AS key, pid FROM pg_locks
   WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
@@ -153,12 +155,12 @@ export const living = `living AS MATERIALIZED (
 )`
 
 /**
- * Fails on a standby, whatever else a statement finds: holds and waiters are advisory locks of the primary, so a
- * standby would take all of them for gone.
+ * Fails on a standby: holds and waiters are advisory locks of the primary, so a standby would consider all of them
+ * gone.
  */
 const onPrimary = '(SELECT pg_current_wal_lsn()) IS NOT NULL'
 
-/** Whatever the server's default, what gives a fence is flushed: one that a crash could take back is none. */
+/** Statements that grant a fence are flushed whatever the default is: a crash must not reset a fence. */
 const durable = `CASE WHEN current_setting('synchronous_commit') = 'off'
   THEN set_config('synchronous_commit', 'on', true) END`
 
@@ -167,8 +169,8 @@ export const epochMs = (what: string): string => `(extract(epoch FROM ${what}) *
 export function uniqueKeyStatements(place: Place): UniqueKeyStatements {
   const to = namesOf(place)
   return {
-    // What the functions do without contention, without their cost. No row: ask them. Under an isolation level that
-    // they refuse there is none either: a hold that cannot be handed over is not to begin.
+    // What the functions do without contention, at less cost. No row: call the functions. Under an isolation level that
+    // they refuse there is no row either: a hold that cannot be handed off must not begin.
     take: statement(`UPDATE ${to.locks} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
   expires_at = clock_timestamp() + $4::int * interval '1 millisecond',
   blocked_until = clock_timestamp() + ($4::int + $5::int) * interval '1 millisecond'
@@ -178,7 +180,7 @@ RETURNING $6::text, fence, ${epochMs('clock_timestamp()')}, ${durable}`),
   UPDATE ${to.locks} SET attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL
   WHERE name = $1 AND attempt = $2 AND NOT queued AND blocked_until > clock_timestamp() RETURNING ${durable}
 ) SELECT $3::text, EXISTS (SELECT FROM given)`),
-    // Depends on no function of a later schema. The first in line is read once the row is locked, and looks again then.
+    // Uses no function of a later schema. Once the row is locked, the first in line learns when to look again.
     keep: statement(`WITH kept AS (
   UPDATE ${to.locks} SET attempt = $3, expires_at = clock_timestamp(),
     blocked_until = clock_timestamp() + $4::int * interval '1 millisecond'
@@ -208,10 +210,7 @@ FROM (SELECT) AS once LEFT JOIN held ON true`),
   }
 }
 
-export interface StrategyStatements {
-  readonly read: Statement
-  readonly write: Statement
-}
+export type StrategyStatements = Readonly<Record<'read' | 'write', Statement>>
 
 export function strategyStatements(place: Place): StrategyStatements {
   const { strategy } = namesOf(place)
@@ -223,48 +222,51 @@ export function strategyStatements(place: Place): StrategyStatements {
   }
 }
 
-/** For the connection that hears of hand-offs: it holds the key for as long as it lives, so others can tell. */
+/** For the connection that receives hand-offs: it holds its key while it lives, so that other sessions can tell. */
 export function listening(key: string): readonly Statement[] {
   return [plain(`LISTEN ${channelOf(key)}`), { name: undefined, text: 'SELECT pg_advisory_lock($1::bigint)' }]
 }
 
 function channelOf(key: string): string {
-  if (!/^\d{1,19}$/.test(key)) throw new Error('a listener key is a number')
+  if (!/^\d{1,19}$/.test(key)) throw new TypeError('a listener key is a number')
   return `"locks_${key}"`
 }
 
-export interface RowStatements {
-  readonly makeRow: Statement
-  readonly allow: Statement
-  readonly begin: Statement
-  readonly tryLock: Statement
-  readonly look: Statement
-  readonly prepareWait: Statement
-  readonly lock: Statement
-  readonly probe: Statement
-  readonly prove: Statement
-  readonly rollback: Statement
-  readonly mint: Statement
-  readonly mintFirst: Statement
-  readonly inspect: Statement
-  readonly terminate: Statement
-  readonly list: Statement
-  readonly holds: Statement
-  readonly break: Statement
-  readonly cancel: Statement
-  readonly isThere: Statement
-  readonly prune: Statement
-}
+export type RowStatements = Readonly<
+  Record<
+    | 'makeRow'
+    | 'allow'
+    | 'begin'
+    | 'tryLock'
+    | 'look'
+    | 'prepareWait'
+    | 'lock'
+    | 'probe'
+    | 'prove'
+    | 'rollback'
+    | 'mint'
+    | 'mintFirst'
+    | 'inspect'
+    | 'terminate'
+    | 'list'
+    | 'holds'
+    | 'break'
+    | 'cancel'
+    | 'isThere'
+    | 'prune',
+    Statement
+  >
+>
 
 /**
- * The key of a hold is an advisory lock of the holding transaction: whether it can be had by others
- * tells at any time, on any connection, whether that very transaction still lives.
+ * The key of a hold is an advisory lock of the holding transaction: any connection can tell at any time, by trying to
+ * lock the key, whether that transaction still lives.
  */
 export function rowStatements(place: Place): RowStatements {
   const to = namesOf(place)
   const allowing = (local: string): string =>
     `set_config('idle_in_transaction_session_timeout', $1, ${local})`
-  // Locking a row gives a transaction its number: while that is the same, the row is locked.
+  // Locking a row gives a transaction its number. While the number is the same, the row is locked.
   const transaction = 'txid_current_if_assigned()'
   const locking = (nonce: string, row: string): string =>
     `SELECT ${nonce}::text, got.locked, pg_backend_pid(), ${transaction} FROM (SELECT) AS once LEFT JOIN (
@@ -273,8 +275,8 @@ export function rowStatements(place: Place): RowStatements {
   const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
   return {
     makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
-    // The server itself ends a holder that is silent for longer. For the connection: a transaction forgets it when it is
-    // rolled back.
+    // The server ends a holder that is silent for longer. Set for the connection: a rollback would undo it in the
+    // transaction.
     allow: statement(`SELECT ${allowing('false')}`),
     begin: plain('BEGIN ISOLATION LEVEL READ COMMITTED'),
     tryLock: statement(locking('$3', `SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED`)),
@@ -295,7 +297,7 @@ RETURNING $6::text, fence, ${durable}`),
     mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
     inspect: statement(`SELECT $2::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}
 FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
-    // Whoever holds the key now is the holder, and no other that has got the number of its process since.
+    // Found by the key it holds now: another session may have the process number of the holder by now.
     terminate: statement(`WITH ${living} SELECT pg_terminate_backend(living.pid) FROM ${to.holders} h
 JOIN living ON living.key = h.key WHERE h.name = $1 AND h.attempt = $2`),
     break:

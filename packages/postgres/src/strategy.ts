@@ -3,7 +3,7 @@ import type { Place } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf, strategyStatements } from './sql.ts'
 
-/** Its one row names the strategy that all locks of the place belong to; there is none before the first use. */
+/** Its one row names the strategy that all locks of the place belong to. Empty before the first use. */
 export function strategySchema(place: Place): string {
   const { strategy } = namesOf(place)
   return `CREATE TABLE IF NOT EXISTS ${strategy} (id int PRIMARY KEY CHECK (id = 1), strategy text NOT NULL)`

@@ -4,29 +4,37 @@ import type {
   AdapterHost,
   Busy,
   Capabilities,
+  CapabilitiesOf,
   Grant,
   Pruned,
   Renewal,
   RenewOutcome,
 } from '@locks/core/adapter'
-import { isAttemptId, isLockError, keptAttemptId, Upkeep } from '@locks/core/adapter'
+import {
+  capabilities,
+  isAttemptId,
+  isLockError,
+  keptAttemptId,
+  orAfter,
+  Upkeep,
+  writeHolder,
+} from '@locks/core/adapter'
 import {
   claimed,
+  holderFrom,
+  MAX_FENCE,
   PRUNE_BATCH,
-  readHolder,
-  readWaiters,
   renewLocked,
   SPARE_CONNECTIONS,
-  UnderWay,
   unqueued,
-  writeHolder,
+  waitersFrom,
 } from '@locks/sql'
+import { PostgresConnection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
-import { faults } from './errors.ts'
-import { Line } from './line.ts'
+import { errors } from './errors.ts'
 import { Listener } from './listener.ts'
-import { HIGHEST_FENCE, tagOf } from './messages.ts'
-import { notifying, uniqueKeyOperations } from './operations.ts'
+import { tagOf } from './messages.ts'
+import { notifying, uniqueKeyOperators } from './operators.ts'
 import type { Settings } from './options.ts'
 import { refusingPoolers } from './pooler.ts'
 import { runnerFor } from './runner.ts'
@@ -35,21 +43,21 @@ import { strategyRecord } from './strategy.ts'
 import { Waits } from './waits.ts'
 import type { Wait } from './waits.ts'
 
-/** However long a holder may stay: a waiter looks for itself this often, which also keeps the clocks compared. */
+/** A waiter looks at the store at least this often, which also keeps both clocks compared. */
 const SAFETY_POLL_MS = 30_000
 
-/** How often a waiter looks for itself while it cannot listen. */
-const DEAF_POLL_MS = 1_000
+/** How often a waiter looks at the store while it cannot listen. */
+const POLL_MS = 1_000
 
-/** How long a waiter waits for its listening connection: with a long queue of notifications the server is slow. */
+/** How long a waiter waits for the listening connection: with a long queue of notifications LISTEN is slow. */
 const LISTEN_PATIENCE_MS = 2_000
-/** After that it tries again only now and then. */
+/** After that it tries to listen again only this often. */
 const LISTEN_AGAIN_MS = 5_000
 
-/** Withdrawals that failed are remembered, in case a grant comes after all; not all of them for ever. */
-const MOST_ABANDONED = 10_000
+/** Withdrawals that failed are remembered, in case a grant arrives after all; so many of them, the oldest go first. */
+const MAX_ABANDONED = 10_000
 
-const MOST_CROWDED = 10_000
+const MAX_BUSY_NAMES = 10_000
 
 /** Where a waiter is notified of a hand-off, and what proves it. */
 interface Queue {
@@ -57,61 +65,41 @@ interface Queue {
   readonly secret: string
 }
 
-export interface UniqueKeyCapabilities extends Capabilities {
-  readonly kind: 'lease'
-  readonly fencing: 'durable'
-  readonly handover: true
-  readonly lockDelay: true
-  readonly minHold: true
-}
+const given = { handover: true, lockDelay: true, minHold: true, list: true, break: true } as const
+/** With `listen: false`, waiters poll. */
+const handingOff = { ...given, wait: 'handoff', fairness: 'fifo' } as const
 
-const handingOver: UniqueKeyCapabilities = {
-  scope: 'cluster',
-  kind: 'lease',
-  fencing: 'durable',
-  wait: 'handoff',
-  fairness: 'fifo',
-  handover: true,
-  lockDelay: true,
-  minHold: true,
-  list: true,
-  break: true,
-  modes: ['exclusive'],
-  minTtlMs: 100,
-  maxNameBytes: 1024,
-}
-const polling: UniqueKeyCapabilities = { ...handingOver, wait: 'poll', fairness: 'none' }
+export type UniqueKeyCapabilities = Capabilities & Omit<CapabilitiesOf<typeof given>, 'wait' | 'fairness'>
 
 export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Adapter<UniqueKeyCapabilities> {
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
   const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
   const waits = new Waits(clock)
-  const underWay = new UnderWay()
   const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
-  /** Names that somebody else had when we last asked: the short way would be one statement too many. */
-  const crowded = new Set<string>()
-  /** Given up here, but perhaps not there. */
+  /** Names that were busy when last asked for: the statement for free names would be one too many. */
+  const busyNames = new Set<string>()
+  /** Waits that were withdrawn here, and perhaps not yet at the store. */
   const abandoned = new Map<string, Wait>()
-  /** A pooler in between keeps everybody from listening, for good. */
+  /** A pooler stands in between, so listening never works. */
   let pooled = false
-  /** No new try to listen before this time, after one took too long. */
-  let deafUntil = -Infinity
-  /** The last exchange on both clocks: the server read its own at our `localMs` or later. */
+  /** After a try to listen that took too long: when to try again. */
+  let listenAgainAt = -Infinity
+  /** One moment on both clocks: the server's clock showed `storeMs` at `localMs` of ours, or later. */
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
 
   const listener = new Listener(
-    refusingPoolers((closing) => Line.open(settings.config, { closing })),
+    refusingPoolers((closing) => PostgresConnection.open(settings.config, { closing })),
     {
       granted(message) {
         const { tag, fence, storeMs } = message
         const wait = waits.tagged(tag)
-        const given = wait ?? abandoned.get(tag)
-        if (given === undefined) return
-        // Every role may send messages: one without a proof is only a reason to look at the store.
-        if (!message.proven(given.secret)) return waits.hint(tag, 0)
-        // Its withdrawal had failed. If this one does too, the claim runs out by itself.
-        if (wait === undefined) return void withdraw(given.request).catch(() => undefined)
+        const known = wait ?? abandoned.get(tag)
+        if (known === undefined) return
+        // Every role may send messages: one without proof is only a reason to look at the store.
+        if (!message.proven(known.secret)) return waits.hint(tag, 0)
+        // Its withdrawal failed. If this one fails too, the claim expires.
+        if (wait === undefined) return void withdraw(known.request).catch(() => undefined)
         const { name, attemptId } = wait.request
         waits.granted(
           wait,
@@ -120,13 +108,13 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
             attemptId,
             fence,
             ttlMs: Math.min(message.ttlMs, wait.request.ttlMs, settings.claimTtlMs),
-            // A clock that was set forward in between must not make it younger than it can be.
+            // If the server's clock was set forward meanwhile, the grant must not seem to lie in the future.
             grantedAt: Math.min(clock.now(), exchange.localMs + (storeMs - exchange.storeMs)),
           },
         )
       },
       next: (tag, claimMs) => waits.hint(tag, claimMs),
-      deaf: () => waits.wakeAll(),
+      disconnected: () => waits.wakeAll(),
     },
     clock,
   )
@@ -135,7 +123,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const { name, attemptId, ttlMs, lockDelayMs } = request
     const values = [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
     let localMs = clock.now()
-    if (!crowded.has(name)) {
+    if (!busyNames.has(name)) {
       const took = await runner.find(sql.take, values)
       if (took !== undefined) {
         exchange = { localMs, storeMs: Number(took[1]) }
@@ -149,14 +137,14 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const [granted, fence, holder, since, remaining, storeMs, first] = row
     exchange = { localMs, storeMs: Number(storeMs) }
     if (granted === 't') {
-      crowded.delete(name)
+      busyNames.delete(name)
       waits.forget(attemptId)
       return { name, attemptId, fence: BigInt(fence ?? 0), ttlMs }
     }
-    if (crowded.size >= MOST_CROWDED) crowded.clear()
-    crowded.add(name)
-    const by = readHolder(holder, fence, since)
-    // The first in line looks after an end that nobody tells of; those behind it, a ttl later, after the first in line.
+    if (busyNames.size >= MAX_BUSY_NAMES) busyNames.clear()
+    busyNames.add(name)
+    const by = holderFrom(holder, fence, since)
+    // The first in line looks when the hold can expire, of which there is no message; those behind it a ttl later.
     const endsInMs = Math.min(SAFETY_POLL_MS, Math.max(1, Math.ceil(Number(remaining))))
     const retryInMs = endsInMs + (first === 'f' ? Math.min(SAFETY_POLL_MS, ttlMs) : 0)
     return { busy: true, retryInMs, ...(by && { holder: by }) }
@@ -168,8 +156,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       const answer = await ask(request)
       if ('fence' in answer) return answer
       waits.expect(request)
-      // The server answers, but nothing can be heard: better slowly than not at all.
-      if (pooled || !(await listens())) return slowly(answer)
+      // The server answers, but messages cannot be received: poll.
+      if (pooled || !(await listens())) return polled(answer)
     }
     const { secret } = waits.expect(request)
     const answer = await ask(request, { key: await listener.key(), secret })
@@ -177,9 +165,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return answer
   }
 
-  /** Whether the listening connection is ready. One that takes long to open may be ready the next time. */
+  /** Whether the listening connection is ready. One that opens slowly may be ready the next time. */
   async function listens(): Promise<boolean> {
-    if (clock.now() < deafUntil) return false
+    if (clock.now() < listenAgainAt) return false
     const opened = listener.key().then(
       () => true,
       (error: unknown) => {
@@ -187,16 +175,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         return false
       },
     )
-    return new Promise((resolve) => {
-      const timer = clock.timer(LISTEN_PATIENCE_MS, () => {
-        deafUntil = clock.now() + LISTEN_AGAIN_MS
-        resolve(false)
-      })
-      void opened.then((ready) => {
-        timer.cancel()
-        resolve(ready)
-      })
-    })
+    const ready = await orAfter(clock, LISTEN_PATIENCE_MS, opened)
+    if (ready === undefined) listenAgainAt = clock.now() + LISTEN_AGAIN_MS
+    return ready === true
   }
 
   async function renewUnlocked(renewals: readonly Renewal[]): Promise<readonly (string | undefined)[]> {
@@ -227,8 +208,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return { pruned, more: false }
   }
 
-  function slowly(busy: Busy): Busy {
-    return { ...busy, retryInMs: Math.min(busy.retryInMs ?? DEAF_POLL_MS, DEAF_POLL_MS) }
+  function polled(busy: Busy): Busy {
+    return { ...busy, retryInMs: Math.min(busy.retryInMs ?? POLL_MS, POLL_MS) }
   }
 
   async function withdraw(request: AcquireRequest): Promise<void> {
@@ -236,18 +217,17 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     const wait = waits.forget(attemptId)
     if (wait !== undefined) abandoned.set(wait.tag, wait)
     const [oldest] = abandoned.keys()
-    if (abandoned.size > MOST_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
-    const undo = (): Promise<unknown> => notifying(runner, sql.withdraw, [Buffer.from(name), attemptId])
-    await underWay.after(attemptId, undo)
+    if (abandoned.size > MAX_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
+    await notifying(runner, sql.withdraw, [Buffer.from(name), attemptId])
     if (abandoned.size > 0) abandoned.delete(tagOf(attemptId))
   }
 
   const adapter: Adapter<UniqueKeyCapabilities> = {
     name: '@locks/postgres',
-    capabilities: settings.listen ? handingOver : polling,
-    attempt: (request) => underWay.run(request.attemptId, () => attempt(request)),
+    capabilities: settings.listen ? capabilities(handingOff) : capabilities(given),
+    attempt,
     withdraw,
-    ...uniqueKeyOperations(sql, runner),
+    ...uniqueKeyOperators(sql, runner),
     diagnose: () => diagnose(settings, clock),
     prune,
 
@@ -273,32 +253,32 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         upkeep.released()
         return kept === 't' ? 'released' : 'not-held'
       }
-      if (!crowded.has(name)) {
-        const [[given]] = await runner.ask(sql.give, values)
+      if (!busyNames.has(name)) {
+        const [[released]] = await runner.ask(sql.give, values)
         upkeep.released()
-        if (given === 't') return 'released'
+        if (released === 't') return 'released'
       }
       const [[outcome]] = await notifying(runner, sql.release, values)
       upkeep.released()
       if (outcome === 'released' || outcome === 'not-held') return outcome
-      throw faults.unavailable('the server gave no answer to a release')
+      throw errors.unavailable('the server did not say whether the lock was released; the outcome is unknown')
     },
 
     async adopt(from, request) {
       const { name, attemptId, ttlMs, lockDelayMs } = request
       // The text of a lease comes from outside.
-      if (!isAttemptId(from.attemptId) || from.fence < 1n || from.fence > HIGHEST_FENCE) return 'lost'
+      if (!isAttemptId(from.attemptId) || from.fence < 1n || from.fence > MAX_FENCE) return 'lost'
       const about = [attemptId, writeHolder(request), ttlMs, lockDelayMs]
       const values = [Buffer.from(name), from.attemptId, String(from.fence), ...about]
-      const [[fence]] = await underWay.run(attemptId, () => runner.ask(sql.adopt, values))
+      const [[fence]] = await runner.ask(sql.adopt, values)
       return fence === null || fence === undefined ? 'lost' : { name, attemptId, fence: BigInt(fence), ttlMs }
     },
 
     async inspect(name) {
       const [row] = await runner.ask(sql.inspect, [Buffer.from(name)])
       const [fence, holder, since, remaining, waiters, waiting] = row
-      const by = readHolder(holder, fence, since)
-      const queue = { waiters: Number(waiters ?? 0), waiting: readWaiters(waiting) }
+      const by = holderFrom(holder, fence, since)
+      const queue = { waiters: Number(waiters ?? 0), waiting: waitersFrom(waiting) }
       if (by === undefined) return { name, held: false, ...queue }
       return { name, held: true, holder: by, remainingMs: Math.max(0, Number(remaining)), ...queue }
     },
@@ -309,5 +289,5 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       await Promise.all([listener.close(), runner.close(), spare.close()])
     },
   }
-  return claimed(adapter, 'unique-key', strategyRecord(settings.place, runner), faults)
+  return claimed(adapter, 'unique-key', strategyRecord(settings.place, runner), errors)
 }

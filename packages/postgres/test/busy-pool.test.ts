@@ -3,7 +3,7 @@ import { fromConfig } from '@locks/postgres'
 import { Pool } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, open, startServer } from './setup.ts'
+import { bare, connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const ttlMs = scaled(1_000)
@@ -26,7 +26,7 @@ test.each(['unique-key', 'row'])(
   scaled(15_000),
 )
 
-test('unique-key: a lease outlives attempts that wait for a row which a stranger has locked', async () => {
+test('unique-key: a lease outlives attempts that wait for a row locked by another program', async () => {
   const control = await connect(server)
   const locks = open({ url: server.url, poolSize: 2 }, { ttlMs })
   const strangers = bare({ url: server.url })
@@ -35,7 +35,7 @@ test('unique-key: a lease outlives attempts that wait for a row which a stranger
   const lease = await locks.lock('kept').acquire()
   await control.query('BEGIN')
   await control.query("SELECT FROM locks WHERE name IN ('locked:0', 'locked:1') FOR UPDATE")
-  // Granted when their own lease is over, or not at all.
+  // Granted only after the lease would have ended, or not at all.
   const tries = Promise.allSettled(names.map((name) => locks.lock(name).tryAcquire()))
   await new Promise((resolve) => setTimeout(resolve, ttlMs * 2))
   lease.assertHeld()
@@ -44,7 +44,7 @@ test('unique-key: a lease outlives attempts that wait for a row which a stranger
   await lease.release()
 })
 
-test('a pool whose connections are all in use is named as the cause, and nothing of it is kept', async () => {
+test('a pool whose connections are all in use is named in the error, and no connection is kept', async () => {
   const pool = new Pool({ connectionString: server.url, max: 2 })
   onTestFinished(() => pool.end())
   const locks = createLocks(fromConfig({ pool }))
@@ -56,7 +56,7 @@ test('a pool whose connections are all in use is named as the cause, and nothing
   await expect.poll(() => [pool.idleCount, pool.waitingCount]).toEqual([2, 0])
 })
 
-test('a pool that gives up waiting for a connection is named too', async () => {
+test('a pool that gives up waiting for a connection is named in the error too', async () => {
   const pool = new Pool({ connectionString: server.url, max: 1, connectionTimeoutMillis: 100 })
   onTestFinished(() => pool.end())
   const locks = createLocks(fromConfig({ pool }))

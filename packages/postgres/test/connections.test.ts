@@ -2,9 +2,9 @@ import { Socket } from 'node:net'
 import { Client, Pool } from 'pg'
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { muteServerTest } from '../../../conformance/test-kit/mute-server.ts'
-import { sessionConnectionTests } from '../../../conformance/test-kit/session-connections.ts'
-import { bare, connect, open, startServer } from './setup.ts'
+import { muteServerTest } from '../../sql/test/support/mute-server-test.ts'
+import { sessionConnectionTests } from '../../sql/test/support/session-connection-tests.ts'
+import { bare, connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ max_connections: 100 })
 const control = new Client({ connectionString: server.url })
@@ -19,7 +19,7 @@ sessionConnectionTests('row', {
   count: async () => (await control.query<{ n: number }>(counted)).rows[0]?.n ?? NaN,
 })
 
-test('what a refused and withdrawn try allowed its connection is not allowed to the next holder on it', async () => {
+test('the silence that a withdrawn try allowed does not apply to the next holder on its connection', async () => {
   const blocking = await connect(server)
   const [client, next] = [bare({ ...config, maxConnections: 1 }), open(config)]
   const brief = { ttlMs: scaled(2_000) }
@@ -35,14 +35,14 @@ test('what a refused and withdrawn try allowed its connection is not allowed to 
   await Promise.all([tried, withdrawn])
   await blocking.query('ROLLBACK')
   await client.take(client.request('silence', brief))
-  // Nothing more is heard of it, and the server knows after how long to end it.
+  // It sends nothing more, and the server ends it in time.
   await next.with('silence', { waitMs: scaled(10_000) }, () => undefined)
 })
 
 test.each([
   ['within ten seconds', {}, 10_000],
   ['when the pool says so', { keepAliveInitialDelayMillis: 60_000 }, 60_000],
-])('a connection that went silent is asked after %s', async (_when, settings, delayMs) => {
+])('a silent connection is probed %s', async (_when, settings, delayMs) => {
   const keepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
   onTestFinished(() => keepAlive.mockRestore())
   const pool = new Pool({ connectionString: server.url, ...settings })

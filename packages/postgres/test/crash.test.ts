@@ -1,6 +1,6 @@
 import { scaled } from '../../../conformance/services/timing.ts'
-import { sqlCrashTests } from '../../../conformance/test-kit/sql-tables.ts'
-import { open, startServer } from './setup.ts'
+import { sqlCrashTests } from '../../sql/test/support/table-tests.ts'
+import { open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 sqlCrashTests(

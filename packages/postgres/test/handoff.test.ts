@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import type { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { connect, contended, open, startServer } from './setup.ts'
+import { connect, contended, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ max_connections: 600, shared_preload_libraries: 'pg_stat_statements' })
 const processes = 4
 
-/** How many statements clients have sent so far, our own counting aside. */
+/** How many statements clients have sent so far, without those of this count. */
 async function counter(): Promise<() => Promise<number>> {
   const control: Client = await connect(server)
   await control.query('CREATE EXTENSION IF NOT EXISTS pg_stat_statements')
@@ -49,23 +49,24 @@ test.each([10, 50, 200])(
     const quietMs = 3_000
     await new Promise((resolve) => setTimeout(resolve, quietMs))
     const quiet = (await calls()) - quietFrom
-    // The holder renews every 10 s at most; waiters look for themselves every 30 s.
+    // The holder renews every 10 s at most; waiters look at the store every 30 s.
     expect(quiet / processes / (quietMs / 1_000)).toBeLessThan(1)
 
     const before = await calls()
     await lease.release()
     await Promise.all(children.map((child) => tell(child, 'end')))
-    // Their first tries were made before; the release that started it all is ours.
+    // Their first attempts came before; the first release is that of the test.
     const perCycle = ((await calls()) - before + waiters) / (waiters * cycles + 1)
     console.log(
-      `${waiters} waiters in ${processes} processes: ${perCycle.toFixed(2)} statements per cycle, ${quiet} in ${quietMs} ms of waiting`,
+      `${waiters} waiters in ${processes} processes: ${perCycle.toFixed(2)} statements per cycle, ` +
+        `${quiet} in ${quietMs} ms of waiting`,
     )
     expect(perCycle).toBeLessThanOrEqual(2.2)
   },
   scaled(240_000),
 )
 
-test('killed waiters cost nothing, a stopped one no more than its claim', async () => {
+test('killed waiters cost no time, a stopped one costs at most its claim', async () => {
   const claimTtlMs = scaled(2_000)
   const config = { adapter: '@locks/postgres', url: server.url, claimTtlMs }
   const holder = open({ url: server.url })
@@ -91,7 +92,7 @@ test('killed waiters cost nothing, a stopped one no more than its claim', async 
   const [first, ...others] = children
   first?.pause()
   await Promise.all(others.map((child) => child.kill()))
-  // The server learns of it when it next looks at their sockets.
+  // The server notices when it next reads from their sockets.
   const text = "SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory'"
   await eventually('the dead are gone', async () => {
     const { rows } = await control.query<{ n: number }>(text)

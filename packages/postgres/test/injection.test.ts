@@ -3,8 +3,8 @@ import { admitFence, fenced, migrate, migrationSql, prune } from '@locks/postgre
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { sqlTableTests } from '../../../conformance/test-kit/sql-tables.ts'
-import { connect, open, startServer } from './setup.ts'
+import { sqlTableTests } from '../../sql/test/support/table-tests.ts'
+import { connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const strategies = ['unique-key', 'row']
@@ -25,7 +25,7 @@ const nasty = fc.oneof(
 const text = nasty.filter((value) => !/\p{Surrogate}/u.test(value) && Buffer.byteLength(value) <= 200)
 
 test.each(strategies)(
-  '%s: names, owners and labels are values, whatever is in them',
+  '%s: names, owners and labels are values, whatever they contain',
   async (strategy) => {
     const control = await connect(server)
     const tables =
@@ -76,13 +76,13 @@ test('schema, table and column names are plain words or refused, and nothing is 
 
 sqlTableTests({ server, strategies, open, migrate, prune, elsewhere: { schema: 'Locks_B', table: 'Select' } })
 
-test('what migrate runs can be run by a migration tool, over what is there', async () => {
+test('a migration tool can run the SQL of migrate over existing tables', async () => {
   const control = await connect(server)
   await control.query(migrationSql())
   await open({ url: server.url }).with('a', () => undefined)
 })
 
-test('migrate and prune do without the isolation level of the role', async () => {
+test('migrate and prune do not depend on the isolation level of the role', async () => {
   const control = await connect(server)
   await control.query('CREATE ROLE strict SUPERUSER LOGIN')
   await control.query("ALTER ROLE strict SET default_transaction_isolation = 'serializable'")
@@ -111,7 +111,7 @@ test('a guarded UPDATE refuses a stale holder: stock is sold once', async () => 
   expect(await sell(7n)).toBe(1)
 })
 
-test('without a column, a fence is admitted in the transaction that writes', async () => {
+test('without a column, a fence is checked in the transaction that writes', async () => {
   const [old, next] = [await connect(server), await connect(server)]
   await next.query('BEGIN')
   await admitFence(next, "file:'; --", 9n)
@@ -123,7 +123,7 @@ test('without a column, a fence is admitted in the transaction that writes', asy
   await admitFence(old, "file:'; --", 9n)
 })
 
-test('a resource is told by all of its bytes, or refused', async () => {
+test('a resource is identified by all of its bytes, or refused', async () => {
   const client = await connect(server)
   for (const resource of ['', '\ud800', 'x'.repeat(1_025)])
     await expect(admitFence(client, resource, 1n)).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })

@@ -3,11 +3,11 @@ import { fromConfig } from '@locks/postgres'
 import { Pool } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, never, open, startServer } from './setup.ts'
+import { bare, connect, never, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 
-/** The URL of a role whose transactions are of another kind than ours by default. */
+/** The URL of a role with other defaults for transactions than ours. */
 async function urlOf(role: string, setting: string): Promise<string> {
   const control = await connect(server)
   await control.query(`CREATE ROLE ${role} LOGIN`)
@@ -17,18 +17,18 @@ async function urlOf(role: string, setting: string): Promise<string> {
 }
 
 test.each(['repeatable read', 'serializable'])(
-  'a release under %s by default does not overlook who came while it waited for the row',
+  'a release under %s by default does not overlook a waiter that came while it waited for the row',
   async (level) => {
     const role = `role_${level.replace(' ', '_')}`
     const url = await urlOf(role, `default_transaction_isolation = '${level}'`)
     const [control, blocking] = [await connect(server), await connect(server)]
     const [holder, first, second] = [bare({ url }), bare({ url: server.url }), bare({ url: server.url })]
     const held = await holder.take(holder.request(role))
-    // The row already says that somebody waits, so the second one does not have to change it.
+    // The row already shows that there is a waiter, so the second waiter does not change it.
     const left = first.request(role, { willWait: true })
     expect(await first.adapter.attempt(left)).toMatchObject({ busy: true })
     await first.adapter.withdraw(left)
-    // From now on it listens.
+    // Listens from now on.
     const request = second.request(role, { willWait: true })
     expect(await second.adapter.attempt(request)).toMatchObject({ busy: true })
     await second.adapter.withdraw(request)
@@ -50,7 +50,7 @@ test.each(['repeatable read', 'serializable'])(
   },
 )
 
-test('a pool of the program under another isolation level is refused, and the message says what to set', async () => {
+test('a pool of the program under another isolation level is refused, and the error says what to set', async () => {
   const url = await urlOf('strict', "default_transaction_isolation = 'repeatable read'")
   const pool = new Pool({ connectionString: url })
   onTestFinished(() => pool.end())
@@ -66,7 +66,7 @@ test('a pool of the program under another isolation level is refused, and the me
   expect(found).toMatchObject({ level: 'warning' })
 })
 
-test('connections of our own are set up for both, and the role keeps its defaults', async () => {
+test('connections of the adapter set both, and the role keeps its defaults', async () => {
   const control = await connect(server)
   const url = await urlOf('reporting', 'default_transaction_read_only = on')
   await control.query("ALTER ROLE reporting SET default_transaction_isolation = 'serializable'")

@@ -2,13 +2,13 @@ import type { Grant, Renewal } from '@locks/core/adapter'
 import { prune } from '@locks/postgres'
 import { expect, test } from 'vitest'
 import { eventually, scaled, within } from '../../../conformance/services/timing.ts'
-import { bare, connect, open, startServer } from './setup.ts'
+import { bare, connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const config = { url: server.url }
 const renewalOf = (grant: Grant, ttlMs = 30_000): Renewal => ({ grant, ttlMs, lockDelayMs: 0 })
 
-test("a stranger's lock on one row costs that lease its renewal, and no other", async () => {
+test('a lock of another program on one row delays the renewal of that lease, and of no other', async () => {
   const stranger = await connect(server)
   const client = bare(config)
   const grants = []
@@ -28,7 +28,7 @@ test("a stranger's lock on one row costs that lease its renewal, and no other", 
   expect(await client.adapter.renew(renewals)).toEqual(['renewed', 'renewed', 'renewed', 'lost'])
 })
 
-test('leases outlive a lock on the row of another for many ttls, and that one too if it ends in time', async () => {
+test('leases outlive a lock on the row of another lease, which outlives it too if it ends in time', async () => {
   const stranger = await connect(server)
   const ttlMs = scaled(4_000)
   const locks = open(config, { ttlMs })
@@ -47,7 +47,7 @@ test('leases outlive a lock on the row of another for many ttls, and that one to
   await stranger.query('ROLLBACK')
 })
 
-test('a row that others ask for without a pause is renewed all the same', async () => {
+test('a row that other sessions lock without a pause is renewed all the same', async () => {
   const holder = bare(config)
   const grant = await holder.take(holder.request('hot'))
   let over = false
@@ -69,7 +69,7 @@ test.each(['SHARE UPDATE EXCLUSIVE', 'EXCLUSIVE'])(
     await client.adapter.release(await client.take(client.request(`old ${mode}`)))
     await session.query('BEGIN')
     await session.query(`LOCK TABLE locks IN ${mode} MODE`)
-    // A vacuum is no obstacle; behind what keeps every writer out it gives up soon.
+    // A vacuum does not block it; behind a mode that blocks all writers it gives up soon.
     const pruned = prune(config, 0)
     if (mode === 'EXCLUSIVE') {
       await expect(within(5_000, pruned)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
@@ -83,7 +83,7 @@ test.each(['SHARE UPDATE EXCLUSIVE', 'EXCLUSIVE'])(
   },
 )
 
-test('prune leaves rows that somebody has locked, and finds them the next time', async () => {
+test('prune skips rows that another session has locked, and deletes them the next time', async () => {
   const stranger = await connect(server)
   const client = bare(config)
   for (const name of ['idle', 'locked']) await client.adapter.release(await client.take(client.request(name)))

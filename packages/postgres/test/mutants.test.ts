@@ -1,31 +1,40 @@
-import { createLocks } from '@locks/core'
-import type { Locks } from '@locks/core'
 import { inTime } from '@locks/core/conformance'
 import { createHash } from 'node:crypto'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
-import { breedSqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
-import type { SqlAdapter } from '../../../conformance/test-kit/adapter-mutant.ts'
 import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
-import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
-import { lagging, NO_ROW } from './lagging-proxy.ts'
-import { connect, never, startServer } from './setup.ts'
+import type { LaggingProxy } from '../../sql/test/support/lagging-proxy.ts'
+import { breedSqlAdapter } from '../../sql/test/support/mutant.ts'
+import { freed, inserted, pruned, renewed, shifted } from '../../sql/test/support/mutant-probes.ts'
+import type { Bed } from '../../sql/test/support/mutant-probes.ts'
+import { lagging, NO_ROW } from './support/lagging-proxy.ts'
+import { connect, never, startServer } from './support/setup.ts'
 
 const server = await startServer()
 
-/** A check of an adapter whose tables are in `schema`. Fails when it has the bug. */
-type Probe = (adapter: SqlAdapter, schema: string) => Promise<void>
+interface SchemaBed extends Bed {
+  readonly config: { readonly url: string; readonly schema: string }
+}
+
+/** Without names of statements, so that each reply is one for all of a statement. */
+async function unnamed(): Promise<LaggingProxy> {
+  const proxy = await lagging(server)
+  return { ...proxy, url: `${proxy.url}?listen=false` }
+}
+
+type SchemaProbe = (bed: SchemaBed) => Promise<void>
 
 const edit = (file: string, find: string, replace: string): Edit => ({ file, find, replace })
 
-const forged: Probe = async ({ fromConfig }, schema) => {
+const forged: SchemaProbe = async ({ adapter: { fromConfig }, config }) => {
   const control = await connect(server)
-  const config = { url: server.url, schema }
   const [holder, waiter] = [bareAdapter(fromConfig(config)), bareAdapter(fromConfig(config))]
   await holder.take(holder.request('forged'))
   const request = waiter.request('forged', { willWait: true })
   expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
-  const { rows } = await control.query<{ listener: string }>(`SELECT listener FROM "${schema}".locks_waiters`)
+  const { rows } = await control.query<{ listener: string }>(
+    `SELECT listener FROM "${config.schema}".locks_waiters`,
+  )
   const tag = createHash('sha256').update(request.attemptId).digest('hex').slice(0, 32)
   const payload = `granted ${tag} 2 3000 ${Date.now()} ${'0'.repeat(64)}`
   const wait = waiter.adapter.wait?.(request, 2_000, never)
@@ -33,78 +42,21 @@ const forged: Probe = async ({ fromConfig }, schema) => {
   expect(await wait).toBeUndefined()
 }
 
-const freed: Probe = async ({ fromConfig }, schema) => {
-  const client = bareAdapter(fromConfig({ url: server.url, schema }))
-  const grant = await client.take(client.request('freed'))
-  expect(await client.adapter.release(grant)).toBe('released')
-  expect(await client.adapter.release(grant)).toBe('not-held')
-}
-
-const shifted: Probe = async ({ fromConfig }, schema) => {
-  const { url, lag } = await lagging(server)
-  const holder = bareAdapter(fromConfig({ url: server.url, schema }))
-  const client = bareAdapter(fromConfig({ url, schema, poolSize: 1, listen: false }))
-  await holder.take(holder.request('shifted'))
-  await client.take(client.request('free'))
-  lag()
-  await expect(client.adapter.attempt(client.request('shifted'))).rejects.toMatchObject({
-    code: 'LOCK_UNAVAILABLE',
-  })
-}
-
-const inserted: Probe = async ({ fromConfig }, schema) => {
-  const { url, insert } = await lagging(server)
-  const config = { url, schema, poolSize: 1, listen: false }
-  const { adapter, take, request } = bareAdapter(fromConfig(config))
-  const { name } = await take(request('inserted'))
-  insert(NO_ROW)
-  await expect(adapter.inspect(name)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-}
-
-const renewed: Probe = async ({ fromConfig }, schema) => {
-  const stranger = await connect(server)
-  const { adapter, take, request } = bareAdapter(fromConfig({ url: server.url, schema }))
-  const renewals = []
-  for (const name of ['stuck', 'other'])
-    renewals.push({ grant: await take(request(name)), ttlMs: 2_000, lockDelayMs: 0 })
-  await stranger.query('BEGIN')
-  await stranger.query(`SELECT FROM "${schema}".locks WHERE name = 'stuck' FOR UPDATE`)
-  const timer = setTimeout(() => void stranger.query('ROLLBACK'), 2_000)
-  const outcomes = await adapter.renew(renewals)
-  clearTimeout(timer)
-  expect(outcomes).toEqual(['unknown', 'renewed'])
-}
-
-const kept: Probe = async ({ fromConfig }, schema) => {
-  const config = { url: server.url, schema }
+const kept: SchemaProbe = async ({ adapter: { fromConfig }, config }) => {
   const [holder, waiter] = [bareAdapter(fromConfig(config)), bareAdapter(fromConfig(config))]
   const wanted = holder.request('kept')
   const grant = await holder.take(wanted)
   const request = waiter.request('kept', { willWait: true })
   expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
-  // By itself it would look when the ttl of the hold is over.
+  // Without a message it would look only when the ttl of the hold is over.
   const turn = waiter.adapter.wait?.(request, 20_000, never) ?? Promise.resolve(undefined)
   expect(await holder.adapter.release(grant, 300)).toBe('released')
   await holder.adapter.withdraw(wanted)
   await inTime('the waiter looks when the name is free', { ms: 5_000, waitsMs: 300 }, turn)
   expect(await holder.adapter.release(grant, 300)).toBe('not-held')
 }
-/** One name, dropped and acquired by turns. */
-const pruned =
-  (strategy: string): Probe =>
-  async ({ fromConfig }, schema) => {
-    const open = (): Locks => {
-      const locks = createLocks(fromConfig({ url: server.url, schema, strategy }))
-      onTestFinished(() => locks.close())
-      return locks
-    }
-    const held = await open().lock('held').acquire()
-    await hammerPrune(open, 'pruned', { tries: 20, atLeast: 5 })
-    await held.extend()
-    expect(await open().lock('held').tryAcquire()).toBe(null)
-  }
 
-const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Edit[]])[] = [
+const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: readonly Edit[]])[] = [
   [
     'the proof of a grant is not checked',
     forged,
@@ -128,7 +80,11 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
     ],
   ],
   ['replies are not checked', shifted, [edit('postgres/runner.js', 'first === nonce', 'true')]],
-  ['a reply without a row is an answer', inserted, [edit('postgres/runner.js', 'rows.length > 0 && ', '')]],
+  [
+    'a reply without a row is an answer',
+    inserted(NO_ROW, 'inspect'),
+    [edit('postgres/runner.js', 'rows.length > 0 && ', '')],
+  ],
   [
     'waiters are not told when a kept name is free',
     kept,
@@ -162,13 +118,19 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
 ]
 
 test.each(mutants)('caught: %s', async (bug, probe, edits) => {
-  const [healthy, mutant] = [
-    await breedSqlAdapter('postgres', 'pg', []),
-    await breedSqlAdapter('postgres', 'pg', edits),
-  ]
-  const schema = `m_${createHash('sha256').update(bug).digest('hex').slice(0, 8)}`
-  await healthy.migrate({ url: server.url, schema: `${schema}_healthy` })
-  await probe(healthy, `${schema}_healthy`)
-  await mutant.migrate({ url: server.url, schema })
-  await expect(probe(mutant, schema)).rejects.toThrow()
+  const name = `m_${createHash('sha256').update(bug).digest('hex').slice(0, 8)}`
+  const bedOf = async (its: readonly Edit[], schema: string): Promise<SchemaBed> => {
+    const adapter = await breedSqlAdapter('postgres', 'pg', its)
+    const config = { url: server.url, schema }
+    await adapter.migrate(config)
+    const lockRow = async (row: string): Promise<() => void> => {
+      const stranger = await connect(server)
+      await stranger.query('BEGIN')
+      await stranger.query(`SELECT FROM "${schema}".locks WHERE name = $1 FOR UPDATE`, [Buffer.from(row)])
+      return () => void stranger.query('ROLLBACK')
+    }
+    return { adapter, config, lagging: unnamed, lockRow }
+  }
+  await probe(await bedOf([], `${name}_healthy`))
+  await expect(probe(await bedOf(edits, name))).rejects.toThrow()
 })

@@ -2,12 +2,12 @@ import type { Finding } from '@locks/core'
 import { migrate } from '@locks/postgres'
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, contended, lossOf, open, startServer } from './setup.ts'
+import { bare, connect, contended, lossOf, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ max_connections: 60 })
 const strategies = ['unique-key', 'row']
 
-/** A role of its own, which may log in and no more; `grants` says what else. */
+/** A new role that may log in; `grants` adds rights. */
 async function urlOf(role: string, grants: readonly string[] = []): Promise<string> {
   const control = await connect(server)
   await control.query(`CREATE ROLE ${role} LOGIN`)
@@ -23,7 +23,7 @@ async function findings(config: Record<string, unknown>): Promise<Map<string, Fi
   return new Map((await open(config).diagnose()).map((finding) => [finding.check, finding]))
 }
 
-test.each(strategies)('%s: a list says who holds what, in any characters', async (strategy) => {
+test.each(strategies)('%s: a list shows who holds what, in any characters', async (strategy) => {
   const [holder, operator] = [open({ url: server.url, strategy }), open({ url: server.url, strategy })]
   const names = ['plain', 'a\\b', "'; --", 'löck 🔒', '\u0001']
   const leases = await Promise.all(names.map((name) => holder.lock(name).acquire({ owner: `of ${name}` })))
@@ -38,7 +38,7 @@ test.each(strategies)('%s: a list says who holds what, in any characters', async
   expect(await operator.list()).toEqual([])
 })
 
-test('unique-key: a list counts those who wait, and no dead ones', async () => {
+test('unique-key: a list counts waiters, without dead ones', async () => {
   const [holder, waiter, operator] = [1, 2, 3].map(() => open({ url: server.url }))
   if (holder === undefined || waiter === undefined || operator === undefined) throw new Error('no clients')
   const lease = await holder.lock('queue').acquire()
@@ -73,7 +73,7 @@ test('row: a break ends the connection of that hold and no other', async () => {
   expect(await operator.adapter.release(next)).toBe('released')
 })
 
-test('row: who may not end a connection of another role is told so, and the holder stays', async () => {
+test('row: a break without the right to end connections is refused, and the holder stays', async () => {
   const url = await urlOf('powerless', useTables('powerless'))
   const [holder, operator] = [open({ url: server.url, strategy: 'row' }), open({ url, strategy: 'row' })]
   const lease = await holder.lock('kept').acquire()
@@ -82,23 +82,26 @@ test('row: who may not end a connection of another role is told so, and the hold
   await lease.release()
 })
 
-test.each(strategies)('%s: on a server that is set up well, only keepalives are found', async (strategy) => {
-  const found = await findings({
-    url: server.url,
-    strategy,
-    ...(strategy === 'row' && { maxConnections: 5 }),
-  })
-  const wrong = [...found.values()].filter(({ level, check }) => level !== 'ok' && check !== 'keepalives')
-  expect(wrong).toEqual([])
-  expect(found.get('server-version')?.message).toMatch(/^PostgreSQL \d+/)
-  expect(found.get('pooling')?.message).toContain('the server itself')
-  expect([...found.keys()]).not.toContain('clock')
-})
+test.each(strategies)(
+  '%s: on a server that is set up well, diagnose finds only keepalives',
+  async (strategy) => {
+    const found = await findings({
+      url: server.url,
+      strategy,
+      ...(strategy === 'row' && { maxConnections: 5 }),
+    })
+    const wrong = [...found.values()].filter(({ level, check }) => level !== 'ok' && check !== 'keepalives')
+    expect(wrong).toEqual([])
+    expect(found.get('server-version')?.message).toMatch(/^PostgreSQL \d+/)
+    expect(found.get('pooling')?.message).toContain('the server itself')
+    expect([...found.keys()]).not.toContain('clock')
+  },
+)
 
 test.each([
   ['tcp_user_timeout', 5_000],
   ['tcp_keepalives_idle', 1],
-])('row: a server that gives up a holder sooner than its ttl is found, by %s', async (name, value) => {
+])('row: diagnose finds a server that ends a holder before its ttl, by %s', async (name, value) => {
   const set = `ALTER ROLE hasty_${name} SET`
   const probes = [`${set} tcp_keepalives_interval = 1`, `${set} tcp_keepalives_count = 2`]
   const url = await urlOf(`hasty_${name}`, [...probes, `${set} ${name} = ${value}`])
@@ -110,7 +113,7 @@ test.each([
   expect(await levelOf({ strategy: 'unique-key' })).not.toBe('danger')
 })
 
-test('what is wrong with a server, a role or its tables is found', async () => {
+test('diagnose finds what is wrong with a server, a role or its tables', async () => {
   const control = await connect(server)
   const url = await urlOf('limited', [
     'ALTER ROLE limited SET default_transaction_read_only = on',
@@ -143,7 +146,7 @@ test('what is wrong with a server, a role or its tables is found', async () => {
   await settled('ok')
 })
 
-test('a server that is away makes diagnose reject, typed and without the password', async () => {
+test('diagnose of an unreachable server rejects with a lock error without the password', async () => {
   const locks = open(
     { url: 'postgres://somebody:s3cr3t@127.0.0.1:1/nowhere' },
     { storeTimeoutMs: scaled(2_000) },
@@ -153,23 +156,7 @@ test('a server that is away makes diagnose reject, typed and without the passwor
   expect(String(error)).not.toContain('s3cr3t')
 })
 
-test('unique-key: a withdrawal does not overtake its attempt', async () => {
-  const control = await connect(server)
-  const { adapter, request } = bare({ url: server.url })
-  // Grants of this name take their time, and keep nobody else from the row meanwhile.
-  await control.query(`CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NEW; END $$;
-CREATE TRIGGER dawdle BEFORE UPDATE ON locks FOR EACH ROW
-  WHEN (NEW.name = 'overtaken' AND NEW.attempt IS NOT NULL) EXECUTE FUNCTION dawdle()`)
-  await control.query("INSERT INTO locks (name, fence) VALUES ('overtaken', 1)")
-  const late = request('overtaken')
-  const attempted = adapter.attempt(late)
-  await adapter.withdraw(late)
-  await attempted
-  expect(await adapter.inspect('overtaken')).toMatchObject({ held: false })
-  await control.query('DROP TRIGGER dawdle ON locks')
-})
-
-test('whoever owns a schema may migrate it, without the right to make schemas', async () => {
+test('the owner of a schema can migrate it without the right to create schemas', async () => {
   const url = await urlOf('tenant', ['CREATE SCHEMA tenant AUTHORIZATION tenant'])
   await migrate({ url, schema: 'tenant' })
   await migrate({ url, schema: 'tenant' })

@@ -3,8 +3,8 @@ import { fromConfig } from '@locks/postgres'
 import { Pool } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { startPgbouncer, whyNoPgbouncer } from './pgbouncer.ts'
-import { connect, contended, open, startServer } from './setup.ts'
+import { startPgbouncer, whyNoPgbouncer } from './support/pgbouncer.ts'
+import { connect, contended, open, startServer } from './support/setup.ts'
 
 const missing = await whyNoPgbouncer()
 const server = await startServer()
@@ -19,7 +19,7 @@ describe('PgBouncer', () => {
   test('row refuses a pooler in transaction mode before it locks anything', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const url = await start('transaction')
-    // Several look at the same time, and within each client two.
+    // Several clients test the pooler at the same time, and two connections within each client.
     const outcomes = [1, 2, 3].flatMap(() => {
       const locks = open({ url, strategy: 'row' })
       return [locks.lock('a').acquire(), locks.lock('b').tryAcquire()]
@@ -30,7 +30,7 @@ describe('PgBouncer', () => {
     expect((await control.query('SELECT FROM locks_holders WHERE key IS NOT NULL')).rowCount).toBe(0)
   })
 
-  test('unique-key works in transaction mode as it is, without names for statements and without LISTEN', async ({
+  test('unique-key works in transaction mode without options: statements have no names, and waiters poll', async ({
     skip,
   }) => {
     if (missing !== undefined) skip(missing)
@@ -51,7 +51,7 @@ describe('PgBouncer', () => {
     expect(await open({ url: server.url }).inspect('shared')).toMatchObject({ held: false })
   })
 
-  test("nor does a pool of the program's own need more", async ({ skip }) => {
+  test('a pool of the program works in transaction mode without options too', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const connectionString = await start('transaction')
     const clients = [1, 2, 3].map(() => {

@@ -9,7 +9,7 @@ import { Pool } from 'pg'
 import type { PoolConfig } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, contended, open, startServer } from './setup.ts'
+import { bare, connect, contended, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 
@@ -35,21 +35,21 @@ function openOn(pool: Pool, strategy: string): Locks {
 }
 
 test.each(['BEGIN', 'BEGIN; SELECT 1 / 0'])(
-  'a transaction that the program left open in its pool (%s) is refused: what it granted could be undone',
+  'a transaction that the program left open in its pool (%s) is refused: its grants could be rolled back',
   async (left) => {
     const { proxy, pool } = await proxied()
     const client = await pool.connect()
     await client.query(left).catch(() => undefined)
     await expect.poll(() => client.getTransactionStatus()).toMatch(/^[TE]$/)
     client.release()
-    // What an error did to the transaction is told after the error.
+    // The state of the transaction arrives after the error.
     proxy.slice()
     const [locks, other] = [openOn(pool, 'unique-key'), open({ url: server.url })]
     await expect(locks.lock('left open').tryAcquire()).rejects.toMatchObject({
       code: 'LOCK_INVALID_ARGUMENT',
     })
     await other.with('left open', { waitMs: scaled(5_000) }, () => undefined)
-    // Nobody else meets it.
+    // Other users of the pool do not get this connection.
     await locks.with('left open', { waitMs: scaled(5_000) }, () => undefined)
   },
 )
@@ -73,7 +73,7 @@ test("row: a wait outlasts the pool's query_timeout, and keeps its place", async
   }
   const all: Promise<unknown>[] = []
   await wait(first, 'first')
-  // Beyond the time-out of the first one: had it lost its place, it would stand behind the second.
+  // Longer than the time-out of the first one: without its place it would stand behind the second.
   await new Promise((resolve) => setTimeout(resolve, 200))
   await wait(second, 'second')
   await new Promise((resolve) => setTimeout(resolve, 200))
@@ -83,7 +83,7 @@ test("row: a wait outlasts the pool's query_timeout, and keeps its place", async
 })
 
 test(
-  'a pool whose server falls silent: an outage in time, and no outage afterwards',
+  'a pool whose server falls silent is an outage in time, and works again afterwards',
   async () => {
     const { proxy, pool } = await proxied()
     const client = bare({ pool })
@@ -99,7 +99,7 @@ test(
 )
 
 test(
-  'migrate gives up on a server that accepts and says nothing',
+  'migrate gives up on a server that accepts connections and never answers',
   async () => {
     const mute = createServer(() => undefined).listen(0, '127.0.0.1')
     await once(mute, 'listening')
@@ -112,7 +112,7 @@ test(
   scaled(15_000),
 )
 
-test.each(['unique-key', 'row'])('%s: a holder is told in full, whatever the encoding', async (strategy) => {
+test.each(['unique-key', 'row'])('%s: a holder is shown in full, whatever the encoding', async (strategy) => {
   const control = await connect(server)
   const database = `latin1_${strategy.replace('-', '_')}`
   await control.query(`CREATE DATABASE ${database} ENCODING LATIN1 TEMPLATE template0 LOCALE 'C'`)

@@ -2,7 +2,7 @@ import { migrate } from '@locks/postgres'
 import { afterAll, expect, test } from 'vitest'
 import { postgresQuery, startService } from '../../../conformance/services/index.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { bare, never } from './setup.ts'
+import { bare, never } from './support/setup.ts'
 
 // Without a background writer, what was replayed stays in memory until the first restartpoint.
 const settings = { bgwriter_lru_maxpages: 0 }
@@ -10,7 +10,7 @@ const service = await startService('postgres-standby', { settings, needsControl:
 afterAll(() => service.close())
 const [primary, standby] = [service.server('primary'), service.server('standby')]
 
-test('a standby that is promoted right after the migration hands locks over', async () => {
+test('a standby that is promoted right after the migration hands locks off', async () => {
   await migrate({ url: primary.url })
   const at = (await postgresQuery(primary, 'SELECT pg_current_wal_flush_lsn()')) ?? ''
   const there = `SELECT pg_last_wal_replay_lsn() >= '${at}'::pg_lsn`
@@ -26,7 +26,7 @@ test('a standby that is promoted right after the migration hands locks over', as
   })
 })
 
-test('no sequence is unlogged: a promoted standby may lack what one had', async () => {
+test('no sequence is unlogged: a promoted standby might not have its value', async () => {
   const unlogged = "SELECT count(*) FROM pg_class WHERE relkind = 'S' AND relpersistence = 'u'"
   expect(await postgresQuery(primary, unlogged)).toBe('0')
 })

@@ -1,7 +1,7 @@
 import { fromConfig } from '@locks/postgres'
 import { describe, test } from 'vitest'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
-import { connect, startServer } from './setup.ts'
+import { connect, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const { url, host, port } = server
@@ -16,7 +16,7 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
     await control.query(`CREATE ROLE nothing LOGIN`)
     await refused(`postgres://nobody@${host}:${port}/postgres`, /refuses this user.*28000/)
     await refused(`postgres://postgres@${host}:${port}/nowhere`, /database is missing.*3D000/)
-    await refused(`postgres://nothing@${host}:${port}/postgres`, /lacks a right.*42501.*; grant/)
+    await refused(`postgres://nothing@${host}:${port}/postgres`, /lacks a privilege.*42501.*; grant/)
   })
 
   test('a missing table is refused at once', async () => {
@@ -26,7 +26,7 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
     )
   })
 
-  test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
+  test('calls to a killed server fail after storeTimeoutMs, and work again once it is back', async () => {
     await expectOneBound(fromConfig({ url, strategy }), [server])
   }, 90_000)
 })

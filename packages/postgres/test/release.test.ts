@@ -1,49 +1,20 @@
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, contended, open, startServer } from './setup.ts'
+import { releaseTests } from '../../sql/test/support/release-tests.ts'
+import { bare, connect, contended, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const config = { url: server.url }
 
-test('a hold that was broken and used by another since ends as lost, although the name is free', async () => {
-  const [holder, operator, other] = [open(config), open(config), open(config)]
-  const lease = await holder.lock('broken').acquire()
-  await operator.lock('broken').break()
-  await other.with('broken', () => undefined)
-  await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
-  const work = holder.with('broken', async () => {
-    await operator.lock('broken').break()
-    await other.with('broken', () => undefined)
-  })
-  await expect(work).rejects.toMatchObject({ code: 'LOCK_LOST' })
+const expire = 'UPDATE locks SET expires_at = now(), blocked_until = now() WHERE name = $1'
+
+releaseTests({
+  open: () => open(config),
+  bare: () => bare(config),
+  expire: async (name) => (await connect(server)).query(expire, [Buffer.from(name)]),
 })
 
-test('a release of what is free, never was, has expired or is held by another is not held', async () => {
-  const [client, other] = [bare(config), bare(config)]
-  const grant = await client.take(client.request('once'))
-  expect(await client.adapter.release(grant)).toBe('released')
-  expect(await client.adapter.release(grant)).toBe('not-held')
-  expect(await client.adapter.release({ ...grant, name: 'never' })).toBe('not-held')
-  const taken = await other.take(other.request('once'))
-  expect(await client.adapter.release(grant)).toBe('not-held')
-  expect(await other.adapter.release(taken)).toBe('released')
-  const control = await connect(server)
-  const expired = await client.take(client.request('once'))
-  await control.query("UPDATE locks SET expires_at = now(), blocked_until = now() WHERE name = 'once'")
-  expect(await client.adapter.release(expired)).toBe('not-held')
-})
-
-test('the text of a lease with anything but an attempt id in it continues nothing', async () => {
-  const [from, to] = [bare(config), bare(config)]
-  const grant = await from.take(from.request('forged'))
-  for (const attemptId of ['', 'hold', '\0', `${grant.attemptId}0x`, `${grant.attemptId} `])
-    expect(await to.adapter.adopt?.({ ...grant, attemptId }, to.request('forged'))).toBe('lost')
-  for (const fence of [0n, -1n, 2n ** 63n, 2n ** 64n])
-    expect(await to.adapter.adopt?.({ ...grant, fence }, to.request('forged'))).toBe('lost')
-  expect(await to.adapter.adopt?.(grant, to.request('forged'))).toMatchObject({ fence: grant.fence })
-})
-
-// What a server does whose NOTIFY queue is full: the transaction fails as it commits.
+// Acts like a server whose NOTIFY queue is full: the transaction fails when it commits.
 const fullQueue = `CREATE FUNCTION full_queue() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000';
 END $$;
@@ -82,8 +53,7 @@ test('a break and a withdrawal end a hold although no waiter can be notified', a
     if (name === 'broken') expect(await holder.adapter.break?.(name, { owner: '', fence })).toBe('broken')
     else if (name === 'withdrawn') await holder.adapter.withdraw(request)
     else {
-      const text = 'UPDATE locks SET expires_at = now(), blocked_until = now() WHERE name = $1'
-      await control.query(text, [Buffer.from(name)])
+      await control.query(expire, [Buffer.from(name)])
       expect(await holder.take(holder.request(name))).toMatchObject({ fence: fence + 1n })
       continue
     }

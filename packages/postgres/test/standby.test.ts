@@ -3,8 +3,8 @@ import { afterAll, expect, test } from 'vitest'
 import { postgresQuery, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { open } from './setup.ts'
-import type { Config } from './setup.ts'
+import { open } from './support/setup.ts'
+import type { Config } from './support/setup.ts'
 
 const service = await startService('postgres-standby', { needsControl: true })
 afterAll(() => service.close())
@@ -24,7 +24,7 @@ const refused = { code: 'LOCK_UNAVAILABLE', message }
 const configOf = ({ url }: Server, strategy: string): Config =>
   strategy === 'row' ? { url, strategy, table: 'row' } : { url, strategy }
 
-test.each(['unique-key', 'row'])('%s: diagnose tells of a standby, and of nothing else', async (strategy) => {
+test.each(['unique-key', 'row'])('%s: diagnose reports a standby, and nothing else', async (strategy) => {
   await caughtUp()
   const maxConnections = strategy === 'row' ? { maxConnections: 5 } : {}
   const findings = await open({ ...configOf(standby, strategy), ...maxConnections }).diagnose()
@@ -33,14 +33,14 @@ test.each(['unique-key', 'row'])('%s: diagnose tells of a standby, and of nothin
     {
       check: 'recovery',
       level: 'warning',
-      message: 'the server is a standby and takes no locks',
+      message: 'the server is a standby and grants no locks',
       advice: 'connect to the primary',
     },
   ])
 })
 
 test.each(['unique-key', 'row'])(
-  '%s: on a standby an acquire is an outage, and says why',
+  '%s: an acquire on a standby is an outage, and the error says why',
   async (strategy) => {
     const lock = `refused:${strategy}`
     const locks = open(configOf(standby, strategy), { storeTimeoutMs: scaled(2_000) })
@@ -54,7 +54,7 @@ test.each(['unique-key', 'row'])(
 )
 
 test.each(['unique-key', 'row'])(
-  '%s: a standby does not call a name free that is held on the primary',
+  '%s: a standby does not report a name as free that is held on the primary',
   async (strategy) => {
     const lock = `held:${strategy}`
     const lease = await open(configOf(primary, strategy)).lock(lock).acquire()
@@ -67,12 +67,12 @@ test.each(['unique-key', 'row'])(
   },
 )
 
-test('migrate and prune say what a standby is', async () => {
+test('migrate and prune report a standby', async () => {
   await expect(migrate({ url: standby.url })).rejects.toMatchObject(refused)
   await expect(prune({ url: standby.url }, 0)).rejects.toMatchObject(refused)
 })
 
-test('whoever waits while a standby is promoted gets the lock, under a higher fence', async () => {
+test('a client that waits while a standby is promoted gets the lock, under a higher fence', async () => {
   const turns = []
   for (const strategy of ['unique-key', 'row']) {
     const { fence } = await open(configOf(primary, strategy)).with('promoted', (lease) => lease)

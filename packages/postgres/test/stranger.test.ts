@@ -3,9 +3,9 @@ import { migrate } from '@locks/postgres'
 import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { bare, connect, contended, never, open, startServer } from './setup.ts'
+import { bare, connect, contended, never, open, startServer } from './support/setup.ts'
 
-// A role that may log in and has no right on the schema, its tables or its functions. NOTIFY and LISTEN need none.
+// A role that may log in, without rights on the schema, its tables or its functions. NOTIFY and LISTEN need none.
 const server = await startServer({ shared_preload_libraries: 'pg_stat_statements' })
 const place = { url: server.url, schema: 'vault' }
 await migrate(place)
@@ -22,7 +22,7 @@ async function strangerOf(role: string): Promise<Client> {
   return client
 }
 
-/** Everybody may read which keys listeners hold, and their channels are named after them. */
+/** Every role can read the keys that listeners hold, and their channels are named after these. */
 async function channels(stranger: Client): Promise<readonly string[]> {
   const { rows } = await stranger.query<{ key: string }>(
     `SELECT ((classid::bigint << 32) | objid::bigint)::text AS key FROM pg_locks
@@ -39,7 +39,7 @@ async function tell(stranger: Client, payload: string): Promise<void> {
 /** What a message calls an attempt. */
 const tagOf = (attemptId: string): string => createHash('sha256').update(attemptId).digest('hex').slice(0, 32)
 
-/** Grants as they would be written by somebody who knows all but the secret. */
+/** Grants written with everything but the secret. */
 function forgeries(attemptId: string, fence: bigint): readonly string[] {
   const rest = `${fence} 3600000 ${Date.now()}`
   const proof = createHash('sha256').update(rest).digest('hex')
@@ -51,7 +51,7 @@ function forgeries(attemptId: string, fence: bigint): readonly string[] {
   ]
 }
 
-test('a grant that a stranger announces is no grant', async () => {
+test('a grant that a stranger announces does not count', async () => {
   const stranger = await strangerOf('forger')
   const [holder, waiter] = [bare(place), bare(place)]
   const held = await holder.take(holder.request('forged'))
@@ -70,7 +70,7 @@ test('a grant that a stranger announces is no grant', async () => {
   })
 })
 
-test('a malformed message is ignored, and the next true one is not', async () => {
+test('a malformed message is ignored, and the next real one is not', async () => {
   const stranger = await strangerOf('babbler')
   const [holder, waiter] = [open(place), open(place)]
   const lease = await holder.lock('babble').acquire()
@@ -91,7 +91,7 @@ test('a malformed message is ignored, and the next true one is not', async () =>
   expect((await turn).fence).toBe(lease.fence + 1n)
 })
 
-test('a message that is sent again gives nothing', async () => {
+test('a repeated message grants nothing', async () => {
   const stranger = await strangerOf('eavesdropper')
   const [holder, waiter] = [bare(place), bare(place)]
   const heard: string[] = []
@@ -116,7 +116,7 @@ test('a message that is sent again gives nothing', async () => {
   expect(await wait).toBeUndefined()
 })
 
-test('a flood of messages does not make a flood of statements', async () => {
+test('a flood of messages does not cause a flood of statements', async () => {
   const stranger = await strangerOf('flooder')
   const control = await connect(server)
   await control.query('CREATE EXTENSION IF NOT EXISTS pg_stat_statements')

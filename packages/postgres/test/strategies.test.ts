@@ -1,7 +1,7 @@
 import { migrate } from '@locks/postgres'
 import { expect, test } from 'vitest'
-import { sqlStrategyTests } from '../../../conformance/test-kit/sql-strategies.ts'
-import { connect, open, startServer } from './setup.ts'
+import { sqlStrategyTests } from '../../sql/test/support/strategy-tests.ts'
+import { connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ max_connections: 400 })
 const { url } = server
@@ -14,7 +14,7 @@ sqlStrategyTests({
   run: async (text) => (await connect(server)).query(text),
 })
 
-test('a role that may read the record but not write it can use the strategy that owns the place', async () => {
+test('a role that can read the record but not write it can use the strategy that owns the place', async () => {
   const control = await connect(server)
   const place = { schema: 'granted', table: 'locks' }
   await migrate({ url, ...place })

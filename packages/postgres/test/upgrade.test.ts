@@ -1,11 +1,11 @@
 import { migrate } from '@locks/postgres'
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { connect, contended, open, startServer } from './setup.ts'
+import { connect, contended, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 
-/** What the first version had: an identity column, no secrets, functions that take less. */
+/** The schema of the first version: an identity column, no secrets, functions with fewer parameters. */
 const firstVersion = `ALTER TABLE locks_waiters DROP COLUMN secret,
   ALTER COLUMN position ADD GENERATED ALWAYS AS IDENTITY;
 DROP FUNCTION locks_attempt, locks_release, locks_withdraw, locks_break, locks_renew, locks_renew_locked;
@@ -15,7 +15,7 @@ CREATE FUNCTION locks_withdraw(bytea, text) RETURNS void LANGUAGE sql AS 'SELECT
 CREATE FUNCTION locks_break(bytea, bigint) RETURNS text LANGUAGE sql AS 'SELECT NULL';
 CREATE FUNCTION locks_renew(bytea[], text[], int[], int[]) RETURNS SETOF text LANGUAGE sql AS 'SELECT NULL'`
 
-test('tables of an earlier version are refused with what to do, and brought up to date by migrate', async () => {
+test('tables of an earlier version are refused with advice, and migrate updates them', async () => {
   const control = await connect(server)
   await control.query('CREATE ROLE app LOGIN')
   await control.query('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO app')

@@ -1,7 +1,7 @@
 import { isLockError } from '@locks/core'
 import { expect, test } from 'vitest'
 import { postgres } from '../src/index.ts'
-import { open, startServer } from './setup.ts'
+import { open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 

@@ -1,9 +1,9 @@
-// Some clients of one process that contend for one lock, told by the parent when to begin and when to end.
+// Clients of one process that contend for one lock. The parent says when to begin and when to end.
 import { createLocks } from '@locks/core'
 import { postgres } from '@locks/postgres'
 
 const [url = '', clients = '1', cycles = '1', lock = ''] = process.argv.slice(2)
-// Many connections at once take their time on a busy machine.
+// Opening many connections at once takes a while on a busy machine.
 const options = { storeTimeoutMs: 60_000 }
 const all = Array.from({ length: Number(clients) }, () =>
   createLocks(postgres({ url, poolSize: 1 }), options),
@@ -14,7 +14,7 @@ const work = []
 /** @param {string} message */
 async function told(message) {
   if (message === 'wait') {
-    // Each of them stands in the queue of the store before the parent is answered.
+    // All of them are in the queue of the store before the parent gets its answer.
     for (const locks of all) {
       const waits = new Promise((resolve) => locks.on('contended', resolve))
       work.push(cycle(locks))

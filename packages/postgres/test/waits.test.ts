@@ -31,14 +31,14 @@ function bed() {
   return { clock, waits, begin, tag }
 }
 
-test('what may have been missed while it asked ends the wait before it begins', async () => {
+test('a message that may have been missed during the question ends the wait before it begins', async () => {
   const { waits, begin, tag } = bed()
   waits.wakeAll()
   waits.hint(tag, 3_000)
   expect(await begin()()).toBe(true)
 })
 
-test('whoever came to be first in line while it asked looks after the claim before it', async () => {
+test('a waiter that became first in line during the question looks when the claim ends', async () => {
   const { clock, waits, begin, tag } = bed()
   waits.hint(tag, 3_000)
   waits.hint(tag, 20_000)
@@ -50,7 +50,7 @@ test('whoever came to be first in line while it asked looks after the claim befo
   expect(await over()).toBe(true)
 })
 
-test('whoever asks anew has seen all that it was told before', async () => {
+test('a new question answers earlier messages', async () => {
   const { clock, waits, begin, tag } = bed()
   waits.wakeAll()
   waits.hint(tag, 3_000)
@@ -62,7 +62,7 @@ test('whoever asks anew has seen all that it was told before', async () => {
   expect(await over()).toBe(true)
 })
 
-test('a message cannot put a look off, and cannot make two within a second', async () => {
+test('a message cannot delay a look, and cannot cause two within a second', async () => {
   const { clock, waits, begin, tag } = bed()
   const first = begin()
   waits.hint(tag, 3_000)

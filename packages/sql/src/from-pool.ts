@@ -1,10 +1,10 @@
 import type { Clock } from '@locks/core/adapter'
-import type { Faults } from './faults.ts'
+import type { SqlErrors } from './errors.ts'
 
-/** Shorter than core's default patience with a silent store, so that its error is this one. */
+/** Shorter than core's default `storeTimeoutMs`, so that the caller gets the error below. */
 const PATIENCE_MS = 4_000
 
-/** What a pool of the program's own says of itself. */
+/** How busy the program's pool is. */
 export interface PoolUse {
   /** How many connections it may have. */
   readonly max: number
@@ -13,20 +13,20 @@ export interface PoolUse {
 }
 
 /**
- * A connection of the program's own pool. Pools wait without a word while all their connections are in use: after a while,
- * or when the pool itself gives up, the error says that this is why. A connection that comes later goes back at once.
+ * A connection of the program's pool. Pools wait silently while all their connections are in use. After a while, or
+ * when the pool itself gives up, the error says so. A connection that arrives later goes back at once.
  */
 export async function fromPool<C>(
   connect: () => Promise<C>,
   giveBack: (connection: C) => void,
   useOf: () => PoolUse,
   clock: Clock,
-  faults: Faults,
+  errors: SqlErrors,
 ): Promise<C> {
   const exhausted = (): Error | undefined => {
     const { max, full } = useOf()
     if (!full) return undefined
-    return faults.unavailable(
+    return errors.unavailable(
       `all ${max} connections of your pool are in use; give the pool more, or release its connections sooner`,
     )
   }
@@ -47,7 +47,7 @@ export async function fromPool<C>(
       },
       (error: unknown) => {
         timer.cancel()
-        reject(exhausted() ?? faults.toLockError(error))
+        reject(exhausted() ?? errors.toLockError(error))
       },
     )
   })

@@ -1,12 +1,13 @@
+import { orAfter } from '@locks/core/adapter'
 import type { Clock, Renewal, RenewOutcome } from '@locks/core/adapter'
 
-/** How long renewals wait for rows that others have locked: a part of the shortest ttl, and never longer than this. */
+/** The longest wait for rows that other sessions have locked; a quarter of the shortest ttl if that is less. */
 const PATIENCE_MS = 1_000
 
 /**
- * For renewals whose row was locked when it was looked at: each stands in line for its row, since many may ask for it
- * without a pause. One after the other, so that rows which stay locked do not keep all connections. The outcome of what
- * takes too long, or fails, is missing from the answer: it is not known.
+ * Renews holds whose row was locked by another session. Each waits in the server's queue for its row: polling would
+ * lose against sessions that lock it without a pause. They run one after the other, so that rows that stay locked do
+ * not keep all connections. An outcome that is late or failed is missing from the result: it is unknown.
  */
 export async function renewLocked(
   renewals: readonly Renewal[],
@@ -17,7 +18,7 @@ export async function renewLocked(
   const allMs = Math.min(PATIENCE_MS, ...renewals.map(({ ttlMs }) => ttlMs / 4))
   const giveUpAt = clock.now() + allMs
   let over = false
-  const inTurn = async (): Promise<void> => {
+  const oneByOne = async (): Promise<void> => {
     for (const [n, renewal] of renewals.entries()) {
       const patienceMs = Math.floor((giveUpAt - clock.now()) / (renewals.length - n))
       if (over || patienceMs < 1) return
@@ -25,13 +26,7 @@ export async function renewLocked(
       if (!over) outcomes.set(renewal, outcome)
     }
   }
-  await new Promise<void>((resolve) => {
-    const timer = clock.timer(allMs, resolve)
-    void inTurn().then(() => {
-      timer.cancel()
-      resolve()
-    })
-  })
+  await orAfter(clock, allMs, oneByOne())
   over = true
   return outcomes
 }

@@ -1,19 +1,20 @@
 import type { Clock } from '@locks/core/adapter'
-import type { Faults } from './faults.ts'
-import type { Line } from './line.ts'
-import type { Lines } from './lines.ts'
+import type { Connection } from './connection.ts'
+import type { ConnectionPool } from './connection-pool.ts'
+import type { SqlErrors } from './errors.ts'
+import { pause } from './pause.ts'
 
-/** A statement that the server undid is run again at most this often. */
+/** How often a statement that the server rolled back is run. */
 const TRIES = 20
 
 /**
- * Deadlocks and the like are no outcome: the statement left nothing behind, and may well pass the next time.
- * Two that met once would meet again, so each pauses for a little while of its own.
+ * Runs a statement again after a deadlock or the like: it left nothing behind, and may pass the next time. The pause is
+ * random, so that two statements that collided do not collide again.
  */
 export function retried<Call extends readonly unknown[], Result>(
   run: (...call: Call) => Promise<Result>,
   isTransient: (error: unknown) => boolean,
-  { toLockError }: Faults,
+  { toLockError }: SqlErrors,
   clock: Clock,
 ): (...call: Call) => Promise<Result> {
   return async (...call) => {
@@ -22,22 +23,22 @@ export function retried<Call extends readonly unknown[], Result>(
         return await run(...call)
       } catch (error) {
         if (tries >= TRIES || !isTransient(error)) throw toLockError(error)
-        await new Promise<void>((resolve) => void clock.timer(clock.random() * tries, resolve))
+        await pause(clock, clock.random() * tries)
       }
   }
 }
 
-/** One short statement on whichever connection is free. */
-export async function onAnyLine<L extends Line, Result>(
-  lines: Lines<L>,
+/** Runs one short statement on any free connection. */
+export async function onAnyConnection<C extends Connection, Result>(
+  connections: ConnectionPool<C>,
   clock: Clock,
-  work: (line: L) => Promise<Result>,
+  work: (connection: C) => Promise<Result>,
 ): Promise<Result> {
-  const line = await lines.take()
-  line.busySince = clock.now()
+  const connection = await connections.take()
+  connection.busySince = clock.now()
   try {
-    return await work(line)
+    return await work(connection)
   } finally {
-    lines.give(line)
+    connections.give(connection)
   }
 }

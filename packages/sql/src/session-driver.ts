@@ -1,69 +1,69 @@
 import type { AcquireRequest, Holder } from '@locks/core/adapter'
-import type { Line } from './line.ts'
+import type { Connection } from './connection.ts'
 
-/** One attempt, as the driver is told of it. */
+/** What a driver knows of one attempt. */
 export interface HoldInfo {
   readonly request: AcquireRequest
-  /** Of this hold alone. The connection marks itself with it, so that everybody can see whether the hold lives. */
+  /** Unique to this hold. The connection marks itself with it, so that any session can see whether the hold lives. */
   readonly key: string
 }
 
-/** What one try came to. `missing`: what is to be locked must be made first. */
+/** The result of one try. `missing`: the row to be locked must be made first. */
 export type Tried = 'locked' | 'missing' | { readonly holder: Holder | undefined }
 
 /**
- * How a server locks a name for a connection, and for nothing else: each step is a statement or two. Any of them may
- * reject; the connection is then given up, and what it held with it.
+ * How a server locks a name for a connection, and for nothing else. Each step is a statement or two. Any of them may
+ * reject; the connection is then closed, which ends everything it held.
  */
-export interface SessionDriver<L extends Line> {
-  /** A new key, which nobody has used. */
+export interface SessionDriver<C extends Connection> {
+  /** A new, unused key. */
   newKey(): string
 
   /**
-   * One try, on a connection that holds nothing; never waits for another holder. Locks the name and marks the
-   * connection with the key, and has the server end it when it is silent for longer than `silenceMs`.
+   * One try, on a connection that holds nothing. Never waits for another holder. Locks the name, marks the connection
+   * with the key, and has the server end the connection once it is silent for longer than `silenceMs`.
    */
-  tryLock(line: L, hold: HoldInfo, silenceMs: number): Promise<Tried>
+  tryLock(connection: C, hold: HoldInfo, silenceMs: number): Promise<Tried>
 
-  /** Makes what was missing, or finds it made by another. */
-  make(line: L, hold: HoldInfo): Promise<void>
+  /** Makes the missing row, or finds it made by another session. */
+  make(connection: C, hold: HoldInfo): Promise<void>
 
   /**
-   * Gets in line for the name, as `tryLock` locks it. `queued` resolves once that is as good as done; `locked` when the
-   * server grants it, with `false` when the name is to be tried anew.
+   * Enters the server's queue for the name, which it then locks as `tryLock` does. `queued` resolves once the place in
+   * the queue is taken; `locked` when the server grants the lock, with `false` when the name must be tried again.
    */
-  queue(line: L, hold: HoldInfo): { readonly queued: Promise<unknown>; readonly locked: Promise<boolean> }
+  queue(
+    connection: C,
+    hold: HoldInfo,
+  ): { readonly queued: Promise<unknown>; readonly locked: Promise<boolean> }
 
   /**
-   * The next fence, committed on another connection: what the holding one wrote would be gone with it. Records the
-   * holder. MUST find, in the same statement, that the key is still held; `undefined` when it is not.
+   * Records the holder and returns the next fence. Commits on another connection: what the holding one writes is gone
+   * when it ends. MUST check in the same statement that the key is still held; `undefined` when it is not.
    */
-  mint(line: L, hold: HoldInfo): Promise<bigint | undefined>
+  mint(connection: C, hold: HoldInfo): Promise<bigint | undefined>
 
-  /** Proves that the connection lives, and allows it `silenceMs` from now on. */
-  probe(line: L, silenceMs: number): Promise<void>
+  /** Checks that the connection lives, and allows it `silenceMs` of silence from now on. */
+  probe(connection: C, silenceMs: number): Promise<void>
 
-  /**
-   * Frees everything that the connection holds. Resolves with whether that still was the hold, as the server has it:
-   * `false` when it had lost it before.
-   */
-  free(line: L, hold: HoldInfo): Promise<boolean>
+  /** Releases everything the connection holds. Resolves with whether it still had the hold, according to the server. */
+  free(connection: C, hold: HoldInfo): Promise<boolean>
 
-  /** Ends the statement by which a connection waits, from another connection. It may have ended by itself. */
-  cancel(line: L): Promise<void>
+  /** Ends, from another connection, the statement with which this one waits. It may have ended already. */
+  cancel(connection: C): Promise<void>
 
-  /** Whether the server still knows a connection that waits, as seen from another. */
-  isThere(line: L): Promise<boolean>
+  /** Whether the server still has a connection that waits, as seen from another one. */
+  isThere(connection: C): Promise<boolean>
 
-  /** Who holds a name now; undefined when nobody does, or nobody is known yet. */
+  /** Who holds a name now; undefined when it is free, or the holder is not recorded yet. */
   holderOf(name: string): Promise<{ readonly attemptId: string; readonly holder: Holder } | undefined>
 
-  /** Has the server end the connection by which that attempt holds the name, if it still does. */
+  /** Has the server end the connection with which that attempt holds the name, if it still does. */
   evict(name: string, attemptId: string): Promise<void>
 
-  /** Whether the server says that it ended the connection, so that it never came to the statement that failed. */
+  /** Whether the server reports that it had ended the connection before the statement that failed. */
   saysEnded(error: unknown): boolean
 
-  /** Whether a wait ended for no reason of its own: cancelled, timed out, chosen by the deadlock detector. */
+  /** Whether a wait was cancelled, timed out or chosen by the deadlock detector: it can simply be tried again. */
   isWorthAnotherTry(error: unknown): boolean
 }

@@ -1,3 +1,4 @@
+import { orAfter } from '@locks/core/adapter'
 import type {
   AcquireRequest,
   Adapter,
@@ -7,19 +8,19 @@ import type {
   Renewal,
   RenewOutcome,
 } from '@locks/core/adapter'
-import type { Faults } from './faults.ts'
-import type { Line } from './line.ts'
-import type { Lines } from './lines.ts'
+import type { Connection } from './connection.ts'
+import type { ConnectionPool } from './connection-pool.ts'
+import type { SqlErrors } from './errors.ts'
 import { Session } from './session.ts'
 import type { SessionDeps } from './session.ts'
 import type { SessionDriver } from './session-driver.ts'
 
-export interface SessionHoldsOptions<L extends Line> {
-  readonly driver: SessionDriver<L>
+export interface SessionHoldsOptions<C extends Connection> {
+  readonly driver: SessionDriver<C>
   /** A connection for each holder and each waiter. */
-  readonly lines: Lines<L>
-  readonly faults: Faults
-  /** The longest silence of a holder, whatever its ttl. */
+  readonly connections: ConnectionPool<C>
+  readonly errors: SqlErrors
+  /** The longest silence of a holder, even where its ttl is longer. */
   readonly sessionTtlMs: number
   /** Called after each release. */
   readonly released: () => void
@@ -27,28 +28,27 @@ export interface SessionHoldsOptions<L extends Line> {
 
 export type SessionHolds = Required<Pick<Adapter, 'attempt' | 'wait' | 'withdraw' | 'renew' | 'release'>>
 
-/** The part of an adapter that is the same wherever a lock is held by a connection, and by nothing else. */
-export function sessionHolds<L extends Line>(
-  { driver, lines, faults, sessionTtlMs, released }: SessionHoldsOptions<L>,
+/** How attempts, waits and holds work wherever a lock is held by a connection, and by nothing else. */
+export function sessionHolds<C extends Connection>(
+  { driver, connections, errors, sessionTtlMs, released }: SessionHoldsOptions<C>,
   { clock, report }: AdapterHost,
 ): SessionHolds {
-  const { toLockError, unavailable } = faults
-  const sessions = new Map<string, Session<L>>()
-  const deps: SessionDeps<L> = { driver, lines, clock, faults, sessionTtlMs, lost }
+  const { toLockError, unavailable } = errors
+  const sessions = new Map<string, Session<C>>()
+  const deps: SessionDeps<C> = { driver, connections, clock, errors, sessionTtlMs, lost }
 
-  function lost(session: Session<L>): void {
+  function lost(session: Session<C>): void {
     forget(session)
     report('lost', session.request.attemptId)
   }
 
-  function forget(session: Session<L>): void {
+  function forget(session: Session<C>): void {
     if (sessions.get(session.request.attemptId) === session) sessions.delete(session.request.attemptId)
   }
 
   async function attempt(request: AcquireRequest): Promise<Grant | Busy> {
     const known = sessions.get(request.attemptId)
     if (known !== undefined) {
-      if (known.trying !== undefined) await known.trying
       const answer = await again(known)
       if (answer !== undefined) return answer
       forget(known)
@@ -66,12 +66,12 @@ export function sessionHolds<L extends Line>(
     }
   }
 
-  /** What there is to say of an attempt that is known already, if it is still good for something. */
-  async function again(session: Session<L>): Promise<Grant | Busy | undefined> {
+  /** The answer to a repeated attempt; undefined when it has to start over. */
+  async function again(session: Session<C>): Promise<Grant | Busy | undefined> {
     if (session.over) return undefined
     if (session.grant !== undefined) {
       if ((await probed(session, session.grant.ttlMs)) === 'renewed') return session.grant
-      throw unavailable('the connection of this hold is gone')
+      throw unavailable('the connection of this hold is gone, so the lock is no longer held')
     }
     if (session.landing === undefined) return undefined
     if (!(await session.isThere())) {
@@ -85,11 +85,11 @@ export function sessionHolds<L extends Line>(
   async function release({ name, attemptId }: Grant): Promise<'released' | 'not-held'> {
     const session = sessions.get(attemptId)
     if (session?.grant !== undefined && !session.over) {
-      // The news that the server ended the connection may have arrived, and not be read yet.
+      // The server may have ended the connection already, in a message that is not read yet.
       await polled()
       if (session.over) {
-        // Lost before the release was sent, whatever can be learnt from the server now.
-        tidy(name, attemptId)
+        // Lost before the release was sent. The server may not have noticed; if it cannot be reached, it will.
+        evicted(name, attemptId).catch(() => undefined)
         return 'not-held'
       }
       sessions.delete(attemptId)
@@ -97,21 +97,17 @@ export function sessionHolds<L extends Line>(
       released()
       return held ? 'released' : 'not-held'
     }
-    // No connection of ours holds it any more, but the server may not have noticed yet.
-    if (await evicted(name, attemptId)) throw unavailable('the connection of this hold is being ended')
+    // No connection of this client holds it any more, but the server may not have noticed yet.
+    if (await evicted(name, attemptId))
+      throw unavailable('the connection of this hold is being ended; the lock is free once it is')
     return 'not-held'
   }
 
-  /** Ends what the server still has of an attempt. Whether there was anything. */
+  /** Ends what the server still has of an attempt. Resolves with whether there was anything. */
   async function evicted(name: string, attemptId: string): Promise<boolean> {
     if ((await driver.holderOf(name))?.attemptId !== attemptId) return false
     await driver.evict(name, attemptId)
     return true
-  }
-
-  /** As far as the server can be reached; otherwise it finds out by itself. */
-  function tidy(name: string, attemptId: string): void {
-    evicted(name, attemptId).catch(() => undefined)
   }
 
   function polled(): Promise<void> {
@@ -133,27 +129,27 @@ export function sessionHolds<L extends Line>(
     return session?.grant === undefined || session.over ? 'lost' : probed(session, ttlMs)
   }
 
-  async function probed(session: Session<L>, ttlMs: number): Promise<'renewed' | 'lost'> {
+  async function probed(session: Session<C>, ttlMs: number): Promise<'renewed' | 'lost'> {
     try {
       await session.probe(ttlMs)
       return 'renewed'
     } catch {
-      // A hold is its connection: one that fails has ended it, here and soon there.
+      // The hold is its connection: when that fails, the server ends the hold soon after.
       session.abandon()
-      // Whoever asked may have been answered long ago.
+      // The renewal may have been answered as `unknown` long ago.
       if (sessions.get(session.request.attemptId) === session) lost(session)
       return 'lost'
     }
   }
 
-  /** One probe for each connection, all at once. One that hangs must not keep the others' answers. */
+  /** Probes all connections at once. One that hangs does not delay the outcomes of the others. */
   async function renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
     const outcomes: RenewOutcome[] = renewals.map(() => 'unknown')
     const patienceMs = Math.min(...renewals.map(({ ttlMs }) => ttlMs)) / 4
     const probes = renewals.map(async (renewal, n) => {
       outcomes[n] = await renewOne(renewal)
     })
-    await orAfter(patienceMs, Promise.all(probes))
+    await orAfter(clock, patienceMs, Promise.all(probes))
     return [...outcomes]
   }
 
@@ -165,7 +161,7 @@ export function sessionHolds<L extends Line>(
     const waiting = sessions.get(attemptId)
     if (waiting?.landing === undefined) return undefined
     try {
-      const grant = await orAfter(maxMs, waiting.landing, signal)
+      const grant = await orAfter(clock, maxMs, waiting.landing, { signal })
       if (grant === undefined && waiting.over) forget(waiting)
       return grant
     } catch (error) {
@@ -175,20 +171,7 @@ export function sessionHolds<L extends Line>(
     }
   }
 
-  function orAfter<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T | undefined> {
-    return new Promise((resolve, reject) => {
-      const stop = (): void => {
-        timer.cancel()
-        signal?.removeEventListener('abort', stop)
-        resolve(undefined)
-      }
-      const timer = clock.timer(signal?.aborted ? 0 : ms, stop)
-      signal?.addEventListener('abort', stop)
-      work.then(resolve, reject).finally(stop)
-    })
-  }
-
-  /** Errors of the driver stay inside. */
+  /** Turns errors of the driver into lock errors. */
   function typed<Call extends readonly unknown[], Result>(
     act: (...call: Call) => Promise<Result>,
   ): (...call: Call) => Promise<Result> {

@@ -1,47 +1,50 @@
-import type { AcquireRequest, Busy, Clock, Grant, PushedGrant } from '@locks/core/adapter'
-import type { Faults } from './faults.ts'
-import type { Line } from './line.ts'
-import type { Lines } from './lines.ts'
+import type { AcquireRequest, Busy, Clock, Grant, LockError, PushedGrant } from '@locks/core/adapter'
+import type { Connection } from './connection.ts'
+import type { ConnectionPool } from './connection-pool.ts'
+import type { SqlErrors } from './errors.ts'
+import { pause } from './pause.ts'
 import type { SessionDriver } from './session-driver.ts'
 
-/** How long an acquire that may wait does so for a free connection. */
+/** How long an acquire that may wait waits for a free connection. */
 const CONNECTION_WAIT_MS = 4_000
-/** How often a waiting statement is cancelled again: between two statements there is nothing to cancel. */
+/** A waiting statement is cancelled this often: between two statements there is nothing to cancel. */
 const CANCEL_AGAIN_MS = 50
 const CANCELS = 40
-/** A name that is locked without a holder soon has one, or is free: tried ever more slowly, for two seconds in all. */
+/** A name that is locked without a holder soon has one or is free: tried ever more slowly, for two seconds in all. */
 const UNDECIDED_MS = 5
 const TRIES = 28
+const LOCKED_BY_STRANGER =
+  'the row is locked by a session that is not a registered holder, so the lock cannot be acquired; end that session'
 
-export interface SessionDeps<L extends Line> {
-  readonly driver: SessionDriver<L>
-  readonly lines: Lines<L>
+export interface SessionDeps<C extends Connection> {
+  readonly driver: SessionDriver<C>
+  readonly connections: ConnectionPool<C>
   readonly clock: Clock
-  readonly faults: Faults
-  /** The longest silence of a holder, whatever its ttl. */
+  readonly errors: SqlErrors
+  /** The longest silence of a holder, even where its ttl is longer. */
   readonly sessionTtlMs: number
-  /** The connection of a hold ended by itself. */
-  readonly lost: (session: Session<L>) => void
+  /** Called when the connection of a hold ends by itself. */
+  readonly lost: (session: Session<C>) => void
 }
 
-/** One attempt's connection: it tries, waits, holds, and is over. */
-export class Session<L extends Line> {
+/** The connection of one attempt: it tries, waits, holds, and ends. */
+export class Session<C extends Connection> {
   readonly request: AcquireRequest
   readonly ttlMs: number
   readonly key: string
-  readonly #deps: SessionDeps<L>
-  #line: L | undefined
+  readonly #deps: SessionDeps<C>
+  #connection: C | undefined
   #withdrawn = false
   #ending: Promise<boolean> | undefined
-  /** Until when the server was last told to bear silence: later probes must not bring that forward. */
+  /** How long the server tolerates silence, at the latest: a later probe must not shorten that. */
   #silentUntil = 0
   grant: Grant | undefined
-  /** The try that is under way. */
-  trying: Promise<Grant | Busy> | undefined
-  /** The wait that is under way at the server, across calls. */
+  /** The try under way: a withdrawal after `storeTimeoutMs` may meet it. */
+  #trying: Promise<Grant | Busy> | undefined
+  /** The wait under way at the server; it spans calls. */
   landing: Promise<PushedGrant | undefined> | undefined
 
-  constructor(request: AcquireRequest, deps: SessionDeps<L>) {
+  constructor(request: AcquireRequest, deps: SessionDeps<C>) {
     this.request = request
     this.ttlMs = Math.min(request.ttlMs, deps.sessionTtlMs)
     this.key = deps.driver.newKey()
@@ -49,27 +52,27 @@ export class Session<L extends Line> {
   }
 
   get over(): boolean {
-    return this.#withdrawn || this.#line === undefined || this.#line.ended
+    return this.#withdrawn || this.#connection === undefined || this.#connection.ended
   }
 
   tryLock(): Promise<Grant | Busy> {
-    return (this.trying ??= this.#tryLock().finally(() => (this.trying = undefined)))
+    return (this.#trying ??= this.#tryLock().finally(() => (this.#trying = undefined)))
   }
 
-  /** Proves that the connection lives, and gives it another `ttlMs` of silence. */
+  /** Checks that the connection lives, and allows it another `ttlMs` of silence. */
   async probe(ttlMs: number): Promise<void> {
-    const { driver, sessionTtlMs, faults } = this.#deps
-    if (this.#line === undefined) throw faults.unavailable('the connection of this hold is gone')
-    await driver.probe(this.#line, this.#allow(Math.min(ttlMs, sessionTtlMs)))
+    const { driver, sessionTtlMs } = this.#deps
+    if (this.#connection === undefined) throw this.#gone()
+    await driver.probe(this.#connection, this.#allow(Math.min(ttlMs, sessionTtlMs)))
   }
 
-  /** Whether the server still knows the waiting connection. */
+  /** Whether the server still has the waiting connection. */
   async isThere(): Promise<boolean> {
-    return this.#line !== undefined && this.#deps.driver.isThere(this.#line)
+    return this.#connection !== undefined && this.#deps.driver.isThere(this.#connection)
   }
 
   /**
-   * Ends the hold or wait, whatever it is at: the name is free when this resolves, with whether it was held by this
+   * Ends the hold, the wait or the try. Once this resolves the name is free, with whether this session held it
    * until then.
    */
   end(): Promise<boolean> {
@@ -77,114 +80,119 @@ export class Session<L extends Line> {
     return (this.#ending ??= this.#end())
   }
 
-  /** For a connection that may be beyond talking to. */
+  /** Ends it without a word to the server, which frees the name when it sees the connection closed. */
   abandon(): void {
     this.#withdrawn = true
-    const line = this.#line
-    this.#line = undefined
-    if (line !== undefined) this.#deps.lines.discard(line)
+    const connection = this.#connection
+    this.#connection = undefined
+    if (connection !== undefined) this.#deps.connections.discard(connection)
   }
 
-  /** After a try that failed: whoever withdraws sees to the rest by itself. */
+  /** After a try that failed. A withdrawal under way cleans up by itself. */
   giveUp(): void {
     if (!this.#withdrawn) this.abandon()
   }
 
   async #tryLock(): Promise<Grant | Busy> {
-    const { driver, faults } = this.#deps
+    const { driver, errors } = this.#deps
     for (let tries = 1; ; tries += 1) {
-      const line = await this.#take()
-      const tried = await this.#soon(line, () => driver.tryLock(line, this, this.#allow(this.ttlMs)))
-      if (tried === 'locked') return this.#hold(line, await this.#on(line, () => this.#mint(line)))
+      const connection = await this.#take()
+      const tried = await this.#soon(connection, () =>
+        driver.tryLock(connection, this, this.#allow(this.ttlMs)),
+      )
+      if (tried === 'locked')
+        return this.#hold(connection, await this.#on(connection, () => this.#mint(connection)))
       if (tried === 'missing') {
-        if (tries >= TRIES) throw faults.unavailable('what a lock is kept in was deleted again and again')
-        await this.#soon(line, () => driver.make(line, this))
-        await this.#leave(line)
+        if (tries >= TRIES)
+          throw errors.unavailable(
+            'the lock row keeps being deleted, so the lock cannot be acquired; look for what deletes rows of its table',
+          )
+        await this.#soon(connection, () => driver.make(connection, this))
+        await this.#leave(connection)
       } else if (this.request.willWait || tried.holder !== undefined) {
-        // In line at the server before anybody is told of it, so that those who come later stand behind.
-        if (this.request.willWait) await this.#soon(line, () => this.#queue(line))
-        else await this.#leave(line)
-        // A wait cannot be missed, but its answer can be lost on the way.
+        // Queued at the server before this returns, so that later attempts stand behind.
+        if (this.request.willWait) await this.#soon(connection, () => this.#queue(connection))
+        else await this.#leave(connection)
+        // The server cannot skip a wait, but its answer can be lost on the way.
         return { busy: true, retryInMs: this.ttlMs, ...(tried.holder && { holder: tried.holder }) }
       } else {
-        // Locked by nobody who holds it: by one about to, by a wait that was given up as it was granted, by a clean-up.
-        await this.#leave(line)
-        if (tries >= TRIES) throw faults.unavailable('it is locked by somebody who does not hold the lock')
-        await this.#pause(UNDECIDED_MS * tries)
+        // Locked without a holder: about to be held, by a wait that was cancelled as it was granted, or by a clean-up.
+        await this.#leave(connection)
+        if (tries >= TRIES) throw errors.unavailable(LOCKED_BY_STRANGER)
+        await pause(this.#deps.clock, UNDECIDED_MS * tries)
       }
     }
   }
 
-  /** Starts the statement that waits, for as long as it takes. */
-  async #queue(line: L): Promise<void> {
-    const { queued, locked } = this.#deps.driver.queue(line, this)
-    this.landing = this.#on(line, () => this.#land(line, locked))
+  /** Starts the statement that waits for the lock. */
+  async #queue(connection: C): Promise<void> {
+    const { queued, locked } = this.#deps.driver.queue(connection, this)
+    this.landing = this.#on(connection, () => this.#land(connection, locked))
     this.landing.catch(() => undefined)
     await queued
   }
 
-  async #land(line: L, locked: Promise<boolean>): Promise<PushedGrant | undefined> {
+  async #land(connection: C, locked: Promise<boolean>): Promise<PushedGrant | undefined> {
     const got = await locked
     if (this.#withdrawn) return undefined
     if (!got) {
-      await this.#leave(line)
+      await this.#leave(connection)
       return undefined
     }
-    // The server granted it some time ago. What counts is a proof of life that was asked for since.
+    // The server granted it some time ago. The lease counts from a probe sent since.
     const grantedAt = this.#deps.clock.now()
-    const [fence] = await Promise.all([this.#mint(line), this.probe(this.ttlMs)])
-    return { ...this.#hold(line, fence), grantedAt }
+    const [fence] = await Promise.all([this.#mint(connection), this.probe(this.ttlMs)])
+    return { ...this.#hold(connection, fence), grantedAt }
   }
 
-  async #take(): Promise<L> {
-    const { lines, faults } = this.#deps
-    const line = this.#withdrawn
+  async #take(): Promise<C> {
+    const { connections, errors } = this.#deps
+    const connection = this.#withdrawn
       ? undefined
-      : await lines.take(this.request.willWait ? CONNECTION_WAIT_MS : 0)
-    if (line !== undefined && !this.#withdrawn) return (this.#line = line)
-    if (line !== undefined) lines.give(line)
-    throw faults.unavailable('the request was withdrawn')
+      : await connections.take(this.request.willWait ? CONNECTION_WAIT_MS : 0)
+    if (connection !== undefined && !this.#withdrawn) return (this.#connection = connection)
+    if (connection !== undefined) connections.give(connection)
+    throw errors.unavailable('the request was withdrawn; nothing is held')
   }
 
-  /** A connection that failed is not used again: nobody knows what it holds. */
-  async #on<T>(line: L, work: () => Promise<T>): Promise<T> {
+  /** A connection that failed is not used again: what it holds is unknown. */
+  async #on<T>(connection: C, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (this.#line === line && !this.#withdrawn) this.abandon()
+      if (this.#connection === connection && !this.#withdrawn) this.abandon()
       throw error
     }
   }
 
-  /** For what must not take long: a connection that stays silent is ended, which fails the work. */
-  async #soon<T>(line: L, work: () => Promise<T>): Promise<T> {
-    line.busySince = this.#deps.clock.now()
-    const result = await this.#on(line, work)
-    line.busySince = undefined
+  /** For short work: a connection that stays silent is closed, which fails the work. */
+  async #soon<T>(connection: C, work: () => Promise<T>): Promise<T> {
+    connection.busySince = this.#deps.clock.now()
+    const result = await this.#on(connection, work)
+    connection.busySince = undefined
     return result
   }
 
-  async #mint(line: L): Promise<bigint> {
-    const { driver, faults } = this.#deps
-    const fence = await driver.mint(line, this)
-    if (fence === undefined) throw faults.unavailable('the connection of this hold was ended')
+  async #mint(connection: C): Promise<bigint> {
+    const fence = await this.#deps.driver.mint(connection, this)
+    if (fence === undefined) throw this.#gone()
     return fence
   }
 
-  #hold(line: L, fence: bigint): Grant {
+  #hold(connection: C, fence: bigint): Grant {
     const { name, attemptId } = this.request
-    if (line.ended) throw this.#deps.faults.unavailable('the connection of this hold was ended')
-    line.onEnd(() => {
+    if (connection.ended) throw this.#gone()
+    connection.onEnd(() => {
       this.abandon()
       this.#deps.lost(this)
     })
-    // Whoever forgets to close its client must still be able to end.
-    line.keepAlive(false)
+    // A program that forgets to close its client must still be able to exit.
+    connection.keepAlive(false)
     return (this.grant = { name, attemptId, fence, ttlMs: this.ttlMs })
   }
 
   async #end(): Promise<boolean> {
-    await Promise.allSettled([this.trying])
+    await Promise.allSettled([this.#trying])
     let cancelled: boolean
     try {
       cancelled = await this.#cancelWait()
@@ -192,44 +200,44 @@ export class Session<L extends Line> {
       this.abandon()
       throw error
     }
-    const line = this.#line
-    this.#line = undefined
-    return line !== undefined && this.#free(line, cancelled ? 'close' : 'keep')
+    const connection = this.#connection
+    this.#connection = undefined
+    return connection !== undefined && this.#free(connection, cancelled ? 'close' : 'keep')
   }
 
-  /** Whether anything had to be cancelled. */
+  /** Cancels the wait, and resolves with whether there was one. */
   async #cancelWait(): Promise<boolean> {
     const { landing } = this
     if (landing === undefined || this.grant !== undefined) return false
     let landed = false
     const over = Promise.allSettled([landing]).then(() => (landed = true))
     for (let cancels = 0; !landed && cancels < CANCELS; cancels += 1) {
-      if (this.#line !== undefined) await this.#deps.driver.cancel(this.#line)
-      await Promise.race([over, this.#pause(CANCEL_AGAIN_MS)])
+      if (this.#connection !== undefined) await this.#deps.driver.cancel(this.#connection)
+      await Promise.race([over, pause(this.#deps.clock, CANCEL_AGAIN_MS)])
     }
     if (!landed) this.abandon()
     return true
   }
 
-  async #leave(line: L): Promise<void> {
-    this.#line = undefined
-    await this.#free(line, 'keep')
+  async #leave(connection: C): Promise<void> {
+    this.#connection = undefined
+    await this.#free(connection, 'keep')
   }
 
-  async #free(line: L, then: 'keep' | 'close'): Promise<boolean> {
-    const { driver, lines, clock } = this.#deps
-    line.onEnd(undefined)
-    line.busySince = clock.now()
+  async #free(connection: C, then: 'keep' | 'close'): Promise<boolean> {
+    const { driver, connections, clock } = this.#deps
+    connection.onEnd(undefined)
+    connection.busySince = clock.now()
     let held: boolean
     try {
-      held = await driver.free(line, this)
+      held = await driver.free(connection, this)
     } catch (error) {
-      lines.discard(line)
+      connections.discard(connection)
       if (driver.saysEnded(error)) return false
       throw error
     }
-    if (then === 'keep') lines.give(line)
-    else lines.discard(line)
+    if (then === 'keep') connections.give(connection)
+    else connections.discard(connection)
     return held
   }
 
@@ -239,7 +247,7 @@ export class Session<L extends Line> {
     return Math.round(this.#silentUntil - now)
   }
 
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#deps.clock.timer(ms, resolve))
+  #gone(): LockError {
+    return this.#deps.errors.unavailable('the connection of this hold has ended, so the lock is not held')
   }
 }

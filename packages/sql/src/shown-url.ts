@@ -1,4 +1,4 @@
-/** Where a database is, as far as a program or its pool says. */
+/** Where a database is, as far as known from options or a pool. */
 export interface Address {
   readonly user?: unknown
   readonly host?: unknown
@@ -7,8 +7,8 @@ export interface Address {
 }
 
 /**
- * The URL of a database for a command line: without its password, and in quotes where a shell would read more into it.
- * `URL` itself where too little is known.
+ * The URL of a database for a command line: without its password, quoted where a shell would interpret it, and just
+ * `URL` where too little is known.
  */
 export function shownUrl(
   scheme: string,

@@ -1,24 +1,24 @@
 import type { AcquireRequest, Grant } from '@locks/core/adapter'
-import { Lines, sessionHolds } from '@locks/sql'
+import { ConnectionPool, sessionHolds } from '@locks/sql'
 import { expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { never } from '../../../conformance/test-kit/bare-adapter.ts'
-import { faults, PlainLine, PlainStore } from './plain-store.ts'
+import { errors, PlainConnection, PlainStore } from './support/plain-store.ts'
 
 function bed(max = 5) {
   const [store, clock] = [new PlainStore(), new HandClock()]
-  const opened: PlainLine[] = []
+  const opened: PlainConnection[] = []
   const lost: string[] = []
-  const open = async (): Promise<PlainLine> => {
-    const line = new PlainLine()
-    opened.push(line)
-    return line
+  const open = async (): Promise<PlainConnection> => {
+    const connection = new PlainConnection()
+    opened.push(connection)
+    return connection
   }
-  const lines = new Lines<PlainLine>({ open, max, clock, faults })
+  const connections = new ConnectionPool<PlainConnection>({ open, max, clock, errors })
   const report = (_: string, attemptId?: string): void => void lost.push(attemptId ?? '')
   const host = { clientId: 'c', clock, report }
   const holds = sessionHolds(
-    { driver: store, lines, faults, sessionTtlMs: 30_000, released: () => undefined },
+    { driver: store, connections, errors, sessionTtlMs: 30_000, released: () => undefined },
     host,
   )
   let attempts = 0
@@ -32,12 +32,12 @@ function bed(max = 5) {
     if ('fence' in answer) return answer
     throw new Error('busy')
   }
-  /** Lets what is under way come to rest. */
+  /** Lets pending promises settle. */
   const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-  return { store, clock, opened, lost, lines, holds, request, take, settle }
+  return { store, clock, opened, lost, connections, holds, request, take, settle }
 }
 
-test('a lock goes from its holder to who waits, under a higher fence, and back to nobody', async () => {
+test('a lock passes from its holder to the waiter, under a higher fence, and is free after both', async () => {
   const { store, holds, request, take } = bed()
   const held = await take(request())
   expect(await holds.attempt(request())).toMatchObject({ busy: true, holder: { owner: 'o', fence: 1n } })
@@ -47,14 +47,14 @@ test('a lock goes from its holder to who waits, under a higher fence, and back t
   expect(await holds.release(held)).toBe('released')
   const next = await turn
   expect(next).toMatchObject({ attemptId: waiter.attemptId, fence: 2n })
-  // Asked again, it is the same hold; the first one has nothing left to free.
+  // A repeated attempt has the same hold; the first holder has nothing left to release.
   expect(await holds.attempt(waiter)).toMatchObject({ fence: 2n })
   expect(await holds.release(held)).toBe('not-held')
   if (next !== undefined) expect(await holds.release(next)).toBe('released')
   expect(store.held.size).toBe(0)
 })
 
-test('a withdrawal waits for the try that is under way, and frees what that got', async () => {
+test('a withdrawal that meets its try waits for it, and frees what it got', async () => {
   const { store, holds, request, settle } = bed()
   store.made.add('a')
   store.silent.add('mint')
@@ -66,46 +66,46 @@ test('a withdrawal waits for the try that is under way, and frees what that got'
   const done = holds.withdraw(wanted).then(() => (withdrawn = true))
   await settle()
   expect(withdrawn).toBe(false)
-  store.held.get('a')?.line.fail?.(new Error('no answer'))
+  store.held.get('a')?.connection.fail?.(new Error('no answer'))
   await Promise.all([attempted, done])
   expect(store.held.size).toBe(0)
 })
 
-test('a withdrawn wait is cancelled, once for all who ask, and its connection is not used again', async () => {
-  const { store, holds, request, take, opened, lines } = bed()
+test('a withdrawn wait is cancelled once, and its connection is not used again', async () => {
+  const { store, holds, request, take, opened, connections } = bed()
   await take(request())
   const waiter = request({ willWait: true })
   await holds.attempt(waiter)
   await Promise.all([holds.withdraw(waiter), holds.withdraw(waiter)])
   expect(store.waiting).toEqual([])
   expect(opened.map(({ ended }) => ended)).toEqual([false, true])
-  expect(lines.size).toBe(1)
+  expect(connections.size).toBe(1)
 })
 
 test('a wait that cannot be cancelled loses its connection, and the grant with it', async () => {
-  const { store, holds, request, take, opened, lines } = bed()
+  const { store, holds, request, take, opened, connections } = bed()
   const held = await take(request())
   const waiter = request({ willWait: true })
   await holds.attempt(waiter)
   store.failing.add('cancel')
   await expect(holds.withdraw(waiter)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
   expect(opened[1]?.ended).toBe(true)
-  expect(lines.size).toBe(1)
+  expect(connections.size).toBe(1)
   await holds.withdraw(waiter)
   await holds.release(held)
 })
 
 test('a try that the server does not answer is given up, and keeps no connection', async () => {
-  const { store, holds, request, clock, lines, settle } = bed(1)
+  const { store, holds, request, clock, connections, settle } = bed(1)
   store.silent.add('tryLock')
   const attempted = holds.attempt(request())
   await settle()
   for (let seconds = 0; seconds < 6; seconds += 1) clock.move(1_000)
   await expect(attempted).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-  expect(lines.size).toBe(0)
+  expect(connections.size).toBe(0)
 })
 
-test('an answer that came while the process was paused counts; one that still does not come does not', async () => {
+test('an answer that arrived while the process was paused counts; a missing one does not', async () => {
   for (const answered of [true, false]) {
     const { store, holds, request, clock, settle, opened } = bed()
     store.made.add('a')
@@ -120,17 +120,17 @@ test('an answer that came while the process was paused counts; one that still do
   }
 })
 
-test('a name that cannot be made keeps no connection', async () => {
-  const { store, holds, request, lines, opened } = bed()
+test('a row that cannot be made keeps no connection', async () => {
+  const { store, holds, request, connections, opened } = bed()
   store.make = async () => undefined
   await expect(holds.attempt(request())).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-  expect(lines.size).toBe(0)
+  expect(connections.size).toBe(0)
   expect(opened.at(-1)?.ended).toBe(true)
 })
 
-test('a name that is locked by nobody who holds it is waited for a little, and never said to be busy', async () => {
+test('a name that is locked without a holder is tried for a while, and is never busy', async () => {
   for (const freeAfterMs of [1_500, Infinity]) {
-    const { store, holds, request, clock, lines, settle } = bed()
+    const { store, holds, request, clock, connections, settle } = bed()
     store.made.add('a')
     const tryLock = store.tryLock.bind(store)
     const freeAt = clock.now() + freeAfterMs
@@ -142,23 +142,23 @@ test('a name that is locked by nobody who holds it is waited for a little, and n
     }
     if (freeAfterMs < 3_000) expect(await attempted).toMatchObject({ fence: 1n })
     else expect(await attempted).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-    expect(lines.size).toBe(1)
+    expect(connections.size).toBe(1)
   }
 })
 
-test('a hold is over when its connection is, and said to be lost once', async () => {
+test('a hold ends with its connection, and is reported as lost once', async () => {
   const { store, holds, request, take, opened, lost } = bed()
   const wanted = request()
   const grant = await take(wanted)
-  opened.forEach((line) => line.breakDown())
-  opened.forEach((line) => store.forget(line))
+  opened.forEach((connection) => connection.breakDown())
+  opened.forEach((connection) => store.forget(connection))
   expect(lost).toEqual([wanted.attemptId])
   expect(await holds.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['lost'])
   expect(await holds.release(grant)).toBe('not-held')
 })
 
-test('a release tells whether the server still had the hold, and fails when that is not known', async () => {
-  const { store, holds, request, take, lines } = bed()
+test('a release says whether the server still had the hold, and rejects when that is unknown', async () => {
+  const { store, holds, request, take, connections } = bed()
   const grants = await Promise.all(['a', 'b', 'c'].map((name) => take(request({ name }))))
   const [a, b, c] = grants
   if (a === undefined || b === undefined || c === undefined) throw new Error('three were taken')
@@ -168,13 +168,13 @@ test('a release tells whether the server still had the hold, and fails when that
   expect(await holds.release(b)).toBe('not-held')
   store.free = () => Promise.reject(new Error('reset'))
   await expect(holds.release(c)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-  // The connection that failed is gone, and with it, soon, the hold.
-  expect(lines.size).toBe(1)
+  // The failed connection is closed, which soon ends its hold.
+  expect(connections.size).toBe(1)
   store.held.delete('c')
   expect(await holds.release(c)).toBe('not-held')
 })
 
-test('what arrived on the connection is read before a release is sent on it', async () => {
+test('a release reads what arrived on its connection before it sends anything', async () => {
   let poll = (): void => undefined
   const { store, holds, request, take, opened, lost, settle, clock } = bed()
   clock.afterPoll = (done) => void (poll = done)
@@ -188,8 +188,8 @@ test('what arrived on the connection is read before a release is sent on it', as
   const released = holds.release(grant)
   await settle()
   expect(freed).toEqual([])
-  // The store cannot be asked either: that the connection ended before the release is enough.
-  opened.forEach((line) => line.breakDown())
+  // The store cannot be asked either; that the connection ended first is enough.
+  opened.forEach((connection) => connection.breakDown())
   store.holderOf = () => Promise.reject(new Error('no connection'))
   poll()
   expect(await released).toBe('not-held')
@@ -197,7 +197,7 @@ test('what arrived on the connection is read before a release is sent on it', as
   expect(lost).toEqual([grant.attemptId])
 })
 
-test('one probe that hangs leaves its outcome unknown and the others theirs; one that fails is a loss', async () => {
+test('a probe that hangs is unknown and does not delay others; one that fails is a loss', async () => {
   const { store, holds, request, take, clock, settle } = bed()
   const [a, b] = [await take(request()), await take(request({ name: 'b' }))]
   const renewals = [a, b].map((grant) => ({ grant, ttlMs: 30_000, lockDelayMs: 0 }))
@@ -218,18 +218,18 @@ test('a probe that fails after its renewal was answered is reported as a loss, u
   const [a, b] = [await take(request()), await take(request({ name: 'b' }))]
   store.silent.add('probe')
   const renewed = holds.renew([a, b].map((grant) => ({ grant, ttlMs: 30_000, lockDelayMs: 0 })))
-  const lines = [...store.held.values()].map(({ line }) => line)
+  const connections = [...store.held.values()].map(({ connection }) => connection)
   await settle()
   clock.move(8_000)
   expect(await renewed).toEqual(['unknown', 'unknown'])
   await holds.release(b)
   expect(lost).toEqual([])
-  for (const line of lines) line.fail?.(new Error('no answer'))
+  for (const connection of connections) connection.fail?.(new Error('no answer'))
   await settle()
   expect(lost).toEqual([a.attemptId])
 })
 
-test('a renewal never brings the end of a hold forward', async () => {
+test('a renewal never shortens a hold', async () => {
   const { store, holds, request, take, clock } = bed()
   const grant = await take(request())
   clock.move(10_000)

@@ -1,14 +1,14 @@
 import { unlessSilent } from '@locks/sql'
 import { expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
-import { faults } from './plain-store.ts'
+import { errors } from './support/plain-store.ts'
 
 function bed() {
   const clock = new HandClock()
   let answer: (text: string) => void = () => undefined
   const sent = new Promise<string>((resolve) => (answer = resolve))
   const given: string[] = []
-  const outcome = unlessSilent(sent, clock, faults, () => void given.push('up'))
+  const outcome = unlessSilent(sent, clock, errors, () => void given.push('up'))
   outcome.catch(() => undefined)
   return { clock, answer, given, outcome }
 }
@@ -20,7 +20,7 @@ test('a statement that is not answered in time is given up', async () => {
   expect(given).toEqual(['up'])
 })
 
-test('an answer that came while the process was paused counts', async () => {
+test('an answer that arrived while the process was paused counts', async () => {
   const { clock, answer, given, outcome } = bed()
   // Timers run before sockets are read.
   clock.move(7_000)
@@ -29,7 +29,7 @@ test('an answer that came while the process was paused counts', async () => {
   expect([given, clock.timers.size]).toEqual([[], 0])
 })
 
-test('a statement that is not answered after a pause either is given up, a second later', async () => {
+test('a statement still unanswered after a pause is given up a second later', async () => {
   const { clock, given, outcome } = bed()
   clock.move(7_000)
   expect(given).toEqual([])

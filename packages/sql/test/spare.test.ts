@@ -10,7 +10,7 @@ test('work that must not wait goes where there is room, and to the spare connect
   expect(await unqueued(runner('main', false), spare, nameOf)).toBe('spare')
 })
 
-test('where there is no spare connection to be had, it waits with the others', async () => {
+test('without a spare connection it waits with the others', async () => {
   const tried: string[] = []
   const work = async ({ name }: { readonly name: string }): Promise<string> => {
     tried.push(name)

@@ -1,0 +1,7 @@
+import { sessionReplyTests } from '../../sql/test/support/reply-tests.ts'
+import { lagging, NO_ROW } from './support/lagging-proxy.ts'
+import { bare, open, startServer } from './support/setup.ts'
+
+const server = await startServer({ max_connections: 60 })
+
+sessionReplyTests({ server, open, bare, lagging, emptyReply: NO_ROW }, 'row')

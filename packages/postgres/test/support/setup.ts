@@ -1,0 +1,42 @@
+import type { Locks, LocksOptions } from '@locks/core'
+import type { AdapterHost } from '@locks/core/adapter'
+import type { TestAdapter } from '@locks/core/conformance'
+import { fromConfig, migrate } from '@locks/postgres'
+import { Client } from 'pg'
+import { afterAll, beforeEach, onTestFinished } from 'vitest'
+import { postgresQuery, startService } from '../../../../conformance/services/index.ts'
+import type { Server, Settings } from '../../../../conformance/services/index.ts'
+import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
+import { openClient } from '../../../../conformance/test-kit/clients.ts'
+
+export { never } from '../../../../conformance/test-kit/bare-adapter.ts'
+export { contended, lossOf } from '../../../../conformance/test-kit/clients.ts'
+
+export type Config = Readonly<Record<string, unknown>>
+
+/** A migrated server for a whole test file. Each test begins with tables that no strategy owns. */
+export async function startServer(settings: Settings = {}): Promise<Server> {
+  const service = await startService('postgres', { settings, needsControl: true })
+  afterAll(() => service.close())
+  const server = service.server('postgres')
+  await migrate({ url: server.url })
+  beforeEach(async () => void (await postgresQuery(server, 'DELETE FROM locks_strategy')))
+  return server
+}
+
+export function open(config: Config, options: LocksOptions = {}): Locks {
+  return openClient(fromConfig(config), options)
+}
+
+export function bare(config: Config, host?: Partial<AdapterHost>): TestAdapter {
+  return bareAdapter(fromConfig(config), host)
+}
+
+/** A connection of the test, past the adapter. */
+export async function connect(server: Server): Promise<Client> {
+  const client = new Client({ connectionString: server.url })
+  client.on('error', () => undefined)
+  await client.connect()
+  onTestFinished(() => client.end())
+  return client
+}
