@@ -1,25 +1,47 @@
+import { Agent, request } from 'node:http'
+
 /**
  * A client of the server: `ETag` is the version, `If-Match` and `If-None-Match` make a write conditional.
  *
  * @param {string} url
  */
 export function openStore(url) {
-  /** @param {string} key @param {RequestInit} [init] */
-  const call = async (key, init) => {
-    // A request that hangs must end as an error, since its outcome is unknown.
-    const signal = AbortSignal.timeout(3_000)
-    const answer = await fetch(new URL(`?key=${encodeURIComponent(key)}`, url), { ...init, signal })
-    if (![200, 404, 412].includes(answer.status)) throw new Error(`the server answered ${answer.status}`)
-    return answer
+  const agent = new Agent({ keepAlive: true, maxSockets: 10 })
+
+  /**
+   * Rejects without an answer: the outcome is then unknown.
+   *
+   * @param {string} key
+   * @param {string} [body] with it, a write
+   * @param {Record<string, string>} [headers]
+   * @returns {Promise<{ status: number, value: string, version: string | undefined, now: number }>}
+   */
+  function call(key, body, headers = {}) {
+    const options = { agent, headers, method: body === undefined ? 'GET' : 'PUT' }
+    return new Promise((resolve, reject) => {
+      const signal = AbortSignal.timeout(3_000)
+      const sent = request(new URL(`?key=${encodeURIComponent(key)}`, url), { ...options, signal })
+      sent.on('response', (answer) => {
+        let value = ''
+        answer.setEncoding('utf8').on('data', (text) => (value += text))
+        answer.on('error', reject).on('end', () => {
+          const [status, now] = [answer.statusCode ?? 0, Number(answer.headers['x-now'])]
+          if ([200, 404, 412].includes(status) && now > 0)
+            resolve({ status, value, version: answer.headers.etag, now })
+          else reject(new Error(`the server answered ${status}`))
+        })
+      })
+      // Core keeps the process alive while a call is pending; a silent server must not.
+      sent.on('socket', (socket) => socket.unref())
+      sent.on('error', reject).end(body)
+    })
   }
+
   return {
     /** The value of `key`, its version, and the server's clock. @param {string} key */
     async get(key) {
-      const answer = await call(key)
-      const value = await answer.text()
-      const [version, now] = [answer.headers.get('etag'), Number(answer.headers.get('x-now'))]
-      if (!(now > 0)) throw new Error('the answer does not have the time of the server')
-      return version === null ? { now } : { value, version, now }
+      const { status, value, version, now } = await call(key)
+      return status === 200 ? { value, version, now } : { now }
     },
 
     /**
@@ -32,9 +54,7 @@ export function openStore(url) {
     async put(key, value, version) {
       /** @type {Record<string, string>} */
       const headers = version === undefined ? { 'if-none-match': '*' } : { 'if-match': version }
-      const answer = await call(key, { method: 'PUT', body: value, headers })
-      await answer.text()
-      return answer.status === 200
+      return (await call(key, value, headers)).status === 200
     },
   }
 }

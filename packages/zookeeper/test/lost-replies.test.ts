@@ -5,7 +5,7 @@ import { zookeeper } from '@locks/zookeeper'
 import { expect, test } from 'vitest'
 import { prefixOf } from '../src/paths.ts'
 import { directory, lockName, testBed } from './support/bed.ts'
-import { ms, rawClient, until } from './support/raw-client.ts'
+import { ms, pass, rawClient, until } from './support/raw-client.ts'
 
 const bed = testBed()
 
@@ -99,6 +99,26 @@ test('a repeated withdrawal succeeds only when no node is left', async () => {
   )
   expect(await raw.children(directory(wanted.name))).not.toHaveLength(1)
 })
+
+test.each([true, false])(
+  'a withdrawal that overtakes its attempt, repeated after it, leaves no node behind (willWait: %s)',
+  async (willWait) => {
+    const [proxy, raw] = [await bed.proxy(), await bed.raw()]
+    const { adapter, request } = bed.adapter({ sessionTimeoutMs: 60_000 }, proxy)
+    await adapter.inspect(lockName())
+    proxy.delay(50)
+    // At each step of the attempt: before its first request, between two of them, and after its answer.
+    for (const afterMs of [0, 60, 120, 180, 240, 300]) {
+      const wanted = request(lockName(), { willWait })
+      const attempted = adapter.attempt(wanted).catch(() => undefined)
+      await pass(afterMs)
+      await adapter.withdraw(wanted)
+      await attempted
+      await adapter.withdraw(wanted)
+      expect((await raw.children(directory(wanted.name))) ?? []).toEqual([])
+    }
+  },
+)
 
 test('an acquire that is given up while its creation is pending leaves no node behind', async () => {
   const { locks, proxy } = await bed.wired({ sessionTimeoutMs: 60_000 }, { storeTimeoutMs: ms(300) })
