@@ -21,11 +21,11 @@ export async function checkImportCycles(root) {
   const found = await importCycles(root)
   const cyclic = found.flat()
   const added = found.filter((files) => files.some((file) => !known.includes(file)))
-  const mended = known.filter((file) => !cyclic.includes(file))
+  const fixed = known.filter((file) => !cyclic.includes(file))
   const output = [
     ...added.map((files) => `import cycle, types included, among:\n  ${files.join('\n  ')}`),
-    ...mended.map(
-      (file) => `${file} is in no import cycle any more: take it out of scripts/lib/import-cycles.mjs`,
+    ...fixed.map(
+      (file) => `${file} is no longer part of an import cycle: remove it from scripts/lib/import-cycles.mjs`,
     ),
   ]
   return { exitCode: output.length === 0 ? 0 : 1, output: output.join('\n') }

@@ -2,8 +2,8 @@ import type { Duration } from '../api/duration.ts'
 import type { LockOptions } from '../api/options.ts'
 
 /**
- * What each adapter can be told in config, by the name of its package. The packages need not be imported, nor
- * even installed, to be checked here. An adapter of somebody else's adds itself:
+ * The options of each adapter in a config, by package name. The packages need not be imported or installed to be
+ * checked here. Other adapters add themselves:
  *
  *     declare module '@locks/core' { interface AdapterConfigs { 'locks-etcd': { readonly url: string } } }
  */
@@ -21,15 +21,15 @@ export interface AdapterConfigs {
 }
 
 type CasConfig = {
-  /** After so long without a change the record of a free name is dropped. Default: a day; 0 for never. */
+  /** The record of a free name is dropped after this long without a change; 0 for never. Default: a day. */
   readonly fenceIdleMs?: Duration
 } & (
   | {
       /** A directory, for processes of one host. */
       readonly store: 'file'
-      /** It must exist, be writable and be for locks alone. */
+      /** It must exist, be writable and contain nothing but locks. */
       readonly directory: string
-      /** Takes a file system that is not known to be a local one. */
+      /** Accepts a file system that is not known to be local. */
       readonly trustFileSystem?: boolean
     }
   | ({
@@ -48,7 +48,7 @@ type CasConfig = {
 type CasServer = {
   /** `redis://…` or `tair://…`; without `store` also `file:…`. */
   readonly url: string
-  /** In front of every key: `locks:cas:` unless told. */
+  /** Prefix of every key. Default: `locks:cas:`. */
   readonly prefix?: string
 }
 
@@ -56,13 +56,13 @@ type OneOf<T> = {
   [K in keyof T]: { readonly [P in K]: T[P] } & { readonly [P in Exclude<keyof T, K>]?: never }
 }[keyof T]
 
-/** Options of ioredis itself, as far as JSON can say them. */
+/** Options of ioredis that can be written in JSON. */
 type IoredisOptions = Readonly<Record<string, unknown>>
 
 type RedisConfig = OneOf<{
   /** `redis:`, `rediss:`, `redis+sentinel:` or `redis+cluster:`. */
   url: string
-  /** As ioredis has them: host, port, db, tls, username, password, sentinels … */
+  /** Options of ioredis: host, port, db, tls, username, password, sentinels … */
   connection: IoredisOptions
   /** Nodes and options of an ioredis Cluster. */
   cluster: {
@@ -72,15 +72,15 @@ type RedisConfig = OneOf<{
 }> & {
   /** In front of every lock name. Default: `locks:`. `''` shares names with Redisson. */
   readonly prefix?: string
-  /** How long a lock that was handed over waits for its new holder to renew it: 2 s unless told. */
+  /** How long a lock that was handed off waits for its new holder to renew it. Default: 2 s. */
   readonly claimTtlMs?: Duration
-  /** Undoes a grant that fewer replicas have in time. */
+  /** A grant that fewer replicas confirm in time is withdrawn. */
   readonly waitForReplicas?: number
-  /** That time: 1 s unless told. */
+  /** How long replicas may take to confirm a grant. Default: 1 s. */
   readonly waitForReplicasMs?: Duration
-  /** After so long without a grant the fence of a name is dropped. Default: a day, or 0 (never) with `prefix: ''`. */
+  /** The fence of a name is dropped after this long without a grant. Default: a day, or 0 (never) with `prefix: ''`. */
   readonly fenceIdleMs?: Duration
-  /** What to do about settings of the server that lose locks: `warn` unless told. */
+  /** What to do about server settings that can lose locks. Default: `warn`. */
   readonly serverSettings?: 'warn' | 'refuse' | 'ignore'
 }
 
@@ -92,13 +92,13 @@ type RedlockConfig = OneOf<{
 }> & {
   /** In front of every lock name. Default: `locks:`. `''` shares names with Redisson. */
   readonly prefix?: string
-  /** How many nodes must agree: a majority unless told, and never less. */
+  /** How many nodes must agree, at least a majority. Default: a majority. */
   readonly quorum?: number
-  /** How long a node may be silent before it counts as failed: 1 s unless told. */
+  /** How long a node may be silent before it counts as failed. Default: 1 s. */
   readonly nodeTimeoutMs?: Duration
-  /** `false` saves the round trip that makes fences rise across majorities. */
+  /** `false` saves the round trip that makes fences increase across majorities. */
   readonly fencing?: boolean
-  /** After so long without a grant the fence of a name is dropped. Default: that of the nodes, a day. */
+  /** The fence of a name is dropped after this long without a grant. Default: that of the nodes, a day. */
   readonly fenceIdleMs?: Duration
 }
 
@@ -111,57 +111,57 @@ type ZookeeperConfig = OneOf<{
   /** `host:port,host:port[/chroot]`. */
   servers: string
 }> & {
-  /** Who the session is, such as `{ scheme: 'digest', credentials: 'user:password' }`. */
+  /** Credentials of the session, such as `{ scheme: 'digest', credentials: 'user:password' }`. */
   readonly auth?: ZookeeperAuth | readonly ZookeeperAuth[]
-  /** Of the nodes made here: `creator` if there is `auth`, `open` otherwise. */
+  /** Access to the nodes of the locks. Default: `creator` with `auth`, `open` without. */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAcl[]
-  /** Asked of the server, 30 s unless told. A crashed holder blocks its locks for this long. */
+  /** Requested from the server. A crashed holder blocks its locks for this long. Default: 30 s. */
   readonly sessionTimeoutMs?: Duration
-  /** Where the locks are: `/locks` unless told. */
+  /** The path of the locks. Default: `/locks`. */
   readonly basePath?: string
   /** A lock's name is its path, to share it with Curator. */
   readonly rawPath?: boolean
 }
 
 type SqlConfig = {
-  /** With user, password, host and database. The tables must be there: see `migrate` of the package. */
+  /** With user, password, host and database. The tables must exist: see `migrate` of the package. */
   readonly url: string
-  /** Where the tables are: `public` of PostgreSQL, the database of the connection in MySQL. */
+  /** The schema of the tables. Default: `public` in PostgreSQL, the database of the connection in MySQL. */
   readonly schema?: string
-  /** `locks` unless told. */
+  /** Default: `locks`. */
   readonly table?: string
-  /** Connections for short statements, 4 unless told. */
+  /** Connections for short statements. Default: 4. */
   readonly poolSize?: number
-  /** Of strategies that keep a connection for each holder and waiter: at most so many, 50 unless told. */
+  /** For strategies with a connection per holder and waiter: the most connections. Default: 50. */
   readonly maxConnections?: number
-  /** Of strategies that keep a connection for each holder: its longest silence, 30 s unless told. */
+  /** For strategies with a connection per holder: its longest silence. Default: 30 s. */
   readonly sessionTtlMs?: Duration
-  /** After so long without a grant the rows of a name are deleted. Default: a day; 0 for never. */
+  /** The rows of a name are deleted after this long without a grant; 0 for never. Default: a day. */
   readonly fenceIdleMs?: Duration
 }
 
 type PostgresConfig = SqlConfig & {
-  /** `unique-key` (leases in a table) unless told, or `row` (a row lock of an open transaction). */
+  /** `unique-key` (leases in a table) or `row` (a row lock of an open transaction). Default: `unique-key`. */
   readonly strategy?: 'unique-key' | 'row'
-  /** Of `unique-key`: `false` where LISTEN cannot work, such as behind a pooler. Waiters then poll. */
+  /** For `unique-key`: `false` where LISTEN does not work, such as behind a pooler. Waiters then poll. */
   readonly listen?: boolean
-  /** Of `unique-key`: how long a lock that was handed over waits for its new holder, 3 s unless told. */
+  /** For `unique-key`: how long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
 }
 
 type MysqlConfig = SqlConfig & {
-  /** `unique-key` (leases in a table) unless told, `row` (a row lock) or `named` (GET_LOCK). */
+  /** `unique-key` (leases in a table), `row` (a row lock) or `named` (GET_LOCK). Default: `unique-key`. */
   readonly strategy?: 'unique-key' | 'row' | 'named'
 }
 
-/** Defaults of all locks of a client, as `createLocks` takes them. Options given in code go before these. */
+/** Defaults for all locks of a client, as for `createLocks`. Options in code override them. */
 export type LockDefaults = Readonly<LockOptions> & {
-  /** How long the store may fail or stay silent before a call gives up: 5 s unless told. */
+  /** How long the store may fail or stay silent before a call gives up. Default: 5 s. */
   readonly storeTimeoutMs?: Duration
 }
 
 type WithDefaults = {
-  /** Options of all locks of the client; those given in code go before them. */
+  /** Options for all locks of the client. Options in code override them. */
   readonly defaults?: LockDefaults
 }
 
@@ -169,7 +169,7 @@ type NamedAdapter = {
   [A in keyof AdapterConfigs]: { readonly adapter: A } & AdapterConfigs[A] & WithDefaults
 }[keyof AdapterConfigs]
 
-/** A module of the program's own, by its path; what else it takes is between the two. */
+/** A module of the program, by its path. Its other options are its own. */
 type OwnAdapter = {
   readonly adapter: `./${string}` | `../${string}` | `/${string}` | `file:${string}`
   readonly [option: string]: unknown
@@ -178,16 +178,16 @@ type OwnAdapter = {
 /** One backend: a URL, or an adapter with its options. */
 export type StoreConfig = string | NamedAdapter | OwnAdapter
 
-/** Several backends by name. `default` is the one that is opened when none is asked for. */
+/** Several backends by name. */
 export interface StoresConfig {
-  /** Each by the name under which `openLocks(config, { store })` opens it. */
+  /** Each under the name by which `openLocks(config, { store })` opens it. */
   readonly stores: Readonly<Record<string, StoreConfig>>
-  /** Which of them is opened when none is asked for. Default: the only one. */
+  /** The store that is opened when none is named. Default: the only one. */
   readonly default?: string
 }
 
-/** One JSON value describes where locks are, everywhere: in `openLocks`, on the command line, in the suite. */
+/** A JSON value that describes a backend, for `openLocks`, the command line and the conformance suite. */
 export type LocksConfig = StoreConfig | StoresConfig
 
-/** The same, before anybody looked at it: what a file or another program gave. It is checked when it is used. */
+/** A config that is not checked yet, from a file or another program. It is checked when it is used. */
 export type UncheckedConfig = LocksConfig | ({ readonly adapter: string } & Readonly<Record<string, unknown>>)

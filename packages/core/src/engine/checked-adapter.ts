@@ -17,9 +17,10 @@ import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import type { AdapterFactory, AdapterHost } from '../adapter/spi.ts'
 
 /**
- * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can
- * read, a method that `capabilities` does not claim is absent, and one that core needs is there. An answer that the SPI does not allow rejects
- * as `LOCK_UNAVAILABLE`: an unknown outcome, which is tried again and in the end withdrawn.
+ * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can read,
+ * methods that `capabilities` does not claim are absent, and methods that core needs are present. An answer that the
+ * contract does not allow rejects: its outcome is unknown, so the call is tried again and the request finally
+ * withdrawn.
  */
 export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): CompleteAdapter {
   const inner = factory(host)
@@ -45,7 +46,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
   return {
     ...checked,
 
-    // These two are on the way of every acquire, so they do without the closures of `ask`.
+    // These two are part of every acquire, so they avoid the closures of `ask`.
     async attempt(request) {
       try {
         return readAttempt(await inner.attempt(request), request, capabilities)
@@ -125,5 +126,5 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
   }
 }
 
-/** What `withdraw` and `close` resolve with says nothing. */
+/** The result of `withdraw` and `close` has no meaning. */
 function ignore(): void {}
