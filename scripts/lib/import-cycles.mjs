@@ -25,7 +25,7 @@ export async function checkImportCycles(root) {
   const output = [
     ...added.map((files) => `import cycle, types included, among:\n  ${files.join('\n  ')}`),
     ...fixed.map(
-      (file) => `${file} is in no import cycle any more: take it out of scripts/lib/import-cycles.mjs`,
+      (file) => `${file} is no longer part of an import cycle: remove it from scripts/lib/import-cycles.mjs`,
     ),
   ]
   return { exitCode: output.length === 0 ? 0 : 1, output: output.join('\n') }

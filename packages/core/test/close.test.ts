@@ -33,7 +33,7 @@ describe('close', () => {
     expect(store.calls.renew).toBe(0)
   })
 
-  test('ends every wait with LOCK_CLOSED, at the store and in line', async () => {
+  test('ends every wait with LOCK_CLOSED, at the store and in the queue of the client', async () => {
     const { store, locks } = harness()
     store.seize('a')
     const waits = [1, 2, 3].map(() => watch(locks.lock('a').acquire()))
@@ -123,7 +123,7 @@ describe('close', () => {
     expect(store.calls.close).toBe(1)
   })
 
-  test('is one close also for listeners that it tells, and they get no lock any more', async () => {
+  test('called again by a listener is the same close, and the listener gets no lock', async () => {
     const { store, locks } = harness()
     const again: unknown[] = []
     for (const name of ['a', 'b'])
@@ -140,7 +140,7 @@ describe('close', () => {
     expect(store.calls.close).toBe(1)
   })
 
-  test('by who learns of a loss waits until the store was told that it is over', async () => {
+  test('called by a listener of a loss waits until the lost hold was released at the store', async () => {
     const { clock, store, locks } = harness()
     const lease = await locks.lock('a').acquire({ ttlMs: 900 })
     store.always('renew', loseReply())
@@ -210,7 +210,7 @@ describe('close', () => {
     expect(codeOf(lease.signal.reason)).toBe('LOCK_LOST')
   })
 
-  test('does not wait for the callbacks of with: they are told by their signal', async () => {
+  test('does not wait for the callbacks of with: their signal aborts', async () => {
     const { locks } = harness()
     const { step, open } = gate()
     const running = watch(locks.with('a', () => step(() => 'done', noClock)))

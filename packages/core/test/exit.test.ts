@@ -8,7 +8,7 @@ interface Ended {
   readonly tookMs: number
 }
 
-/** Runs a program over the built package in a process of its own, until that ends by itself. */
+/** Runs a program with the built package in a separate process, until it ends by itself. */
 function run(body: string): Promise<Ended> {
   const core = new URL('../dist/index.js', import.meta.url).href
   const store = fileURLToPath(new URL('support/modules/plain-store.js', import.meta.url))
@@ -63,7 +63,7 @@ describe('a process', () => {
     expect([code, output]).toEqual([0, 'closed\n'])
   })
 
-  test('whose store never answers is told, and ends', async () => {
+  test('whose store never answers gets an error and ends', async () => {
     const { code, output } = await run(`
       const silent = createLocks(plainStore({ silent: true }), { storeTimeoutMs: 200 })
       silent.lock('a').acquire().catch((error) => console.log(error.code))`)

@@ -1,50 +1,49 @@
 export type Mode = 'exclusive'
 
 /**
- * What an adapter can do, as values that programs, types and the conformance suite all read.
- * A value here is a promise: the suite tests what is claimed and that what is not claimed is
- * refused with `LOCK_UNSUPPORTED` before anything is touched.
+ * What an adapter supports, as values that programs, types and the conformance suite read. Each value is a promise: the
+ * suite tests what is claimed, and that anything else is refused with `LOCK_UNSUPPORTED` before the store is touched.
  */
 export interface Capabilities {
-  /** Who excludes whom: tasks of one process, processes of one host, or everyone who reaches the store. */
+  /** Who excludes each other: tasks of one process, processes of one host, or all clients of the store. */
   readonly scope: 'process' | 'host' | 'cluster'
   /**
    * `lease`: the store forgets a holder after its ttl.
-   * `session`: the store forgets a holder after its session timeout without a sign of life, not before. The ttl is the
-   * session's, whatever the caller asked for.
-   * `connection`: the store forgets a holder as soon as the connection that holds ends, at any moment. The holder
-   * learns of it when its socket does, at the latest `ttlMs` after the last proof of life: for so long two may rely on
-   * the lock, and the fence identifies the stale one.
+   * `session`: the store forgets a holder when its session times out, not before. The ttl is that of the session; the
+   * caller's is ignored.
+   * `connection`: the store forgets a holder as soon as its connection ends, at any moment. The holder finds out when
+   * its socket closes, at most `ttlMs` after the last sign of life. Until then two clients may rely on the lock, and
+   * the fence identifies the stale holder.
    */
   readonly kind: 'lease' | 'session' | 'connection'
   /**
-   * `durable`: strictly increasing whatever crashes. `clock-assisted`: also after the counter was
-   * lost, as long as the store's clock did not go back. `none`: switched off by the user.
+   * `durable`: strictly increasing, even across crashes. `clock-assisted`: also after the store lost its counter, as
+   * long as its clock did not go back. `none`: switched off by an option.
    */
   readonly fencing: 'durable' | 'clock-assisted' | 'none'
   /**
    * `handoff`: a release gives the lock to the next waiter in the store.
-   * `notify`: a release wakes waiters, who try again. `poll`: waiters try again by back-off.
+   * `notify`: a release wakes waiters, which try again. `poll`: waiters try again with back-off.
    */
   readonly wait: 'handoff' | 'notify' | 'poll'
-  /** `fifo`: clients that wait at the store are served in the order they began to. */
+  /** `fifo`: clients that wait at the store get the lock in the order in which they began to wait. */
   readonly fairness: 'fifo' | 'none'
-  /** A lease can be serialised and resumed in another process. */
+  /** A lease can be serialized and resumed in another process. */
   readonly handover: boolean
   /** The name can stay blocked for a while after an abnormal end. Not with a session or a connection. */
   readonly lockDelay: boolean
-  /** The name can stay taken for a while after a normal release, also when the process that released it has ended. */
+  /** The name can stay held for a while after a normal release, even if the process that released it has ended. */
   readonly minHold: boolean
-  /** The store can name the locks that are held. */
+  /** The store can list the locks that are held. */
   readonly list: boolean
-  /** An operator can end somebody else's hold. */
+  /** An operator can end the hold of another client. */
   readonly break: boolean
   readonly modes: readonly Mode[]
   readonly minTtlMs: number
   readonly maxNameBytes: number
 }
 
-/** Of the least that an adapter can be: a table or a file that everyone reaches, which waiters look at again and again. */
+/** The minimum: a table or a file that all clients reach and waiters poll. */
 const least = {
   scope: 'cluster',
   kind: 'lease',
@@ -61,7 +60,7 @@ const least = {
   maxNameBytes: 1024,
 } as const
 
-/** All capabilities of an adapter that states `Given`, each with the very value it has. */
+/** All capabilities of an adapter that declares `Given`, as literal types. */
 export type CapabilitiesOf<Given extends Partial<Capabilities>> = {
   readonly [Key in keyof Capabilities]: Key extends keyof Given
     ? Extract<Given[Key], Capabilities[Key]>
@@ -69,7 +68,7 @@ export type CapabilitiesOf<Given extends Partial<Capabilities>> = {
 }
 
 /**
- * What an adapter can do, by what is more or other than the least: a durable lease that everyone reaches, by polling.
+ * The capabilities of an adapter, of which only the differences from the minimum are given.
  *
  *     const given = { wait: 'handoff', fairness: 'fifo', list: true } as const
  *     export type EtcdCapabilities = CapabilitiesOf<typeof given>

@@ -1,17 +1,17 @@
 /**
- * The one place core takes time and chance from. A simulation passes its own, and then every
- * deadline, back-off and renewal of a client runs in virtual time and replays from a seed.
+ * The only source of time and randomness in core. With a clock of a simulation, every deadline, back-off and renewal of
+ * a client runs in virtual time and can be replayed from a seed.
  */
 export interface Clock {
   /** Monotonic milliseconds. MUST never follow the wall clock. */
   now(): number
   /** Runs `fire` once, `delayMs` from now. A system timer starts out unreferenced. */
   timer(delayMs: number, fire: () => void): Timer
-  /** Uniform in [0, 1); only back-off jitter draws from it. */
+  /** Uniform in [0, 1). Used for jitter only. */
   random(): number
   /**
-   * Runs `done` once the event loop has read, and reported, everything that had arrived on its sockets by this call.
-   * Without it, a timer is taken to run only after that.
+   * Runs `done` when the event loop has read and reported everything that had arrived on its sockets before this call.
+   * Without this method, core assumes that a timer runs only after that.
    */
   afterPoll?(done: () => void): void
 }
@@ -26,9 +26,9 @@ export interface Timer {
 export const MAX_TIMER_MS = 2_147_483_647
 
 /**
- * Rounds of the event loop until a socket that the other side closed is reported as closed. The first immediate may
- * come from the round that is under way, whose poll is over; a round's close events come after its immediates; a socket
- * beneath TLS closes one round after that. One more is for good measure.
+ * Iterations of the event loop until a socket that the peer closed is reported as closed. The first immediate may
+ * belong to the current iteration, whose poll is over; close events of an iteration come after its immediates; a socket
+ * under TLS closes one iteration later. One more is a margin.
  */
 const ROUNDS_TO_READ = 4
 

@@ -4,15 +4,15 @@ import type { LockErrorCode } from '../api/errors.ts'
 type Build = (message: string, cause?: unknown) => LockError
 
 export interface AdapterErrors {
-  /** A bad option, or a store that refuses until its set-up is changed: trying again cannot help. */
+  /** A bad option, or a store that refuses until its setup is changed: trying again cannot help. */
   readonly invalid: Build
   /** The store failed or did not answer, or the outcome is unknown. */
   readonly unavailable: Build
-  /** The store cannot do what was asked for. */
+  /** The store does not support what was asked for. */
   readonly unsupported: Build
 }
 
-/** The errors of an adapter, whose messages begin with the name of its package. */
+/** Makes the errors of an adapter. Their messages begin with the name of its package. */
 export function errorsOf(packageName: string): AdapterErrors {
   const build =
     (code: LockErrorCode): Build =>

@@ -5,7 +5,7 @@ import type { Adapter, Grant } from './spi.ts'
 export type CompleteAdapter<C extends Capabilities = Capabilities> = Adapter<C> &
   Required<Pick<Adapter<C>, 'withdraw' | 'close'>>
 
-/** What core calls where an adapter leaves a method out: without a queue, all that a request can leave is a hold. */
+/** What core calls where an adapter lacks a method. Without a queue, a request can leave nothing but a hold. */
 export function fallbacksOf(adapter: Adapter): Pick<CompleteAdapter, 'withdraw' | 'close'> {
   const withdraw = adapter.withdraw?.bind(adapter)
   const close = adapter.close?.bind(adapter)

@@ -1,6 +1,6 @@
 import type { Finding } from './spi.ts'
 
-/** All is well with what was looked at. */
+/** The check found no problem. */
 export function ok(check: string, message: string): Finding {
   return { check, level: 'ok', message }
 }
@@ -10,7 +10,7 @@ export function warning(check: string, message: string, advice: string): Finding
   return { check, level: 'warning', message, advice }
 }
 
-/** Two may hold one lock, or a fence may fall back. */
+/** Two clients may hold one lock, or a fence may decrease. */
 export function danger(check: string, message: string, advice: string): Finding {
   return { check, level: 'danger', message, advice }
 }

@@ -3,8 +3,8 @@ import type { Holder, HolderMetadata } from './spi.ts'
 type Described = Partial<Pick<Holder, 'owner' | 'metadata'>>
 
 /**
- * Who holds, as JSON for people and for `readHolder`. Escapes keep it in ASCII: free of NUL, which servers refuse, and of
- * what the encoding of a database does not have.
+ * The holder as JSON, for people and for `readHolder`. It is escaped to ASCII: servers refuse NUL, and the encoding of
+ * a database may lack other characters.
  */
 export function writeHolder({ owner, metadata }: Described): string {
   return JSON.stringify({ owner, ...metadata }).replace(
@@ -14,8 +14,8 @@ export function writeHolder({ owner, metadata }: Described): string {
 }
 
 /**
- * What `text` says of a holder, as far as it can be read: other programs may have written it. The metadata may stand
- * beside the owner or under a key of its own.
+ * Reads a holder from `text`, as far as possible: other programs may have written it. The metadata may be beside the
+ * owner or under the key `metadata`.
  */
 export function readHolder(text: string): Described {
   let value: unknown
@@ -32,7 +32,7 @@ export function readHolder(text: string): Described {
   }
 }
 
-/** A copy of what `value` has of a holder's metadata, and nothing else; undefined without host and pid. */
+/** A copy of the holder's metadata in `value`, without other properties; undefined without host and pid. */
 export function readMetadata(value: unknown): HolderMetadata | undefined {
   if (typeof value !== 'object' || value === null || !('host' in value) || !('pid' in value)) return undefined
   const { host, pid } = value

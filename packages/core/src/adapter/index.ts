@@ -1,4 +1,4 @@
-// What adapters are written with, and what tools need to open them.
+// What adapters are built from, and what tools need to open them.
 export { parseDuration, toMs } from '../api/duration.ts'
 export type { Duration } from '../api/duration.ts'
 export { isLockError, LockError } from '../api/errors.ts'

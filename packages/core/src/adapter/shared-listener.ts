@@ -1,4 +1,4 @@
-/** As far as it is needed here. */
+/** The part of an event emitter that is used here. */
 export interface Emitter {
   on(event: string, listener: () => void): unknown
   off(event: string, listener: () => void): unknown
@@ -12,8 +12,8 @@ interface Entry {
 const byEmitter = new WeakMap<Emitter, Map<string, Entry>>()
 
 /**
- * For adapters that work on a client of the user's: calls `call` on the event, until what is returned is called.
- * However many share the client, it has one listener more: Node warns of a leak beyond ten.
+ * For adapters that use a client of the program: calls `call` on each event, until the returned function is called. All
+ * adapters share one listener on that client, since Node warns of a leak above ten.
  */
 export function shareListener(emitter: Emitter, event: string, call: () => void): () => void {
   const byEvent = byEmitter.get(emitter) ?? new Map<string, Entry>()

@@ -1,20 +1,20 @@
 import type { Clock } from './clock.ts'
 import type { Pruned } from './spi.ts'
 
-/** How long a name is idle before a store may drop what it keeps of it. Default of `fenceIdleMs` everywhere. */
+/** How long a name is idle before a store may drop what it keeps about it. The default of `fenceIdleMs`. */
 export const FENCE_IDLE_MS = 86_400_000
 
 /** The longest `fenceIdleMs`: a year. */
 export const MAX_FENCE_IDLE_MS = 31_536_000_000
 
-/** Idle names are looked for this often per idle time, and at least this often. */
+/** Idle names are searched for this many times per idle time, and at least every `MAX_GAP_MS`. */
 const LOOKS_PER_IDLE = 8
 const MAX_GAP_MS = 600_000
 
 /**
- * Prunes idle names behind releases: one bounded step at a time, never awaited by a release. After a step that left
- * some, the next release starts another one; after a step that found no more there is a pause. A step that fails counts
- * as one that found nothing: pruning never costs a caller anything.
+ * Prunes idle names after releases: one bounded step at a time, which no release waits for. If a step leaves some, the
+ * next release starts another one; otherwise there is a pause. A failed step counts as one that found nothing, so
+ * pruning never affects a caller.
  */
 export class Upkeep {
   readonly #clock: Clock
@@ -28,7 +28,7 @@ export class Upkeep {
     this.#clock = clock
     this.#gapMs = Math.min(MAX_GAP_MS, idleMs / LOOKS_PER_IDLE)
     this.#step = step
-    // Clients that start together do not prune together, and one that ends soon does not prune at all.
+    // Clients that start together do not prune together, and a short-lived client does not prune at all.
     this.#dueAt = idleMs === 0 ? Infinity : clock.now() + this.#gapMs * (0.5 + clock.random() / 2)
   }
 
@@ -39,7 +39,7 @@ export class Upkeep {
     this.#running = this.#run()
   }
 
-  /** Ends it, after the step that is under way. */
+  /** Stops, after the step that is under way. */
   async close(): Promise<void> {
     await this.#running
     this.#dueAt = Infinity
@@ -56,18 +56,18 @@ export class Upkeep {
   }
 }
 
-/** How long one step of a long look through a store takes, about. */
+/** About how long one step of a long scan takes. */
 const STEP_MS = 200
 
 type Look = (idleMs: number, names?: readonly string[]) => AsyncGenerator<number, void>
 
-/** A look through a whole store in steps, for `prune`: each goes on where the last one stopped. */
+/** Scans a whole store in steps, for `prune`. Each step continues where the last one stopped. */
 export class PruneSteps {
   readonly #clock: Clock
   readonly #look: Look
   #under: { readonly key: string; readonly pass: AsyncGenerator<number, void> } | undefined
 
-  /** `look` yields now and then, with how many names it dropped since. */
+  /** `look` yields now and then the number of names it has dropped since its last yield. */
   constructor(clock: Clock, look: Look) {
     this.#clock = clock
     this.#look = look

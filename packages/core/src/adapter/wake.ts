@@ -1,6 +1,6 @@
 import type { Clock, Timer } from './clock.ts'
 
-/** How a sleep ended. `due`: at a time that `wakeBy` gave. */
+/** How a sleep ended. `due`: at a time set by `wakeBy`. */
 export type Waking = 'woken' | 'due' | 'timeout' | 'aborted'
 
 export interface SleepOptions {
@@ -10,13 +10,13 @@ export interface SleepOptions {
 }
 
 /**
- * Sleep that ends when it is woken, when its time is over or when a signal aborts. What comes while nobody sleeps counts
- * for the next sleep, so that no wake-up is lost between a look at the store and the sleep.
+ * A sleep that ends when it is woken, when its time is over or when a signal aborts. A wake-up while nothing sleeps
+ * ends the next sleep, so none is lost between a look at the store and the sleep.
  */
 export class Wake {
   readonly #clock: Clock
   #woken = false
-  /** The earliest time that `wakeBy` gave. */
+  /** The earliest time set by `wakeBy`. */
   #dueAt = Infinity
   #end: ((how: Waking) => void) | undefined
   #rearm: (() => void) | undefined
@@ -34,21 +34,21 @@ export class Wake {
     else this.#end('woken')
   }
 
-  /** Wakes at `at` of the clock. Never puts off an earlier end. */
+  /** Wakes at `at` by the clock. Never delays an earlier end. */
   wakeBy(at: number): void {
     if (at >= this.#dueAt) return
     this.#dueAt = at
     this.#rearm?.()
   }
 
-  /** Forgets what came while nobody slept: a look that begins now sees it. */
+  /** Drops a wake-up that came while nothing slept: a look at the store that begins now sees its cause. */
   clear(): void {
     if (this.sleeping) return
     this.#woken = false
     this.#dueAt = Infinity
   }
 
-  /** One sleeps at a time: an earlier sleep ends as woken. */
+  /** There is one sleep at a time: an earlier one ends as woken. */
   async sleep(maxMs: number, { signal, keepAlive = false }: SleepOptions = {}): Promise<Waking> {
     this.#end?.('woken')
     if (signal?.aborted) return 'aborted'
@@ -90,7 +90,7 @@ export class Wake {
   }
 }
 
-/** What comes of `work`, or `undefined` once `maxMs` are over or the signal aborts. */
+/** The result of `work`, or `undefined` after `maxMs` or when the signal aborts. */
 export async function orAfter<T>(
   clock: Clock,
   maxMs: number,

@@ -1,4 +1,4 @@
-/** Clients and connections that are mistaken for each other, by what they alone have. */
+/** Clients and connections that are easily confused, by members that only they have. */
 const known: readonly (readonly [what: string, members: readonly string[]])[] = [
   ['a client of node-redis (the package redis)', ['sendCommand', 'isOpen', 'isReady']],
   ['a client of ioredis', ['sendCommand', 'isCluster', 'status']],
@@ -11,8 +11,8 @@ const known: readonly (readonly [what: string, members: readonly string[]])[] = 
 ]
 
 /**
- * What somebody gave instead of a client or a pool, for the message of an error. Says what kind of thing it is and
- * nothing that is in it: that may be a password.
+ * Describes a value that was passed instead of a client or a pool, for an error message. Names its kind and shows
+ * nothing of its content, which may be a password.
  */
 export function whatIs(value: unknown): string {
   if (value === undefined || value === null) return String(value)

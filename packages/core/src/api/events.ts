@@ -11,7 +11,7 @@ export interface EventSubject {
   readonly label?: string
   /** The name of the store in the config, or the option `store` of the client. */
   readonly store?: string
-  /** The adapter's package, such as `@locks/redis`, where it says. */
+  /** The adapter's package, such as `@locks/redis`, if the adapter gives it. */
   readonly adapter?: string
 }
 
@@ -21,9 +21,11 @@ interface AboutHold extends EventSubject {
 
 /** How an acquire ended. */
 export type AcquireEnd =
-  /** With a lease. `reentered` when it joined a hold of the same owner. */
+  /** With a lease. `reentered`: it joined a hold of the same owner. */
   | { readonly outcome: 'acquired'; readonly fence: bigint; readonly reentered: boolean }
-  /** Without, since another holds the lock: at once (`busy`, also `null` of `tryAcquire`), or after the wait (`timeout`). */
+  /**
+   * The lock is held: found at once (`busy`, also where `tryAcquire` returns `null`), or after the wait (`timeout`).
+   */
   | { readonly outcome: 'busy' | 'timeout'; readonly holder?: Holder }
   /**
    * `unavailable`: the store failed or did not answer. `aborted`: the signal was aborted or the client closed. `lost`:
@@ -31,20 +33,20 @@ export type AcquireEnd =
    */
   | { readonly outcome: 'unavailable' | 'aborted' | 'lost'; readonly error: unknown }
 
-/** What a client tells about itself. The same objects go to the `node:diagnostics_channel` named `locks:` + key. */
+/** The events of a client. The same objects go to the `node:diagnostics_channel` named `locks:` plus the event. */
 export interface LockEvents {
   /**
-   * An acquire, a try or a `resume` ended, once for each that was not refused for its arguments. `waitMs` counts from the
-   * call, `attempts` are those made at the store: none where it only queued behind others of this client.
+   * An acquire, a try or a `resume` ended: once for each, except those rejected for their arguments. `waitMs` counts
+   * from the call. `attempts` counts attempts at the store: 0 if it only queued behind others of this client.
    */
   acquire: EventSubject & { readonly waitMs: number; readonly attempts: number } & AcquireEnd
-  /** A hold ended in its last release. `error` when the store did not confirm it. */
+  /** The last lease of a hold was released. `error`: the store did not confirm it. */
   release: AboutHold & { readonly holdMs: number; readonly error?: unknown }
-  /** A hold ended otherwise; every lease of it is void. */
+  /** A hold ended without a release; none of its leases is valid. */
   lost: AboutHold & { readonly holdMs: number; readonly error: unknown }
-  /** A renewal is overdue, the lease still valid for `remainingMs`. */
+  /** A renewal is overdue. The lease is still valid for `remainingMs`. */
   jeopardy: AboutHold & { readonly remainingMs: number; readonly cause?: unknown }
-  /** An acquire found the lock taken, and waits or gives up. Once per acquire. */
+  /** An acquire found the lock held, and waits or gives up. At most once per acquire. */
   contended: EventSubject & { readonly holder?: Holder }
 }
 
@@ -69,7 +71,9 @@ export class Events {
     contended: new Set(),
   }
 
-  /** Calls into the program: outside the scopes of `with` callbacks, so that a listener does not re-enter their locks. */
+  /**
+   * Calls into the program: outside the scopes of `with` callbacks, so that a listener does not re-enter their locks.
+   */
   readonly outside: (call: () => void) => void
 
   constructor(outside: (call: () => void) => void) {
@@ -80,13 +84,13 @@ export class Events {
     if (!Object.hasOwn(this.#listeners, event))
       throw invalid(`unknown event; known: ${Object.keys(this.#listeners).join(', ')}`)
     if (typeof listener !== 'function') throw invalid('a listener must be a function')
-    // Wrapped, so that a listener given twice is called twice and removed one at a time.
+    // Wrapped, so that a listener added twice is called twice and can be removed once.
     const own = (payload: LockEvents[K]): void => listener(payload)
     this.#listeners[event].add(own)
     return () => void this.#listeners[event].delete(own)
   }
 
-  /** Asked before a payload is built, so that nobody listening costs nothing. */
+  /** Checked before a payload is built, so that events without listeners cost nothing. */
   wanted(event: LockEventName): boolean {
     return channels[event].hasSubscribers || this.#listeners[event].size > 0
   }
@@ -100,7 +104,7 @@ export class Events {
   }
 }
 
-/** A listener's mistake must neither break a lock nor be hidden: it surfaces as `diagnostics_channel` does it. */
+/** An error in a listener must neither break a lock nor be hidden: it is rethrown, as `diagnostics_channel` does. */
 function callListener(call: () => void): void {
   try {
     call()

@@ -2,18 +2,17 @@ import { LockError } from './errors.ts'
 import { invalid } from './validate.ts'
 
 /**
- * The resource's side of fencing: a fence helps only if what the lock protects refuses a lower one
- * than it has seen. A new holder registers its fence first, so that its predecessor is locked out
- * even before the first write.
+ * The resource's side of fencing: a fence helps only if the protected resource refuses a fence lower than one it has
+ * seen. A new holder registers its fence first, which locks out its predecessor even before the first write.
  */
 export interface Guard {
-  /** Shuts out every lower fence, and resolves once nobody runs under one. `LOCK_LOST` if a higher one was seen. */
+  /** Refuses lower fences from now on, and resolves when none runs. Throws `LOCK_LOST` if a higher one was seen. */
   register(fence: bigint): Promise<void>
-  /** Runs `fn` if no higher fence was seen. No other `run` of this guard overlaps it, so `fn` must not await one. */
+  /** Runs `fn` unless a higher fence was seen. Runs of a guard never overlap, so `fn` must not await another one. */
   run<T>(fence: bigint, fn: () => T | Promise<T>): Promise<T>
 }
 
-/** Guards something that lives in this process. */
+/** A guard for a resource inside this process. */
 export function memoryGuard(): Guard {
   let highest = -1n
   let last: Promise<unknown> = Promise.resolve()
@@ -26,7 +25,7 @@ export function memoryGuard(): Guard {
   return {
     async register(fence) {
       admit(fence)
-      // Whoever was let in before this fence is still writing: afterwards nobody is.
+      // A holder with a lower fence may still be writing; afterwards none is.
       await last
     },
     run(fence, fn) {

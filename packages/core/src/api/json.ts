@@ -1,8 +1,8 @@
 import { types } from 'node:util'
 
 /**
- * Lets `JSON.stringify` write `value` although it carries a fence, which becomes a decimal string: as a number it would
- * lose digits above 2^53. The method is not enumerable, so copies, comparisons and `util.inspect` do not see it.
+ * Makes `value` work with `JSON.stringify` although it has a fence, which becomes a decimal string: a number would lose
+ * digits above 2^53. The method is not enumerable, so copies, comparisons and `util.inspect` do not see it.
  */
 export function withJson<T extends object>(value: T): T {
   return Object.defineProperty(value, 'toJSON', { value: toJson, configurable: true })
@@ -12,7 +12,7 @@ function toJson(this: object): object {
   return plainJson(this)
 }
 
-/** The parts of `value`, with fences as decimal strings and errors by what may be read of them. */
+/** The properties of `value`, with fences as decimal strings and errors reduced to `errorJson`. */
 export function plainJson(value: object): object {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, jsonOf(key, part)]))
 }
@@ -22,7 +22,7 @@ function jsonOf(key: string, part: unknown): unknown {
   return typeof part === 'bigint' ? String(part) : part
 }
 
-/** Name, message and code. Its other properties may be anything, a password among them; so may what is not an error. */
+/** Name, message and code of an error. Other properties, and values that are not errors, may contain a password. */
 export function errorJson(error: unknown): { name: string; message: string; code?: string } | undefined {
   if (typeof error === 'string') return { name: 'Error', message: error }
   if (!types.isNativeError(error)) return undefined

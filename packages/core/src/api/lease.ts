@@ -14,49 +14,49 @@ import { checkTtl, unsupported } from './validate.ts'
 export type { LeaseState } from '../engine/hold.ts'
 
 /**
- * Proof of holding a lock. It is valid until it is released or lost, and says so by the local
- * monotonic clock, whatever the store does or fails to do.
+ * Proof of holding a lock, until it is released or lost. Its state follows the local monotonic clock, so it is correct
+ * even when the store does not answer.
  */
 export interface Lease<C extends Capabilities = Capabilities> extends AsyncDisposable {
   readonly name: string
   readonly owner: string
-  /** Fencing token: higher than that of every earlier holder of this name. Pass it to what the lock protects. */
+  /** Fencing token, higher than that of every earlier holder of this name. Pass it to the protected resource. */
   readonly fence: bigint
-  /** Name, mode and fence as one opaque string, for `locks.checkSequencer`. */
+  /** Name, mode and fence as an opaque string, for `locks.checkSequencer`. */
   readonly sequencer: string
-  /** Aborts when the lease is lost or the client closes, with the `LockError` as reason; not on release. */
+  /** Aborts when the lease is lost or the client closes, with a `LockError` as the reason. Not on release. */
   readonly signal: AbortSignal
   /**
-   * `jeopardy`: a renewal is overdue, the lease is still valid for `remainingMs`. Where a hold ends with its connection
-   * (`capabilities.kind`), also while the event loop has been blocked and the connection has not been read since.
+   * `jeopardy`: a renewal is overdue, and the lease is still valid for `remainingMs`. Where a hold ends with its
+   * connection (`capabilities.kind`), also after the event loop was blocked, until the connection has been read.
    */
   readonly state: LeaseState
-  /** Until it is lost, by the local clock, unless renewed; 0 when it is over or cannot be told. */
+  /** How long the lease stays valid if it is not renewed, by the local clock; 0 if it ended or is in doubt. */
   readonly remainingMs: number
   /**
-   * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now.
-   * Call it before a step that matters: code that does not yield runs ahead of `signal`. Where a hold ends with its
-   * connection it throws `LOCK_UNAVAILABLE` after the event loop was blocked for more than 500 ms, until the connection
-   * has been read: `await lease.extend()` asks the store.
+   * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now. Call it before each
+   * critical step: code that does not yield to the event loop cannot see `signal` abort. Where a hold ends with its
+   * connection, it throws `LOCK_UNAVAILABLE` after the event loop was blocked for more than 500 ms, until the
+   * connection has been read; `await lease.extend()` asks the store.
    */
   assertHeld(): void
   /**
-   * Renews now, for `ttlMs` from now if given, which later renewals then keep to. Never brings the end
-   * forward. Rejects if it was not confirmed.
+   * Renews the lease now. A `ttlMs` counts from now and applies to later renewals too. Never shortens the lease.
+   * Rejects if the store did not confirm it.
    */
   extend(ttlMs?: Duration): Promise<void>
   /**
-   * Gives the lease back. The store is freed by the last release of a re-entered hold. Rejects with
-   * `LOCK_LOST` if it was lost, with `LOCK_NOT_OWNED` if it was released already, and with
-   * `LOCK_UNAVAILABLE` if the store did not confirm it: call again, or let the ttl free it.
+   * Releases the lease. A re-entered hold is freed by the release of its last lease. Rejects with `LOCK_LOST` if the
+   * lease was lost, with `LOCK_NOT_OWNED` if it was released before, and with `LOCK_UNAVAILABLE` if the store did not
+   * confirm the release: call it again, or let the ttl free the lock.
    */
   release(): Promise<void>
   /**
-   * Gives the lease up here, without freeing it, as a text that `locks.resume` continues in another
-   * process before the ttl ends. The text is a credential. Only where `capabilities.handover`.
+   * Ends the lease in this process without releasing the lock, and returns a string with which `locks.resume` continues
+   * it in another process before the ttl ends. The string is a credential. Requires `capabilities.handover`.
    */
   serialize(this: C['handover'] extends false ? never : Lease<C>): string
-  /** What `JSON.stringify` writes of it: nothing that could resume or release it. */
+  /** What `JSON.stringify` writes. It contains nothing that could resume or release the lease. */
   toJSON(): LeaseJson
 }
 
@@ -65,7 +65,7 @@ export interface LeaseJson {
   readonly name: string
   readonly owner: string
   readonly state: LeaseState
-  /** In decimal digits: a JSON number would lose some of them. */
+  /** In decimal: a JSON number would lose digits. */
   readonly fence: string
   readonly remainingMs: number
 }
@@ -73,9 +73,9 @@ export interface LeaseJson {
 export class LeaseHandle implements Lease {
   readonly #context: Context
   readonly #hold: Hold
-  /** Released or handed over by this handle: not valid any more, confirmed or not. */
+  /** Released or handed over by this handle: no longer valid, even if that is not confirmed. */
   #left = false
-  /** The caller has been told how it ended. */
+  /** The end was reported to the caller. */
   #over = false
   /** The store did not confirm the release. */
   #unconfirmed = false
@@ -210,7 +210,7 @@ export class LeaseHandle implements Lease {
     if (this.#hold.leases > 1)
       throw new LockError(
         'LOCK_UNSUPPORTED',
-        `lock ${quote(this.name)} is re-entered; hand over its only lease`,
+        `lock ${quote(this.name)} is re-entered and cannot be handed over: release its other leases first`,
       )
     this.#left = true
     this.#over = true
@@ -231,7 +231,7 @@ export class LeaseHandle implements Lease {
     return `Lease ${inspect({ ...this.toJSON(), fence: this.fence }, options)}`
   }
 
-  /** The store is asked before this comes to its end, so `#releasing` is set by then. */
+  /** Always awaits the store, so `#releasing` is assigned before this clears it. */
   async #free(): Promise<void> {
     try {
       await (this.#unconfirmed ? this.#hold.releaseAgain() : this.#hold.release())
@@ -245,7 +245,7 @@ export class LeaseHandle implements Lease {
     }
   }
 
-  /** By the clock and by what was reported so far. */
+  /** The state by the clock and the reports so far. */
   #checked(): LeaseState {
     const state = this.#hold.check()
     return this.#left && state !== 'lost' ? 'released' : state
@@ -261,14 +261,14 @@ export class LeaseHandle implements Lease {
     const unread = `the event loop has not read the connection that holds it for ${Math.round(unreadMs)} ms`
     return new LockError(
       'LOCK_UNAVAILABLE',
-      `cannot tell whether lock ${quote(this.name)} is still held: ${unread}; ` +
-        'await lease.extend(), which asks the store, and go on only if it resolves',
+      `lock ${quote(this.name)} may no longer be held: ${unread}; ` +
+        'await lease.extend() to ask the store, and continue only if it resolves',
       { lock: this.name },
     )
   }
 
   #notOwned(): LockError {
-    return new LockError('LOCK_NOT_OWNED', `this lease of ${quote(this.name)} was released before`, {
+    return new LockError('LOCK_NOT_OWNED', `this lease of ${quote(this.name)} was already released`, {
       lock: this.name,
     })
   }

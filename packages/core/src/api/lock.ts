@@ -14,27 +14,27 @@ import { boundedCall } from '../engine/bounded-call.ts'
 import { invalid, settle } from './validate.ts'
 import type { Purpose } from './validate.ts'
 
-/** A named lock. Cheap to make, holds nothing by itself, safe to share between tasks. */
+/** A named lock. Cheap to make, holds nothing itself, and safe to share between tasks. */
 export interface Lock<C extends Capabilities = Capabilities> {
   readonly name: string
-  /** Waits for the lock and returns the lease, or throws: `LOCK_TIMEOUT` when somebody else kept it. */
+  /** Waits for the lock and returns its lease. Throws `LOCK_TIMEOUT` if another holder kept it for `waitMs`. */
   acquire(options?: AcquireOptions<C>): Promise<Lease<C>>
   /**
-   * Tries without waiting for a holder. `null` when another one holds it; anything else that goes wrong throws. While
-   * the store fails it tries again, for `storeTimeoutMs` or `retry.attempts`.
+   * Tries without waiting for a holder. Returns `null` if the lock is held, and throws on any other failure. While the
+   * store fails it tries again, for `storeTimeoutMs` or `retry.attempts`.
    */
   tryAcquire(options?: Omit<AcquireOptions<C>, 'waitMs'>): Promise<Lease<C> | null>
   /**
-   * Runs `fn` while holding the lock. Inside it, acquiring the same name again re-enters. A failing
-   * release never replaces the outcome of `fn`; a lock lost meanwhile always surfaces, as `LOCK_LOST`.
+   * Runs `fn` while holding the lock. Inside `fn`, acquiring the same name again re-enters. A failed release never
+   * replaces the outcome of `fn`; a lock lost meanwhile always throws `LOCK_LOST`.
    */
   with<T>(fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   with<T>(options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   inspect(): Promise<LockState>
   /**
-   * Ends somebody else's hold, as an operator may: the next in line gets the lock, under a higher fence, and
-   * the holder learns of it with its next renewal. Answers who held it, or `null` when nobody did, or,
-   * with a `fence`, when the hold under that fence is over.
+   * Ends the current hold. For operators: the next waiter gets the lock under a higher fence, and the broken holder
+   * finds out with its next renewal. Returns the broken holder, or `null` if the lock was free or, with a `fence`, if
+   * the hold with that fence has ended.
    */
   break(
     this: C['break'] extends false ? never : Lock<C>,
@@ -42,7 +42,7 @@ export interface Lock<C extends Capabilities = Capabilities> {
   ): Promise<Holder | null>
 }
 
-/** What became of `locks.once`: the value of its callback, or the holder that has the period already. */
+/** The result of `locks.once`: the value of its callback, or the holder that already ran in this period. */
 export type Once<T> =
   | { readonly ran: true; readonly value: T }
   | { readonly ran: false; readonly holder: Holder | undefined }
@@ -79,11 +79,12 @@ export class NamedLock implements Lock {
     return this.#run(await this.acquire(options), fn)
   }
 
-  /** As `with`, but tries once by default, and returns that the name is taken instead of throwing it. */
+  /** Like `with`, but tries once by default, and returns the holder of a held lock instead of throwing. */
   async once<T>(options: OnceOptions, fn: Body<T>): Promise<Once<T>> {
     if (typeof fn !== 'function') throw invalid('once needs a callback')
     const settings = this.#settle('acquire', options, { ...this.#defaults, waitMs: 0 })
-    if (settings.minHoldMs === 0) throw invalid('once needs a minHoldMs above 0: how long one run counts')
+    if (settings.minHoldMs === 0)
+      throw invalid('once needs a minHoldMs above 0: the time until it may run again')
     let lease: LeaseHandle | null
     try {
       lease = await this.#acquire(settings, 'throw')
@@ -102,7 +103,7 @@ export class NamedLock implements Lock {
     } catch (error) {
       const loss = await this.#endOf(lease)
       if (loss === undefined || error === loss) throw error
-      // The callback may have stopped at this very loss.
+      // The callback may have thrown this same loss.
       if (isLockError(error, loss.code) && error.lock === this.name) throw error
       throw new LockError(loss.code, loss.message, { lock: this.name, cause: error })
     }
@@ -141,14 +142,14 @@ export class NamedLock implements Lock {
       held.keepFor(settings.minHoldMs)
       return Promise.resolve(LeaseHandle.join(context, held, context.clock.now(), 0))
     }
-    // One that is over by the clock ends here, and its queue may go with it.
+    // A hold that expired ends here, and its queue may be dropped with it.
     this.#client.queues.existing(this.name)?.hold?.check()
     return new Promise((resolve, reject) => {
       new Acquisition(context, this.#client.queues.of(this.name), settings, onBusy, resolve, reject).start()
     })
   }
 
-  /** Reports an acquire that ended before it began; returns what to throw. */
+  /** Reports an acquire that ended before it began. Returns what to throw. */
   #ended(settings: Settings, outcome: 'aborted' | 'lost', error: unknown): unknown {
     const context = this.#context
     const request = context.request(this.name, settings)
@@ -163,7 +164,7 @@ export class NamedLock implements Lock {
     return hold?.live === true && hold.owner === owner ? hold : undefined
   }
 
-  /** Releases; returns only what must surface. A release that was not confirmed shows in events, and goes on. */
+  /** Releases, and returns an error that must be thrown. An unconfirmed release is reported as an event and goes on. */
   async #endOf(lease: LeaseHandle): Promise<LockError | undefined> {
     try {
       await lease.release()

@@ -16,19 +16,19 @@ import type { PruneOptions } from '../engine/operators.ts'
 import type { AdapterFactory, Finding, LockState } from '../adapter/spi.ts'
 import { checkInteger, checkName, checkText, invalid, settle, unsupported } from './validate.ts'
 
-/** The client a program makes once, over one adapter. */
+/** A client for one store. A program makes it once and closes it at its end. */
 export interface Locks<C extends Capabilities = Capabilities> extends AsyncDisposable {
-  /** What the store can do, and its limits. */
+  /** What the store supports, and its limits. */
   readonly capabilities: C
-  /** The lock of that name: cheap to make, holds nothing by itself, and may be shared. */
+  /** The lock with that name: cheap to make, holds nothing itself, and may be shared. */
   lock(name: string, options?: LockOptions<C>): Lock<C>
   /** Short for `lock(name).with(…)`. */
   with<T>(name: string, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   with<T>(name: string, options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
   /**
-   * Runs `fn` at most once per period, on however many hosts it is called: while holding the lock, whose name then stays
-   * taken until `minHoldMs` after the grant. When the name is taken it returns the holder instead, without waiting unless
-   * `waitMs` is given. What goes wrong throws, as with `with`.
+   * Runs `fn` at most once per period, however many hosts call it. `fn` runs while holding the lock, which then stays
+   * held until `minHoldMs` after the grant. If the lock is held, it returns the holder instead; it waits only if
+   * `waitMs` is given. Failures throw, as in `with`.
    */
   once<T>(
     this: C['minHold'] extends false ? never : Locks<C>,
@@ -36,39 +36,39 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
     options: OnceOptions<C>,
     fn: (lease: Lease<C>) => T | Promise<T>,
   ): Promise<Once<T>>
-  /** Who holds the lock, since when and for how long still, as the store has it. */
+  /** Who holds the lock, since when, and how long remains, according to the store. */
   inspect(name: string): Promise<LockState>
-  /** The locks that are held now, by whomever, at most `limit` of them (1,000 unless told). For operators. */
+  /** The locks that are held now by any client, at most `limit` of them. Default: 1,000. For operators. */
   list(
     this: C['list'] extends false ? never : Locks<C>,
     options?: { readonly limit?: number },
   ): Promise<readonly LockState[]>
-  /** What the store and its settings mean for locks, each finding with what to do. For operators. */
+  /** Checks the store and its settings. Each finding says what to do about it. For operators. */
   diagnose(): Promise<readonly Finding[]>
   /**
-   * Drops what the store keeps of names that are free and were not granted for `idleMs`. Default: a day. Returns how
-   * many names. Fences of a name that comes back are still higher than every earlier one. Clients do this by themselves
-   * behind their releases, so it is for operators who do not want to wait for that.
+   * Drops what the store keeps about names that are free and were not granted for `idleMs`. Default: a day. Returns the
+   * number of names. If such a name is used again, its fences are still higher than all earlier ones. Clients do this
+   * after releases; operators call it when they do not want to wait for that.
    */
   prune(options?: PruneOptions): Promise<number>
   /**
-   * Whether the hold that `lease.sequencer` refers to is still the current one at the store. `LOCK_UNSUPPORTED` where
-   * `capabilities.fencing` is `none`.
+   * Whether the hold that `lease.sequencer` refers to is still the current one at the store. Throws `LOCK_UNSUPPORTED`
+   * where `capabilities.fencing` is `none`.
    */
   checkSequencer(sequencer: string): Promise<boolean>
-  /** Continues a lease that `lease.serialize()` gave up. One successor only: a second one gets `LOCK_LOST`. */
+  /** Continues a lease from `lease.serialize()`. Only one caller succeeds; any other gets `LOCK_LOST`. */
   resume(
     this: C['handover'] extends false ? never : Locks<C>,
     text: string,
     options?: ResumeOptions,
   ): Promise<Lease<C>>
-  /** Calls `listener` for every event of that name, until the returned function is called. */
+  /** Calls `listener` for every event with that name. Returns a function that removes the listener. */
   on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void
-  /** Ends waits with `LOCK_CLOSED`, releases what is held, within a bound, and closes the adapter. */
+  /** Ends waits with `LOCK_CLOSED`, releases all holds within a bounded time, and closes the adapter. */
   close(): Promise<void>
 }
 
-/** Makes a client over an adapter. Options given here are the defaults of all its locks. */
+/** Makes a client for the store of an adapter. The options are defaults for all its locks. */
 export function createLocks<C extends Capabilities>(
   adapter: AdapterFactory<C>,
   options?: LocksOptions<C>,

@@ -3,77 +3,79 @@ import { MAX_TIMER_MS } from '../adapter/clock.ts'
 import type { Clock } from '../adapter/clock.ts'
 import type { Duration } from './duration.ts'
 
-/** How long one acquire holds, waits and tries. Durations are whole milliseconds or texts such as `'10s'`. */
+/** How long an acquire holds, waits and tries. Durations are whole milliseconds or strings such as `'10s'`. */
 export type LockOptions<C extends Capabilities = Capabilities> = {
-  /** Length of the lease, 30 s unless told; renewed every third of it. A session-backed store grants its session's. */
+  /** Length of the lease, renewed after each third of it. Default: 30 s. A session-backed store uses its session's. */
   ttlMs?: Duration
-  /** How long `acquire` waits for another holder: 10 s unless told, 0 = try once. */
+  /** How long `acquire` waits for another holder; 0 tries once. Default: 10 s. */
   waitMs?: Duration
-  /** `false` makes a fixed lease: it ends after `ttlMs` unless extended by hand. */
+  /** `false`: the lease ends after `ttlMs` unless `extend` is called. Default: true. */
   renew?: boolean
-  /** Renewal stops after this long, so that a stuck holder cannot keep the lock for ever: the lease then runs out. */
+  /** Renewal stops after this long and the lease expires, so that a stuck holder cannot keep the lock forever. */
   maxHoldMs?: Duration
-  /** How to try again where the store cannot wake a waiter, and while it fails. */
+  /** How to try again where the store cannot wake waiters, and while it fails. */
   retry?: RetryOptions
-  /** Free text that `inspect` and time-out errors show of this holder. */
+  /** Free text that `inspect` and time-out errors show for this holder. */
   label?: string
-  /** `exclusive`, which is all there is. */
+  /** Only `exclusive` exists. */
   mode?: Mode
 } & (C['lockDelay'] extends false
   ? { lockDelayMs?: never }
   : {
-      /** After an abnormal end (crash, loss) the name stays blocked this long. A release frees it at once. */
+      /**
+       * After an abnormal end (crash, loss) the name stays blocked this long. A release frees it at once. Default: 0.
+       */
       lockDelayMs?: Duration
     }) &
   (C['minHold'] extends false
     ? { minHoldMs?: never }
     : {
         /**
-         * After a release the name stays taken until this long after the grant, by the store's clock. Default: 0. At
-         * most `maxHoldMs`. A hold that ends by a crash ends after its ttl, even if that is earlier.
+         * After a release the name stays held until this long after the grant, by the store's clock. Default: 0. At
+         * most `maxHoldMs`. After a crash the hold ends with its ttl, even if that is earlier.
          */
         minHoldMs?: Duration
       })
 
-/** Those of one acquire: what a lock has, and who asks. */
+/** Options of one acquire: those of a lock, and those of the caller. */
 export type AcquireOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
-  /** Gives up when aborted and rejects with the signal's reason; nothing is left behind. */
+  /** When aborted, the acquire rejects with the signal's reason and leaves nothing behind. */
   signal?: AbortSignal
-  /** Acquires of equal owner re-enter each other's hold. Unless told, every acquire is an owner of its own. */
+  /** Acquires with the same owner re-enter each other's hold. Default: each acquire has its own owner. */
   owner?: string
 }
 
-/** Those of `locks.once`: as of an acquire, but without `waitMs` it tries once. */
+/** Options of `locks.once`: those of an acquire, but without `waitMs` it tries once. */
 export type OnceOptions<C extends Capabilities = Capabilities> = AcquireOptions<C> & {
-  /** The name stays taken until this long after the grant: a little less than the job's period. */
+  /** The name stays held until this long after the grant. Choose a little less than the job's period. */
   minHoldMs: Duration
 }
 
 /** How often and how fast to try again. */
 export interface RetryOptions {
-  /** Tries at the store in all, 1 or more; those that fail count. Default: no limit within `waitMs`. */
+  /** Most attempts at the store, at least 1; failed ones count. Default: no limit within `waitMs`. */
   attempts?: number
-  /** First delay of the exponential back-off with full jitter, 50 ms unless told. */
+  /** First delay of the exponential back-off with full jitter. Default: 50 ms. */
   delayMs?: Duration
-  /** Cap of the back-off, 1 s unless told. */
+  /** Longest delay of the back-off. Default: 1 s. */
   maxDelayMs?: Duration
 }
 
-/** What a client is made with: defaults of its locks, and settings of its own. */
+/** Options of a client: defaults for its locks, and its own settings. */
 export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C> & {
   /**
    * How long the store may fail or stay silent before a call gives up with `LOCK_UNAVAILABLE`. Default: 5 s. Until then
-   * `tryAcquire` and `acquire` try again, also while the server refuses connections. A process that itself stood still
-   * past that time waits up to 1 s more after going on, for an answer that came meanwhile.
+   * `tryAcquire` and `acquire` try again, also while the server refuses connections. A process that was paused past
+   * that time waits up to 1 s more, for an answer that arrived meanwhile.
    */
   storeTimeoutMs?: Duration
-  /** A name for the store in events, so that those of several clients can be told apart. `openLocks` gives the config's. */
+  /** A name for the store in events, which tells several clients apart. `openLocks` uses the name in the config. */
   store?: string
-  /** Replaces the system's clock, timers and randomness: for simulations. */
+  /** Replaces the system's clock, timers and randomness, for simulations. */
   clock?: Clock
 }
 
-/** Options with every default filled in; what the rest of core works on. */
+/** Options with all defaults filled in. */
 export interface Settings {
   readonly ttlMs: number
   readonly waitMs: number
@@ -118,7 +120,7 @@ export type RangeKey =
   | 'maxDelayMs'
   | 'limit'
 
-/** The documented range of every duration and count, in one place. */
+/** The range of every duration and count. */
 export const ranges: Readonly<Record<RangeKey, readonly [min: number, max: number]>> = {
   ttlMs: [10, 86_400_000],
   waitMs: [0, MAX_TIMER_MS],

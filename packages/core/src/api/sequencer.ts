@@ -7,7 +7,7 @@ export interface Sequencer {
   readonly fence: bigint
 }
 
-/** Opaque to users: `v1.<mode>.<fence>.<name in base64url>`. */
+/** Opaque to programs: `v1.<mode>.<fence>.<name in base64url>`. */
 export function writeSequencer({ name, mode, fence }: Sequencer): string {
   return `v1.${mode}.${fence}.${Buffer.from(name).toString('base64url')}`
 }
@@ -15,6 +15,7 @@ export function writeSequencer({ name, mode, fence }: Sequencer): string {
 export function readSequencer(text: unknown): Sequencer {
   const parts = typeof text === 'string' ? /^v1\.(exclusive)\.(\d{1,40})\.([\w-]+)$/.exec(text) : null
   const [, , fence, name] = parts ?? []
-  if (fence === undefined || name === undefined) throw invalid('not a sequencer of a lease')
+  if (fence === undefined || name === undefined)
+    throw invalid('the text is not the sequencer of a lease: pass lease.sequencer unchanged')
   return { name: Buffer.from(name, 'base64url').toString(), mode: 'exclusive', fence: BigInt(fence) }
 }

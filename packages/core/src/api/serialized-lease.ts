@@ -3,19 +3,19 @@ import { MAX_FENCE } from '../adapter/fence.ts'
 import type { Handover } from '../adapter/spi.ts'
 import { invalid } from './validate.ts'
 
-/** A lease as text: what a successor needs to adopt it and to go on renewing it alike. */
+/** A serialized lease: what a successor needs to adopt it and to keep renewing it in the same way. */
 export interface HandoverText extends Handover {
   readonly owner: string
   readonly ttlMs: number
   readonly lockDelayMs: number
-  /** What remained of it when the text was written, if any; the successor counts it from when it resumes. */
+  /** What remained of it when the text was written, if any. The successor counts it from when it resumes. */
   readonly minHoldMs?: number
 }
 
-/** Longer than any text that `writeHandover` makes of a valid lease. */
+/** Longer than any text that `writeHandover` makes from a valid lease. */
 const MAX_TEXT = 16_384
 
-/** The attempt id is the secret of the text: a reader of the store's public facts cannot make one. */
+/** The attempt id makes the text a credential: the store shows it to no one. */
 export function writeHandover(lease: HandoverText): string {
   const { name, attemptId, owner, fence, ttlMs, lockDelayMs, minHoldMs } = lease
   const kept = minHoldMs === undefined ? {} : { minHoldMs }
@@ -24,13 +24,13 @@ export function writeHandover(lease: HandoverText): string {
 }
 
 /**
- * Accepts what `writeHandover` makes and nothing else: the same fields, in the same encoding. The ranges of name,
+ * Accepts only what `writeHandover` makes: the same fields, in the same encoding. The ranges of name,
  * owner, `ttlMs`, `lockDelayMs` and `minHoldMs` are checked as options are, by `resumeLease`.
  */
 export function readHandover(text: unknown): HandoverText {
   const lease = typeof text === 'string' && text.length <= MAX_TEXT ? parse(text) : undefined
   if (lease === undefined || writeHandover(lease) !== text)
-    throw invalid('not the text of a serialised lease')
+    throw invalid('the text is not a serialized lease: pass the result of lease.serialize() unchanged')
   return lease
 }
 

@@ -6,7 +6,7 @@ import { LockError } from './errors.ts'
 import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES, ranges } from './options.ts'
 import type { RangeKey, Settings } from './options.ts'
 
-// With the u flag this matches lone surrogates only; a pair is one code point.
+// With the u flag this matches only lone surrogates; a pair is one code point.
 const loneSurrogate = /\p{Surrogate}/u
 
 export function invalid(message: string): LockError {
@@ -20,20 +20,20 @@ export function checkName(name: unknown, capabilities: Capabilities): asserts na
 export function checkText(what: string, value: unknown, maxBytes: number): asserts value is string {
   if (typeof value !== 'string') throw invalid(`${what} must be a string, got ${kindOf(value)}`)
   if (value.length === 0) throw invalid(`${what} must not be empty`)
-  // No character takes more than three bytes per UTF-16 unit, so short names skip the count.
+  // A UTF-16 unit takes at most three bytes in UTF-8, so short texts need no count.
   if (value.length * 3 > maxBytes && Buffer.byteLength(value) > maxBytes)
     throw invalid(`${what} must be at most ${maxBytes} bytes of UTF-8`)
   if (loneSurrogate.test(value)) throw invalid(`${what} must be well-formed Unicode (lone surrogate)`)
 }
 
-/** The number that `value` is, of milliseconds where the key ends in `Ms`. */
+/** The integer `value`; in milliseconds if the key ends in `Ms`, where a duration string is accepted too. */
 export function checkInteger(key: RangeKey, value: unknown): number {
   const range = ranges[key]
   const isDuration = key.endsWith('Ms')
   const number = isDuration ? toMs(value) : value
   if (isWhole(number, range)) return number
   const [min, max] = range
-  const unit = isDuration ? " (milliseconds, or a text such as '500ms', '10s' or '2m')" : ''
+  const unit = isDuration ? " (milliseconds, or a string such as '500ms', '10s' or '2m')" : ''
   throw invalid(`${key} must be a whole number from ${min} to ${max}${unit}, got ${kindOf(value)}`)
 }
 
@@ -88,7 +88,7 @@ const keysOf: Record<Purpose, ReadonlyMap<string, Check>> = {
   resume: resumeKeys,
 }
 
-/** Checks what the caller gave for `purpose` and lays it over `base`. Throws before anything is touched. */
+/** Checks the options given for `purpose` and applies them over `base`. */
 export function settle(
   purpose: Purpose,
   options: unknown,
@@ -98,11 +98,11 @@ export function settle(
   if (options === undefined) return base
   const { retry, ...rest } = checkKeys('options', options, keysOf[purpose], capabilities)
   const settled: Settings = Object.assign({ ...base }, rest, retry)
-  // A resumed lease has the `minHoldMs` of its text, not that of the client.
+  // A resumed lease uses the `minHoldMs` of its text, not the client's.
   if (purpose !== 'resume' && settled.minHoldMs > settled.maxHoldMs)
     throw invalid(
       `minHoldMs must not be above maxHoldMs, got ${settled.minHoldMs} and ${settled.maxHoldMs}: ` +
-        'a hold that is not renewed any more cannot be promised for longer',
+        'a hold ends when it is no longer renewed',
     )
   return settled
 }
@@ -119,7 +119,7 @@ function checkKeys(
   for (const [key, given] of Object.entries(value)) {
     const check = keys.get(key)
     if (check === undefined) throw invalid(unknownKey(key, [...keys.keys()], ` in ${what}`))
-    // An explicit undefined means "not given", also for callers whose compiler does not say so.
+    // An explicit undefined means "not given", also for callers without exactOptionalPropertyTypes.
     if (given !== undefined) checked.push([key, check(given, capabilities)])
   }
   return Object.fromEntries(checked)
@@ -164,7 +164,7 @@ export function unsupported(what: string): LockError {
   return new LockError('LOCK_UNSUPPORTED', `${what} is not supported by this adapter`)
 }
 
-/** Names a value without showing more of it than a reader needs: it may be a secret. */
+/** Describes a value without showing a text, which may be a secret. */
 function kindOf(value: unknown): string {
   if (typeof value === 'number') return String(value)
   if (value === null) return 'null'

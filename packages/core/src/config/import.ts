@@ -8,12 +8,12 @@ import type { AdapterFactory } from '../adapter/spi.ts'
 import { invalid } from '../api/validate.ts'
 
 /**
- * What a module must export to be named in a config. `options` is the config less its keys `adapter` and
- * `defaults`, or `{ url }`; unknown keys and bad values MUST be refused with `LOCK_INVALID_ARGUMENT`.
+ * What a module must export to be used in a config. `options` is the config without its keys `adapter` and `defaults`,
+ * or `{ url }`. Unknown keys and bad values MUST be rejected with `LOCK_INVALID_ARGUMENT`.
  */
 export interface AdapterModule {
   fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory | Promise<AdapterFactory>
-  /** Where the store needs tables or the like: makes them, also over those of an earlier version. Same `options`. */
+  /** Creates the tables that the store needs, or upgrades those of an earlier version. Same `options`. */
   migrate?(options: Readonly<Record<string, unknown>>): Promise<void>
 }
 
@@ -36,13 +36,15 @@ export async function importAdapter(specifier: string): Promise<AdapterModule> {
     throw new LockError('LOCK_INVALID_ARGUMENT', message, { cause: error })
   }
   if (!isAdapterModule(module))
-    throw invalid(`module ${JSON.stringify(specifier)} is no adapter: it must export a function fromConfig`)
+    throw invalid(
+      `module ${JSON.stringify(specifier)} is not an adapter: it must export a function fromConfig`,
+    )
   return module
 }
 
 /**
- * Paths and packages are the program's: with strict installs core cannot see an adapter itself. They
- * are looked for from the working directory, then from the program's own, then from here.
+ * Resolves paths and packages from the working directory, then from the program's directory, then from here: with a
+ * strict package manager, core itself cannot see an adapter that the program installed.
  */
 function resolve(specifier: string): string {
   if (specifier.startsWith('file:')) return specifier
@@ -50,20 +52,20 @@ function resolve(specifier: string): string {
     try {
       return pathToFileURL(createRequire(join(folder, 'package.json')).resolve(specifier)).href
     } catch (error) {
-      // A package for `import` only: that cannot be resolved from elsewhere, but perhaps from here.
+      // A package for `import` only cannot be resolved from elsewhere, but perhaps from here.
       if (codeOf(error) === 'ERR_PACKAGE_PATH_NOT_EXPORTED') return specifier
     }
   }
   const shown = JSON.stringify(specifier)
   if (/^\.{0,2}[/\\]/.test(specifier) || isAbsolute(specifier))
-    throw invalid(`cannot find adapter ${shown}: no such module, seen from ${process.cwd()}`)
-  // Nobody is to be sent for a package of that name that somebody else may have put there.
+    throw invalid(`cannot find adapter ${shown}: there is no such module in or above ${process.cwd()}`)
+  // Do not suggest installing an unknown name: anyone may have published a package under it.
   if (specifier.startsWith('@locks/') && !adapters.includes(specifier))
-    throw invalid(`adapter ${shown} is not installed, and unknown here; known: ${adapters.join(', ')}`)
+    throw invalid(`adapter ${shown} is not installed and not one of ours; ours are: ${adapters.join(', ')}`)
   throw invalid(`adapter ${shown} is not installed: npm install ${packagesFor(specifier)}`)
 }
 
-/** What an adapter declares as its peers and cannot see, with how to get it. */
+/** Names the peer dependencies of an adapter that are missing, and how to install them. */
 function missingClients(specifier: string, found: string): string | undefined {
   if (!found.startsWith('file:')) return undefined
   try {
@@ -74,7 +76,7 @@ function missingClients(specifier: string, found: string): string | undefined {
       ? undefined
       : `it needs ${missing.join(' and ')}: npm install ${missing.join(' ')}`
   } catch {
-    // No package of its own, or one that does not show its manifest: the error as it was has to do.
+    // Not a package, or its manifest is not exported: the original error has to do.
     return undefined
   }
 }

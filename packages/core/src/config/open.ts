@@ -10,23 +10,23 @@ import type { AdapterFactory } from '../adapter/spi.ts'
 import { invalid } from '../api/validate.ts'
 
 export type OpenOptions = LocksOptions & {
-  /** Which of several `stores`, also named in events. Default: the config's `default`, or its only store. */
+  /** Which of several `stores` to open; events show it. Default: the config's `default`, or its only store. */
   readonly store?: string
 }
 
 /**
- * Makes a client from config: a URL, an adapter with its options, or one of several named stores. Without
- * any, the URL comes from the environment as `LOCKS_URL`. Adapters are loaded when they are named, not before.
+ * Makes a client from a config: a URL, an adapter with its options, or one of several named stores. Without a config,
+ * the URL is read from the environment variable `LOCKS_URL`. Only the adapter that is used is loaded.
  */
 export async function openLocks(config?: LocksConfig, options: OpenOptions = {}): Promise<Locks> {
   const { store: asked, ...given } = options
   const { adapter, options: own, defaults, store } = settle(config, asked)
   const factory = await configured(adapter, own)
-  // Checked by createLocks like any other options, under the same names.
+  // createLocks checks these like any other options.
   return createLocks(factory, overlay(defaults, { ...given, store }))
 }
 
-/** `given` over `base`, key by key, those of `retry` too. An explicit undefined means "not given". */
+/** Merges `given` over `base` by key, including the keys of `retry`. An explicit undefined means "not given". */
 function overlay(base: Plain, given: Plain): Plain {
   const laid = new Map<string, unknown>(Object.entries(base))
   for (const [key, value] of Object.entries(given)) {
@@ -37,15 +37,15 @@ function overlay(base: Plain, given: Plain): Plain {
   return Object.fromEntries(laid)
 }
 
-/** Imports the adapter that `config` names and configures it, without the config's `defaults`. Connects to nothing yet. */
+/** Imports and configures the adapter that `config` names, without the config's `defaults`. Does not connect yet. */
 export async function loadAdapter(config?: UncheckedConfig, store?: string): Promise<AdapterFactory> {
   const { adapter, options } = settle(config, store)
   return configured(adapter, options)
 }
 
 /**
- * Makes the tables of the store that `config` names, by `migrate` of its adapter. Returns the adapter's name and whether
- * there was anything to make: most stores need nothing.
+ * Creates the tables of the store that `config` names, with `migrate` of its adapter. Returns the adapter's name and
+ * whether it has a `migrate`: most stores need none.
  */
 export async function migrateStore(
   config?: UncheckedConfig,
@@ -53,7 +53,7 @@ export async function migrateStore(
 ): Promise<{ readonly adapter: string; readonly migrated: boolean }> {
   const { adapter, options } = settle(config, store)
   const module = await importAdapter(adapter)
-  // Refuses what is wrong with the options before anything is touched.
+  // Rejects bad options before the store is touched.
   await module.fromConfig(options)
   await module.migrate?.(options)
   return { adapter, migrated: module.migrate !== undefined }
@@ -64,7 +64,7 @@ async function configured(adapter: string, options: Plain): Promise<AdapterFacto
 }
 
 interface Settled {
-  /** Its name, of several stores. */
+  /** Its name, if there are several stores. */
   readonly store?: string
   readonly adapter: string
   readonly options: Plain
@@ -83,7 +83,7 @@ function settle(config: unknown, store: string | undefined): Settled {
     const [name, ...picked] = pick(value, store)
     return { ...settleStore(picked), store: name }
   }
-  if (store !== undefined) throw invalid('store is for a config with several stores; this one has none')
+  if (store !== undefined) throw invalid('the option store needs a config with stores; this config has none')
   return settleStore(['config', value])
 }
 
@@ -114,15 +114,17 @@ function pick(
   const { stores, default: usual, ...others } = config
   const [unknown] = Object.keys(others)
   if (unknown !== undefined)
-    throw invalid(`unknown key ${JSON.stringify(unknown)} in config; known beside stores: default`)
+    throw invalid(
+      `unknown key ${JSON.stringify(unknown)} in config; only stores and default are allowed here`,
+    )
   if (!isPlain(stores) || Object.keys(stores).length === 0)
-    throw invalid('config.stores must be an object of at least one store by name')
+    throw invalid('config.stores must be an object with at least one store, by name')
   const names = Object.keys(stores).join(', ')
   const [only, ...more] = Object.keys(stores)
   if (usual !== undefined && (typeof usual !== 'string' || !Object.hasOwn(stores, usual)))
     throw invalid(`config.default must be the name of a store: ${names}`)
   const name = asked ?? usual ?? (more.length === 0 ? only : undefined)
-  if (name === undefined) throw invalid(`config has no default; ask for one of its stores: ${names}`)
+  if (name === undefined) throw invalid(`config has no default; pass the option store with one of: ${names}`)
   if (!Object.hasOwn(stores, name))
     throw invalid(`config has no store ${JSON.stringify(name)}; its stores: ${names}`)
   return [name, `config.stores.${name}`, stores[name]]

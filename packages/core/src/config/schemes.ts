@@ -1,6 +1,6 @@
 import { invalid } from '../api/validate.ts'
 
-/** The packages that serve URLs, each with its schemes and the client that has to be installed beside it. */
+/** The packages that accept URLs, with their schemes and the client library that each needs. */
 const served: readonly { name: string; schemes: readonly string[]; client?: string }[] = [
   { name: '@locks/memory', schemes: ['memory'] },
   { name: '@locks/cas', schemes: ['file', 'tair'] },
@@ -15,15 +15,15 @@ const served: readonly { name: string; schemes: readonly string[]; client?: stri
   { name: '@locks/mysql', schemes: ['mysql', 'mariadb'], client: 'mysql2' },
 ]
 
-/** Packages of ours that can be named in a config. */
+/** Our packages that a config can name. */
 export const adapters: readonly string[] = served.map(({ name }) => name)
 
-/** Which package serves which URL scheme. */
+/** The package for each URL scheme. */
 export const schemes: ReadonlyMap<string, string> = new Map(
   served.flatMap(({ name, schemes: all }) => all.map((scheme) => [scheme, name])),
 )
 
-/** What to give to `npm install` for an adapter: its client too, where we know it. */
+/** The arguments of `npm install` for an adapter: with its client library, if we know it. */
 export function packagesFor(adapter: string): string {
   const client = served.find(({ name }) => name === adapter)?.client
   return client === undefined ? adapter : `${adapter} ${client}`
@@ -33,7 +33,7 @@ export function adapterOf(url: string): string {
   const scheme = schemeOf(url)
   const name = scheme === undefined ? undefined : schemes.get(scheme)
   if (name !== undefined) return name
-  // Not the URL itself: it may carry a password.
+  // Not the URL itself: it may contain a password.
   const got = scheme === undefined ? 'no scheme' : `scheme ${scheme}:`
   throw invalid(`unknown backend URL (${got}); known schemes: ${[...schemes.keys()].join(', ')}`)
 }

@@ -2,8 +2,8 @@ import type { Duration } from '../api/duration.ts'
 import type { LockOptions } from '../api/options.ts'
 
 /**
- * What each adapter can be told in config, by the name of its package. The packages need not be imported, nor
- * even installed, to be checked here. An adapter of somebody else's adds itself:
+ * The options of each adapter in a config, by package name. The packages need not be imported or installed to be
+ * checked here. Other adapters add themselves:
  *
  *     declare module '@locks/core' { interface AdapterConfigs { 'locks-etcd': { readonly url: string } } }
  */
@@ -21,7 +21,7 @@ type OneOf<T> = {
   [K in keyof T]: { readonly [P in K]: T[P] } & { readonly [P in Exclude<keyof T, K>]?: never }
 }[keyof T]
 
-/** Options of ioredis itself, as far as JSON can say them. */
+/** Options of ioredis that can be written in JSON. */
 type IoredisOptions = Readonly<Record<string, unknown>>
 
 /** Nodes and options of an ioredis Cluster. */
@@ -215,14 +215,14 @@ type ZookeeperConfig = OneOf<{
 }
 // </options>
 
-/** Defaults of all locks of a client, as `createLocks` takes them. Options given in code go before these. */
+/** Defaults for all locks of a client, as for `createLocks`. Options in code override them. */
 export type LockDefaults = Readonly<LockOptions> & {
-  /** How long the store may fail or stay silent before a call gives up: 5 s unless told. */
+  /** How long the store may fail or stay silent before a call gives up. Default: 5 s. */
   readonly storeTimeoutMs?: Duration
 }
 
 type WithDefaults = {
-  /** Options of all locks of the client; those given in code go before them. */
+  /** Options for all locks of the client. Options in code override them. */
   readonly defaults?: LockDefaults
 }
 
@@ -230,7 +230,7 @@ type NamedAdapter = {
   [A in keyof AdapterConfigs]: { readonly adapter: A } & AdapterConfigs[A] & WithDefaults
 }[keyof AdapterConfigs]
 
-/** A module of the program's own, by its path; what else it takes is between the two. */
+/** A module of the program, by its path. Its other options are its own. */
 type OwnAdapter = {
   readonly adapter: `./${string}` | `../${string}` | `/${string}` | `file:${string}`
   readonly [option: string]: unknown
@@ -239,16 +239,16 @@ type OwnAdapter = {
 /** One backend: a URL, or an adapter with its options. */
 export type StoreConfig = string | NamedAdapter | OwnAdapter
 
-/** Several backends by name. `default` is the one that is opened when none is asked for. */
+/** Several backends by name. */
 export interface StoresConfig {
-  /** Each by the name under which `openLocks(config, { store })` opens it. */
+  /** Each under the name by which `openLocks(config, { store })` opens it. */
   readonly stores: Readonly<Record<string, StoreConfig>>
-  /** Which of them is opened when none is asked for. Default: the only one. */
+  /** The store that is opened when none is named. Default: the only one. */
   readonly default?: string
 }
 
-/** One JSON value describes where locks are, everywhere: in `openLocks`, on the command line, in the suite. */
+/** A JSON value that describes a backend, for `openLocks`, the command line and the conformance suite. */
 export type LocksConfig = StoreConfig | StoresConfig
 
-/** The same, before anybody looked at it: what a file or another program gave. It is checked when it is used. */
+/** A config that is not checked yet, from a file or another program. It is checked when it is used. */
 export type UncheckedConfig = LocksConfig | ({ readonly adapter: string } & Readonly<Record<string, unknown>>)

@@ -3,12 +3,12 @@ import { invalid } from '../api/validate.ts'
 
 export type Plain = Readonly<Record<string, unknown>>
 
-/** Deeper than any config; a value that contains itself ends here. */
+/** Deeper than any config. Stops at values that contain themselves. */
 const MAX_DEPTH = 16
 
 /**
- * A copy of what JSON could carry, own keys only and durations in milliseconds. Anything else is refused by
- * the name of its key, and never shown.
+ * A copy of a JSON value, with own keys only and durations in milliseconds. Errors name the key of any other value and
+ * never show the value.
  */
 export function plainValue(path: string, value: unknown, depth = 0): unknown {
   if (depth > MAX_DEPTH) throw invalid(`${path} is nested too deeply`)
@@ -23,23 +23,21 @@ export function plainValue(path: string, value: unknown, depth = 0): unknown {
     )
   }
   const kind = typeof value === 'object' ? 'an object of a class' : `a ${typeof value}`
-  throw invalid(
-    `${path} must be what JSON can carry, got ${kind}; give it to the adapter's own function instead`,
-  )
+  throw invalid(`${path} must be a JSON value, got ${kind}; pass it to the adapter's own function instead`)
 }
 
 function keyValue(path: string, key: string, value: unknown, depth: number): unknown {
-  // There keys are names that users chose.
+  // The keys of `stores` are names, not options.
   const isDuration = key.endsWith('Ms') && path !== `config.stores.${key}`
   if (!isDuration || typeof value !== 'string') return plainValue(path, value, depth + 1)
   const ms = parseDuration(value)
-  if (ms === undefined) throw invalid(`${path} must be whole milliseconds or a text such as '10s'`)
+  if (ms === undefined) throw invalid(`${path} must be whole milliseconds or a string such as '10s'`)
   return ms
 }
 
 /**
- * The scheme in small letters, and durations in milliseconds: `…?sessionTtlMs=10s`. For adapters, where they read their
- * URL: so it means the same to their own functions as to `openLocks`.
+ * The URL with its scheme in lower case and durations such as `…?sessionTtlMs=10s` in milliseconds. Adapters call it
+ * where they read their URL, so that it means the same in their own functions and in `openLocks`.
  */
 export function plainUrl(url: string): string {
   return url

@@ -7,19 +7,19 @@ export type { Invariant } from './replay-history.ts'
 export interface Violation {
   readonly invariant: Invariant
   readonly message: string
-  /** The events that prove it. */
+  /** The events that show it. */
   readonly events: readonly HistoryEvent[]
 }
 
 /** A bound that is not given is not checked. */
 export interface CheckOptions {
-  /** `coverage`: a run with fewer shows nothing. A crash counts as a fault. */
+  /** `coverage`: the fewest faults of a meaningful run. A crash counts as a fault. */
   readonly floors?: { readonly grants: number; readonly contendedWaits: number; readonly faults: number }
-  /** `liveness`: how long a free name may stay ungranted while anyone waits and no fault is on. */
+  /** `liveness`: how long a free name may stay ungranted while a client waits and no fault is active. */
   readonly maxIdleMs?: number
-  /** `liveness`: how long one waiter may wait, whatever happens. */
+  /** `liveness`: how long one waiter may wait at most, with or without faults. */
   readonly maxWaitMs?: number
-  /** `crash-release`: how long after the crash of its holder a name may stay ungranted while anyone waits and no fault is on. */
+  /** `crash-release`: the same for a name whose holder crashed, counted from the crash. */
   readonly crashReleaseMs?: number
 }
 
@@ -31,7 +31,7 @@ export interface Summary {
   readonly faults: number
   /** Most holders a name had at the same time: 1, if exclusion held. */
   readonly maxHolders: number
-  /** Of the acquires that succeeded. */
+  /** Waiting time of the acquires that succeeded. */
   readonly waitMs: { readonly p50: number; readonly p90: number; readonly p99: number; readonly max: number }
 }
 
@@ -73,7 +73,7 @@ export function summarise(events: readonly HistoryEvent[]): Summary {
   }
 }
 
-/** Rebuilds holds, waits and faults, and reports what only the state at the time of an event can tell. */
+/** Rebuilds holds, waits and faults, and reports violations that only the state at the time of an event can show. */
 
 function checkExclusion({ holds }: NameHistory, faults: readonly Fault[], report: Report): void {
   for (const [hold, others] of sweep(holds)) {
@@ -111,8 +111,8 @@ function checkFenceOrder({ holds }: NameHistory, report: Report): void {
     for (const over of open.filter((other) => other.until <= hold.from))
       if (!highest || over.granted.fence > highest.granted.fence) highest = over
     open = open.filter((other) => other.until > hold.from)
-    // Replies may overtake each other. Of holds that overlap only those granted before this one was even asked
-    // for are surely older; and a grant that arrived after its own deadline may be older than all before it.
+    // Replies may overtake each other. Of holds that overlap, only those granted before this one was requested are
+    // certainly older; and a grant that arrived after its own deadline may be older than all before it.
     const older = open.filter((other) => other.from <= hold.calledAt)
     const earlier = hold.until > hold.from ? [...older, ...(highest ? [highest] : [])] : []
     for (const { granted } of earlier)
@@ -144,7 +144,7 @@ function checkLiveness(
     if (idle)
       report(
         'liveness',
-        `nobody got the free lock for ${round(idle.ms)} ms`,
+        `no waiter got the free lock for ${round(idle.ms)} ms`,
         ...idle.callers,
         ...(next ? [next.granted] : []),
       )
@@ -157,14 +157,14 @@ function checkLiveness(
     if (idle)
       report(
         'crash-release',
-        `nobody got the lock of a crashed holder for ${round(idle.ms)} ms`,
+        `no waiter got the lock of a crashed holder for ${round(idle.ms)} ms`,
         hold.granted,
         ...idle.callers,
       )
   }
 }
 
-/** The longest stretch of a gap in which somebody waited and no fault was on, if longer than `limitMs`. */
+/** The longest part of a gap in which a client waited and no fault was active, if longer than `limitMs`. */
 function longestWait(
   waits: readonly Wait[],
   faults: readonly Fault[],
@@ -187,13 +187,13 @@ function longestWait(
         { from, until: Math.min(until, fault.from) },
         { from: Math.max(from, fault.until), until },
       ])
-      // Or they would double with every fault.
+      // Otherwise they would double with every fault.
       .filter(({ from, until }) => from < until)
   const ms = Math.max(0, ...stretches.map(({ from, until }) => until - from))
   return ms > limitMs ? { ms, callers: inGap.map((wait) => wait.called) } : undefined
 }
 
-/** Each hold that was valid at all, with those still valid when it was granted. */
+/** Each hold that was ever valid, with the holds still valid when it was granted. */
 function* sweep(holds: readonly Hold[]): Generator<readonly [Hold, readonly Hold[]]> {
   let valid: Hold[] = []
   for (const hold of holds) {

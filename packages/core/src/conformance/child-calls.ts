@@ -11,7 +11,7 @@ interface Call<Args, Result> {
   readonly result: Result
 }
 
-/** A lease in a child process, named by a number. */
+/** A lease in a child process, identified by a number. */
 export interface ChildLease {
   readonly lease: number
   readonly fence: bigint
@@ -27,12 +27,12 @@ export interface ChildAcquireOptions {
   readonly label?: string
 }
 
-/** Everything a child process can be told to do. */
+/** What a child process can do for its parent. */
 export interface ChildCalls {
   open: Call<{ config: UncheckedConfig; options: LocksOptions }, void>
   acquire: Call<{ lock: string; options?: ChildAcquireOptions }, ChildLease>
   tryAcquire: Call<{ lock: string; options?: ChildAcquireOptions }, ChildLease | null>
-  /** Whether an acquire of that name has met another holder so far. */
+  /** Whether an acquire of that name has found another holder so far. */
   contended: Call<{ lock: string }, boolean>
   release: Call<{ lease: number }, void>
   extend: Call<{ lease: number }, void>
@@ -40,21 +40,21 @@ export interface ChildCalls {
   assertHeld: Call<{ lease: number }, void>
   serialize: Call<{ lease: number }, string>
   resume: Call<{ text: string }, ChildLease>
-  /** Starts protected steps in a tight loop, each recorded, until the lease is not held any more. */
+  /** Starts protected steps in a tight loop, each recorded, until the lease is no longer held. */
   work: Call<{ lease: number; process: string; file: string }, void>
-  /** Contends with the options of `contend`, its counter in a file. */
+  /** Runs `contend` with a counter in a file. */
   contend: Call<
     Omit<ContendOptions, 'recorder' | 'counter'> & { process: string; file: string; counter: string },
     Contention
   >
-  /** Holds a lock while its event loop stands still. */
+  /** Holds a lock while its event loop is blocked. */
   stall: Call<StallOptions, Stalled>
   /** How many timers keep the process alive. */
   timers: Call<Record<string, never>, number>
   close: Call<Record<string, never>, void>
-  /** Closes the client and forgets its leases, so that the process can serve another case. */
+  /** Closes the client and drops its leases, so that the process can serve another case. */
   reset: Call<Record<string, never>, void>
-  /** Lets go of the parent: the process then ends by itself, if nothing else keeps it. */
+  /** Disconnects from the parent: the process then ends if nothing else keeps it alive. */
   disconnect: Call<Record<string, never>, void>
 }
 
@@ -64,7 +64,7 @@ export interface ChildRequest {
   readonly args: never
 }
 
-/** What a child says by itself: when it stood still. */
+/** What a child reports without being asked: when it was paused. */
 export interface ChildReport {
   readonly gaps: readonly Gap[]
 }

@@ -1,7 +1,7 @@
 import { startChildProgram } from './child-process.ts'
 import type { Child, ChildProgram } from './child-process.ts'
 
-/** To start a process and load an adapter costs more CPU than most cases. Those that ended well serve again. */
+/** Starting a process and loading an adapter costs more CPU than most cases, so processes are used again. */
 const idle: ChildProgram[] = []
 const MOST_IDLE = 4
 const RESET_MS = 1_000
@@ -34,7 +34,7 @@ async function giveBack(program: ChildProgram): Promise<void> {
   } else await child.kill()
 }
 
-/** A client that does not close soon is not waited for: the process ends. */
+/** How long to wait for a client to close before its process is ended. */
 async function isReset(child: Child): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), RESET_MS)))

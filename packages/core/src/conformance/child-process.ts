@@ -6,10 +6,10 @@ import type { LockErrorCode } from '../api/errors.ts'
 import type { ChildCalls, ChildReply, ChildReport } from './child-calls.ts'
 import { stallMeter } from './time/stall-meter.ts'
 
-/** A real process that runs a lock client and does as it is told. */
+/** A separate process that runs a lock client and handles calls of this one. */
 export interface Child {
   readonly pid: number
-  /** Rejects with what the call threw over there, or when the process ends first. */
+  /** Rejects with what the call threw in that process, or when the process ends first. */
   call<K extends keyof ChildCalls>(name: K, args: ChildCalls[K]['args']): Promise<ChildCalls[K]['result']>
   /** SIGKILL; resolves when the process is gone. */
   kill(): Promise<void>
@@ -17,16 +17,16 @@ export interface Child {
   pause(): void
   /** SIGCONT. */
   resume(): void
-  /** Resolves with the exit code (null after a signal) once it ended. */
+  /** Resolves with the exit code (null after a signal) when the process has ended. */
   readonly exited: Promise<number | null>
 }
 
 const program = fileURLToPath(new URL('./child.js', import.meta.url))
 
-/** A process that may wait for its next task without keeping this one alive. */
+/** A process that can wait for its next case without keeping this one alive. */
 export interface ChildProgram {
   readonly child: Child
-  /** Whether it can go on to serve another case: it runs, and was never paused. */
+  /** Whether it can serve another case: it runs and was never paused. */
   readonly healthy: boolean
   idle(): void
   busy(): void
@@ -68,7 +68,7 @@ export async function startChildProgram(): Promise<ChildProgram> {
     else waiting?.resolve(reply.result)
   })
   await once(child, 'spawn')
-  // That it cannot be told anything means that it has died; its exit, which says how, rejects the call.
+  // A failed send means that the process has died. Its exit rejects the call and says how.
   child.on('error', () => undefined)
   const { pid } = child
   if (pid === undefined) throw new Error('the child process has no pid')

@@ -65,7 +65,7 @@ const calls: Calls = {
     void (async () => {
       for (let step = 1; ; step += 1) {
         const deadline = recorder.deadline(() => lease.remainingMs)
-        // Lost by now, it may have had no deadline left to read.
+        // A lease that is lost by now has no deadline to read.
         if (lease.state !== 'held' && lease.state !== 'jeopardy') break
         recorder.record({ ...held, type: 'renewed', deadline })
         const t = recorder.now()
@@ -75,7 +75,7 @@ const calls: Calls = {
           break
         }
         recorder.record({ ...held, t, type: 'protected' })
-        // Seldom, so that a pause most likely hits where no timer can run before the next step.
+        // Rarely, so that a pause most likely falls where no timer can run before the next step.
         if (step % 16 === 0) await turn()
       }
       recorder.record({ ...held, type: 'lost' })
@@ -102,7 +102,7 @@ const calls: Calls = {
   },
   async disconnect() {
     orphaned = false
-    // After the reply has gone out.
+    // After the reply was sent.
     setImmediate(() => process.disconnect())
   },
 }
@@ -126,7 +126,7 @@ setInterval(() => {
 process.on('message', (request: ChildRequest) => {
   void answer(request).then((reply) => process.send?.(reply))
 })
-// A child whose parent was killed must not go on contending.
+// A child whose parent was killed must not keep contending.
 process.on('disconnect', () => {
   if (orphaned) process.exit(1)
 })

@@ -18,13 +18,13 @@ export interface ConformanceCase {
   /** Kind, id and promise in one line. */
   readonly title: string
   readonly kind: RuleKind
-  /** Why this rule cannot be tried here. Show it; do not count it as passed. */
+  /** Why this rule cannot run here. Show it; do not count the rule as passed. */
   readonly untested?: string
-  /** False when the adapter does not claim what the rule is about. Untested and applicable: it was not tried. */
+  /** False when the adapter does not claim what the rule is about. Untested and applicable: it was not run. */
   readonly applicable: boolean
-  /** Cases without this may run beside each other in one process. */
+  /** Cases without this may run concurrently in one process. */
   readonly alone: boolean
-  /** Longer than all its runs can take: for a host that ends a process which is stuck. The case knows its bounds. */
+  /** Longer than all its runs can take, for a test runner that ends a stuck process. The case has bounds of its own. */
   readonly timeoutMs: number
   /** Rejects with an assertion error when the promise is broken. */
   readonly run: (host?: CaseHost) => Promise<void>

@@ -4,7 +4,7 @@ import type { Locks } from '../api/locks.ts'
 import { isLockError } from '../api/errors.ts'
 import type { Recorder } from './history.ts'
 
-/** Something that loses updates unless a lock protects it. */
+/** A counter that loses updates unless a lock protects it. */
 export interface Counter {
   read(): number
   write(value: number): void
@@ -20,11 +20,11 @@ export interface ContendOptions {
 }
 
 export interface Contention {
-  /** Updates made under the lock: what the counter must have risen by. */
+  /** Updates made under the lock: how much the counter must have increased. */
   readonly updates: number
 }
 
-/** Tasks that take one lock again and again, and update a counter by an unprotected read and write. */
+/** Tasks that acquire one lock repeatedly, and update a counter by an unprotected read and write. */
 export async function contend(locks: Locks, options: ContendOptions): Promise<Contention> {
   const tasks = Array.from({ length: options.tasks }, (_, n) => contendTask(locks, `task ${n}`, options))
   const updates = await Promise.all(tasks)
@@ -56,7 +56,7 @@ async function contendTask(locks: Locks, task: string, options: ContendOptions):
       await lease.release()
       recorder.record({ ...held, type: 'released' })
     } catch (error) {
-      // On a machine too busy to renew in time, a lock may be lost: then nothing was written.
+      // On a machine too busy to renew in time a lock may be lost; then nothing was written.
       if (!isLockError(error, 'LOCK_LOST')) throw error
       recorder.record({ ...held, type: 'lost' })
     }
@@ -64,17 +64,17 @@ async function contendTask(locks: Locks, task: string, options: ContendOptions):
   return updates
 }
 
-/** Until when it is held. A machine that stood still may leave that in doubt: then the store is asked. */
+/** Until when it is held. If a paused machine leaves that in doubt, the store is asked. */
 export async function confirmedDeadline(lease: Lease, recorder: Recorder): Promise<number> {
   for (;;) {
-    // A lost lease has no deadline left to read.
+    // A lost lease has no deadline to read.
     const deadline = deadlineOf(lease, recorder)
     if (!isInDoubt(lease)) return deadline
     await lease.extend()
   }
 }
 
-/** Throws when it is lost. */
+/** Whether the lease is in doubt. Throws when it is lost. */
 function isInDoubt(lease: Lease): boolean {
   try {
     lease.assertHeld()

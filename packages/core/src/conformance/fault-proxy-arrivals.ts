@@ -1,9 +1,9 @@
-/** What becomes of a new connection. */
+/** What happens to a new connection. */
 export type ArrivalFault = { readonly refuse: 'reset' | 'close' } | { readonly cutAfter: number }
 
 export interface Arrival {
   readonly fault: ArrivalFault
-  /** To be called when the connection has suffered it. */
+  /** To be called when it has happened. */
   readonly suffered: () => void
 }
 
@@ -15,7 +15,7 @@ interface Expected {
   readonly fail: (reason: Error) => void
 }
 
-/** Faults of the connections to come, in the order they were asked for. */
+/** Faults of future connections, in the order they were requested. */
 export class Arrivals {
   readonly #expected: Expected[] = []
 
@@ -24,7 +24,7 @@ export class Arrivals {
       if (count > 0) this.#expected.push({ fault, toCome: count, toSuffer: count, done, fail })
       else done()
     })
-    // Who awaits it sees the rejection; nobody has to.
+    // A caller that awaits it sees the rejection; it need not be awaited.
     all.catch(() => undefined)
     return all
   }

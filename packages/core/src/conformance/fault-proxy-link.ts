@@ -11,7 +11,7 @@ export interface Trap {
   readonly matching: (request: Buffer) => boolean
   readonly spring: Spring
   readonly fail: Fail
-  /** What it does to the reply, as a whole, before it springs. */
+  /** How it changes the whole reply before it takes effect. */
   readonly shift: Shift | undefined
 }
 
@@ -20,7 +20,7 @@ export interface Link {
   readonly server: Socket
   readonly pipes: readonly Pipe[]
   readonly replies: Replies
-  /** It ends when the server has sent so many more bytes. */
+  /** The connection ends when the server has sent this many more bytes. */
   cut: { afterBytes: number; readonly suffered: () => void } | undefined
   request: Buffer
   trap: Trap | undefined

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { ReplayOptions } from './fault-proxy-contract.ts'
 
-/** Sends a request again, on a connection of its own. Returns what gives it up. */
+/** Sends a request again on a separate connection. Returns a function that cancels it. */
 export function replay(
   request: Buffer,
   { preamble, afterMs = 0 }: ReplayOptions,
@@ -23,7 +23,7 @@ export function replay(
       done(reply)
       socket.destroy()
     })
-    socket.on('close', () => fail(new Error('the replayed request got no answer')))
+    socket.on('close', () => fail(new Error('the replayed request got no reply')))
   }, afterMs)
   return (reason) => {
     clearTimeout(timer)

@@ -1,9 +1,9 @@
 import type { Frames, Shift } from './fault-proxy-contract.ts'
 
-/** The replies of one connection, and where one ends and the next begins. */
+/** Splits the bytes of one connection into replies. */
 export class Replies {
   readonly #split: (bytes: Buffer) => readonly Buffer[]
-  /** How much of the reply that is not complete yet was passed on. */
+  /** How much of the incomplete reply was passed on. */
   #passed = 0
   #last: Buffer | undefined
 
@@ -11,7 +11,7 @@ export class Replies {
     this.#split = frames?.() ?? ((bytes) => [bytes])
   }
 
-  /** Takes note of bytes that are passed on as they are. */
+  /** Records bytes that are passed on unchanged. */
   pass(bytes: Buffer): Buffer {
     let size = this.#passed + bytes.length
     for (const frame of this.#split(bytes)) {
@@ -23,8 +23,8 @@ export class Replies {
   }
 
   /**
-   * What to pass on in place of `bytes`: whole replies, with the first of them shifted. A reply of which a part was passed
-   * on before is left as it is.
+   * What to pass on instead of `bytes`: whole replies, the first of them shifted. A reply that was passed on in part is
+   * left unchanged.
    */
   shift(bytes: Buffer, shift: Shift): { readonly out: Buffer; readonly shifted: boolean } {
     const out: Buffer[] = []

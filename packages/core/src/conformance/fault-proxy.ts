@@ -13,9 +13,9 @@ export type { FaultProxy, FaultProxyOptions, Frames, Shift, Target } from './fau
 
 interface Mode {
   readonly delayMs: number
-  /** What is held back for so long. */
+  /** The directions that are delayed. */
   readonly late: 'both' | Direction
-  /** How long to wait between two bytes, where each is sent alone. */
+  /** The pause between two bytes, where each is sent alone. */
   readonly sliceMs: number | undefined
   readonly refusing: false | 'accept' | 'first-bytes'
   readonly vanishing: readonly Direction[]
@@ -37,14 +37,14 @@ export async function startFaultProxy(
   const links = new Set<Link>()
   const sockets = new Set<Socket>()
   const replays = new Set<Fail>()
-  /** Accepted and not yet reset, as they have said nothing. */
+  /** Accepted and not reset yet, since they have sent nothing. */
   const refused = new Set<Socket>()
   const stats = { connections: 0, open: 0, bytesToServer: 0, bytesToClient: 0, swallowed: 0 }
   const listener = createServer({ allowHalfOpen: true, noDelay: true }, accept)
 
   function track(socket: Socket): Socket {
     sockets.add(socket)
-    // What an error means to the other side is decided at 'close', which always follows it.
+    // The 'close' event, which always follows an error, decides what it means for the other side.
     return socket.on('error', () => undefined).on('close', () => sockets.delete(socket))
   }
 
@@ -107,7 +107,7 @@ export async function startFaultProxy(
     else pump(link, pipe)
   }
 
-  /** What is passed on in place of what arrived from the server. */
+  /** What is passed on instead of the bytes from the server. */
   function reply<T extends string>(link: Link, arrived: Buffer | T): Buffer | T {
     if (typeof arrived === 'string' || link.dead || cutShort(link, arrived)) return arrived
     const shift = link.trap?.shift
@@ -121,14 +121,14 @@ export async function startFaultProxy(
     return out
   }
 
-  /** Whether these bytes are where the connection was to be cut. */
+  /** Whether the connection is to be cut within these bytes. */
   function cutShort(link: Link, bytes: Buffer): boolean {
     const { cut } = link
     if (cut === undefined) return false
     cut.afterBytes -= bytes.length
     if (cut.afterBytes > 0) return false
     abandon(link)
-    // Not reset: the client is to get what was sent until here.
+    // Not reset: the client gets what was sent so far.
     link.client.end(bytes.subarray(0, bytes.length + cut.afterBytes))
     link.server.resetAndDestroy()
     cut.suffered()
@@ -145,7 +145,7 @@ export async function startFaultProxy(
     stats.swallowed += pipe.heldBytes
     pipe.held.length = 0
     pipe.heldBytes = 0
-    // A vanishing direction is read to its end: back-pressure would tell the sender that nobody listens.
+    // Dropped bytes are still read: back-pressure would show the sender that something is wrong.
     pipe.from.resume()
   }
 
@@ -185,7 +185,7 @@ export async function startFaultProxy(
       pipe.cancelWake = () => clearTimeout(timer)
       return
     }
-    // A whole turn of the event loop lies between two bytes, so that a reader in this process sees each alone.
+    // One iteration of the event loop per byte, so that a reader in this process gets each alone.
     let immediate = setImmediate(() => {
       immediate = setImmediate(() => pump(link, pipe))
     })
@@ -215,7 +215,7 @@ export async function startFaultProxy(
     const sprung = new Promise<T>((done, fail) => {
       traps.push({ matching: options.matching ?? (() => true), spring: onReply(done, fail), fail, shift })
     })
-    // Whoever awaits it sees the rejection; a trap that nobody awaits must not end the process at close.
+    // A caller that awaits it sees the rejection; otherwise it must not end the process at close.
     sprung.catch(() => undefined)
     return sprung
   }
@@ -234,7 +234,7 @@ export async function startFaultProxy(
   function swallow(link: Link): void {
     abandon(link)
     link.client.resetAndDestroy()
-    // FIN, not RST: an RST could discard what the server has not read yet, and the request was to pass.
+    // FIN, not RST: an RST could discard what the server has not read yet, and the request has to arrive.
     link.server.end()
   }
 
@@ -246,7 +246,7 @@ export async function startFaultProxy(
   function kill(link: Link): void {
     abandon(link)
     for (const socket of [link.client, link.server]) {
-      // In the midst of its FIN a socket cannot be reset: the attempt fails, and it never closes.
+      // A socket that is sending its FIN cannot be reset: the attempt fails, and it never closes.
       if (socket.writableEnded && !socket.writableFinished) socket.destroy()
       else socket.resetAndDestroy()
     }
@@ -270,7 +270,7 @@ export async function startFaultProxy(
     for (const cancel of replays) cancel(reason)
     disarm(reason)
     for (const link of links) kill(link)
-    // One still connecting puts off its RST until connected, perhaps for ever.
+    // A socket that is still connecting delays its RST until it is connected, perhaps forever.
     for (const socket of sockets) socket.destroy()
     await Promise.all([stopped, ...gone])
   }
@@ -287,7 +287,7 @@ export async function startFaultProxy(
     stats,
     pass: () => {
       enter(PASS)
-      disarm(new Error('the fault proxy was healed before the trap was sprung'))
+      disarm(new Error('the fault proxy was healed before the fault happened'))
     },
     delay: (ms, { direction = 'both', vanishing } = {}) =>
       enter({ ...PASS, delayMs: ms, late: direction, vanishing: vanishing === undefined ? [] : [vanishing] }),

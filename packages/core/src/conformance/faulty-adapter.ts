@@ -17,10 +17,9 @@ export type AdapterMethod =
   | 'close'
 
 /**
- * `fail`: not executed, rejects. `rejects`: the same with an error of the rule's choice. `lose-reply`: executed, then
- * rejects. `hang`: not executed, settles only when healed, by a rejection. `swallow-reply`: executed, then hangs
- * likewise. `delayMs` holds back the reply of an executed call, `lateMs` the call itself. `spoilt` puts other values
- * into the answer.
+ * `fail`: not executed, rejects. `rejects`: the same with an error chosen by the rule. `lose-reply`: executed, then
+ * rejects. `hang`: not executed, rejects only when healed. `swallow-reply`: executed, then hangs in the same way.
+ * `delayMs` delays the reply of an executed call, `lateMs` the call itself. `spoilt` puts other values into the answer.
  */
 export type Fault =
   | 'fail'
@@ -35,15 +34,15 @@ export type Fault =
 export interface Faults {
   /** How often each method was called. */
   readonly calls: Readonly<Record<AdapterMethod, number>>
-  /** The last grant of that name, with the attempt id that a lease does not show. */
+  /** The last grant of that name, with its attempt id, which a lease does not show. */
   grantOf(name: string): Grant | undefined
-  /** The next `times` calls of `method` suffer `fault`; all until healed, unless told. */
+  /** Applies `fault` to the next `times` calls of `method`. Default: to all calls until healed. */
   inject(method: AdapterMethod, fault: Fault, times?: number): void
   /** Ends all faults; calls that hang reject now. */
   heal(): void
 }
 
-/** Lays counting and faults over an adapter: what a lossy wire does, for stores without a wire. */
+/** Adds call counts and faults to an adapter: the faults of a lossy wire, for stores without one. */
 export function faulty(factory: AdapterFactory): {
   readonly factory: AdapterFactory
   readonly faults: Faults
@@ -67,7 +66,7 @@ export function faulty(factory: AdapterFactory): {
   const grants = new Map<string, Grant>()
   let heals = 0
 
-  /** Until healed, which may have happened while the call itself was on its way. */
+  /** Until healed, which may have happened while the call was under way. */
   function hang(method: AdapterMethod, since: number): Promise<never> {
     return new Promise((_, reject) => {
       const end = (): void => reject(new Error(`injected: ${method} hung until healed`))

@@ -35,25 +35,25 @@ export function slowFactor(): number {
   return Number.isFinite(factor) && factor >= 1 ? factor : 1
 }
 
-/** What the program that runs a case may want of it. The context of vitest's and node:test's tests fits. */
+/** The hooks of a test runner into a case. The test contexts of vitest and node:test fit. */
 export interface CaseHost {
-  /** Ends the case early: it then rejects with the signal's reason, once everything it made is closed. */
+  /** Ends the case early: it then rejects with the signal's reason, after everything it made is closed. */
   readonly signal?: AbortSignal
   /** Gets what the processes of a contended case recorded, before it is judged. */
   readonly onHistory?: (events: readonly HistoryEvent[]) => void
   /** Gets the name of each lock before the case uses it. A host that shares the store can clean up after the case. */
   readonly onName?: (name: string) => void
-  /** Called when a run of the case is void, with what stood still. The case runs again, three times in all. */
+  /** Called when a run of the case is void, with what was paused. A case runs up to three times. */
   readonly onVoid?: (why: VoidRunError) => void
 }
 
-/** A client of its own, as an independent program would have it, with its adapter under control. */
+/** A separate client, like that of an independent program, with faults for its adapter. */
 export interface TestClient {
   readonly locks: Locks
   readonly faults: Faults
 }
 
-/** What a rule works with. Everything made by it is closed or killed when the rule ends. */
+/** What a rule works with. Everything it makes is closed or killed when the rule ends. */
 export class Harness {
   readonly subject: Subject
   readonly capabilities: Capabilities
@@ -76,12 +76,12 @@ export class Harness {
     this.#lastingFactory = lastingFactory
   }
 
-  /** A lease length short enough to wait for its end, scaled already. Only for rules about that end. */
+  /** A lease length short enough to wait for its end, already scaled. Only for rules about that end. */
   get ttlMs(): number {
     return this.ms(Math.max(this.subject.ttlMs ?? 1_000, this.capabilities.minTtlMs))
   }
 
-  /** What leases have unless a rule says otherwise: none ends meanwhile, however slow the machine is. */
+  /** The default lease length of rules: too long to end during a rule, even on a slow machine. */
   get lastingMs(): number {
     return this.ttlMs * 60
   }
@@ -91,7 +91,7 @@ export class Harness {
     return Math.ceil(duration * slowFactor())
   }
 
-  /** A lock name nobody else uses. */
+  /** A lock name that no other case uses. */
   name(hint = 'lock'): string {
     return this.named(`conformance:${hint}:${randomUUID()}`)
   }
@@ -103,12 +103,12 @@ export class Harness {
     return name
   }
 
-  /** One whose leases last, sessions too, unless a `ttlMs` is given here: a rule about the end of a hold gives one. */
+  /** A client whose leases and sessions do not end, unless `ttlMs` is given: rules about the end of a hold give it. */
   async client(options: LocksOptions = {}): Promise<TestClient> {
     return this.#open(this.#factoryFor(options), options)
   }
 
-  /** A client as above whose connections go through a proxy. Only for rules that need `wire`. */
+  /** The same, with connections through a proxy. Only for rules that need `wire`. */
   async wireClient(options: LocksOptions = {}): Promise<TestClient & { readonly proxy: FaultProxy }> {
     const { wire } = this.subject
     assert.ok(wire, 'this rule needs wire')
@@ -119,7 +119,7 @@ export class Harness {
     return { ...this.#open(factory, options), proxy }
   }
 
-  /** The bare adapter of another client; as to `ttlMs` see `client`. */
+  /** The adapter of another client, without core. For `ttlMs` see `client`. */
   adapter(options: { readonly ttlMs?: number } = {}): TestAdapter {
     const opened = openTestAdapter(this.#factoryFor(options))
     this.onEnd(() => opened.adapter.close())
@@ -127,7 +127,7 @@ export class Harness {
     return { ...opened, request: (lock, given) => opened.request(lock, { ttlMs, ...given }) }
   }
 
-  /** A real process with a client of its own. Only for rules that need `processes`, or with a config of its own. */
+  /** A separate process with its own client. Only for rules that need `processes`, or with a config given here. */
   async child(
     options: LocksOptions = {},
     config: UncheckedConfig = this.#configFor(options, this.subject.config),
@@ -138,14 +138,14 @@ export class Harness {
     return child
   }
 
-  /** A directory of the rule's own. */
+  /** A new directory for this rule. */
   async directory(): Promise<string> {
     const path = await mkdtemp(join(tmpdir(), 'locks-conformance-'))
     this.onEnd(() => rm(path, { recursive: true, force: true }))
     return path
   }
 
-  /** Asks until `probe` returns something other than undefined or false. Fails the rule unless that is in time. */
+  /** Calls `probe` until it returns something other than undefined or false. Fails the rule if that is not in time. */
   eventually<T>(
     what: string,
     within: number | Bound,
@@ -154,12 +154,12 @@ export class Harness {
     return eventually(what, within, probe)
   }
 
-  /** Fails the rule unless `outcome` rejects with a `LockError` of that code. */
+  /** Fails the rule unless `outcome` rejects with a `LockError` with that code. */
   async rejects(outcome: Promise<unknown>, code: LockErrorCode): Promise<void> {
     await lockError(outcome, code)
   }
 
-  /** Fails the rule unless `lock` can be had at once and leaves nothing behind in the store. */
+  /** Fails the rule unless `lock` can be acquired at once and leaves nothing behind in the store. */
   async free(lock: string): Promise<void> {
     const { locks } = await this.client()
     const lease = await locks.lock(lock).tryAcquire({ ttlMs: this.ttlMs })
@@ -170,12 +170,12 @@ export class Harness {
   }
 
   onEnd(cleanup: () => Promise<unknown>): void {
-    // A rule that was ended early may still be under way.
+    // A rule that was ended early may still be running.
     if (this.#over) void cleanup().catch(() => undefined)
     else this.#cleanups.push(cleanup)
   }
 
-  /** For whoever runs the case; see `CaseHost`. */
+  /** For the test runner; see `CaseHost`. */
   recorded(events: readonly HistoryEvent[]): void {
     this.#host.onHistory?.(events)
   }
@@ -208,17 +208,17 @@ export class Harness {
     await go(() => unlessAborted(ended(), host.signal))
     this.#over = true
     for (const cleanup of this.#cleanups.reverse()) await go(cleanup)
-    // A rejection counts as unhandled one turn of the loop after it happened.
+    // Node reports a rejection as unhandled one iteration of the event loop later.
     await new Promise((resolve) => setImmediate(resolve))
     const unhandled = rejections.end({ failed: failures.length > 0 })
-    // What is not about time counts, even beside a stall.
+    // A failure that is not about time counts, even during a stall.
     const failed = failures.findIndex((error) => !isVoidRun(error))
     if (failed >= 0) throw failures[failed]
     assert.deepEqual(unhandled, [], 'unhandled rejections')
     if (failures.length > 0) throw failures[0]
   }
 
-  /** How long this process, its children and the server stand still, until the rule ends. */
+  /** Measures how long this process, its children and the server are paused, until the rule ends. */
   #measure(): void {
     const stop = stallMeter.start()
     this.onEnd(async () => stop())

@@ -3,19 +3,19 @@ import { hostNow } from './time/heartbeat.ts'
 
 interface Stamp {
   /**
-   * Milliseconds of the host's monotonic clock, the same for every process of the host. A double keeps it to
-   * the nanosecond for the first 104 days of uptime and to two for as long again.
+   * Milliseconds of the host's monotonic clock, the same for every process of the host. A double is precise to the
+   * nanosecond for the first 104 days of uptime.
    */
   readonly t: number
-  /** The process that wrote it. Unique per start: a process started again is another process. */
+  /** The process that wrote it. Unique per start: a restarted process has another name. */
   readonly process: string
 }
 
 interface Act extends Stamp {
   readonly name: string
-  /** One line of calls in that process: a task has at most one acquire of a name under way. */
+  /** A sequence of calls in that process: a task has at most one acquire of a name under way. */
   readonly task: string
-  /** Who holds, where several tasks share an owner. Default: the task. */
+  /** The owner, where several tasks share one. Default: the task. */
   readonly owner?: string
 }
 
@@ -23,16 +23,16 @@ interface ActUnderFence extends Act {
   readonly fence: bigint
 }
 
-/** `deadline`, on the clock of `t`: until then the holder believes itself the holder. `Infinity` if it has none. */
+/** `deadline`, on the clock of `t`: until then the holder relies on the lock. `Infinity` if it has none. */
 export type HistoryEvent =
   | (Act & { readonly type: 'acquire-called' })
   | (ActUnderFence & { readonly type: 'granted'; readonly deadline: number })
-  /** `fail`: surely not acquired. `info`: unknown, the store may have acted. */
+  /** `fail`: certainly not acquired. `info`: unknown, the store may have acted. */
   | (Act & { readonly type: 'acquire-failed'; readonly outcome: 'fail' | 'info'; readonly code: string })
   | (ActUnderFence & { readonly type: 'renewed'; readonly deadline: number })
   | (ActUnderFence & { readonly type: 'release-called' | 'released' | 'lost' })
   | (ActUnderFence & { readonly type: 'release-failed'; readonly code: string })
-  /** A protected operation starts. Take its `t` before the validity check: a pause in between is the fence's business. */
+  /** A protected operation starts. Take `t` before the validity check: only a fence covers a pause between the two. */
   | (ActUnderFence & { readonly type: 'protected' })
   /** Written by the process of the resource that `name` protects. */
   | (Stamp & {
@@ -40,7 +40,7 @@ export type HistoryEvent =
       readonly name: string
       readonly fence: bigint
     })
-  /** A fault that never ends lasts to the end of the history. Without a `name` it concerns all names. */
+  /** A fault without an end lasts to the end of the history. Without a `name` it affects all names. */
   | (Stamp & {
       readonly type: 'fault'
       readonly label: string
@@ -48,26 +48,26 @@ export type HistoryEvent =
       readonly phase: 'begin' | 'end'
       readonly name?: string
     })
-  /** Process `victim` is about to be killed; write it just before the signal. A fault (class E) by itself. */
+  /** Process `victim` is about to be killed; write it just before the signal. Counts as a fault. */
   | (Stamp & { readonly type: 'crash'; readonly victim: string })
 
 type Unstamped<E> = E extends HistoryEvent ? Omit<E, 't' | 'process'> & { readonly t?: number } : never
 
-/** An event as the recorder takes it: `process` is filled in, and `t` too unless given. */
+/** An event as passed to the recorder, which adds `process`, and `t` if it is absent. */
 export type HistoryEntry = Unstamped<HistoryEvent>
 
 export interface Recorder {
   readonly process: string
   /** The clock of `t`. */
   now(): number
-  /** The deadline of a lease, from how much of it is left: `recorder.deadline(() => lease.remainingMs)`. */
+  /** The deadline of a lease, from what remains of it: `recorder.deadline(() => lease.remainingMs)`. */
   deadline(remainingMs: () => number): number
-  /** On return the event is with the kernel, and survives a SIGKILL of this process. */
+  /** On return the kernel has the event, so it survives a SIGKILL of this process. */
   record(entry: HistoryEntry): void
   close(): void
 }
 
-/** Refuses a file that exists: a line torn by a kill must stay the last of its file. */
+/** Fails if the file exists: a line cut off by a kill must stay the last of its file. */
 export function createRecorder(file: string, process: string): Recorder {
   let fd: number | undefined = openSync(file, 'ax')
   const now = hostNow
@@ -75,7 +75,7 @@ export function createRecorder(file: string, process: string): Recorder {
     process,
     now,
     deadline(remainingMs) {
-      // Paused between the two readings, the sum would be off by the pause: read again.
+      // After a pause between the two readings the sum would be wrong: read again.
       for (;;) {
         const before = now()
         const deadline = before + remainingMs()
@@ -94,13 +94,13 @@ export function createRecorder(file: string, process: string): Recorder {
   }
 }
 
-/** All events of the files in order of time; those of one file keep their order where the clock is equal. */
+/** All events of the files by time. Events of one file with equal times keep their order. */
 export function readHistory(files: readonly string[]): HistoryEvent[] {
   return files.flatMap(readFile).sort((a, b) => a.t - b.t)
 }
 
 function readFile(file: string): HistoryEvent[] {
-  // The newline is the commit mark: what follows the last one was torn by a kill.
+  // A line is complete with its newline: what follows the last one was cut off by a kill.
   const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1)
   return lines.map((line, index) => {
     const event = parse(line)

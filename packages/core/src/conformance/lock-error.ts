@@ -3,8 +3,9 @@ import { isLockError, LockError } from '../api/errors.ts'
 import type { LockErrorCode } from '../api/errors.ts'
 
 /**
- * The `LockError` that `outcome` rejects with. Fails the rule unless it is of that code. One of another code stays a
- * `LockError`: a lease lost, a wait timed out or a silent store may be the doing of a machine that stood still.
+ * The `LockError` that `outcome` rejects with. Fails the rule unless it has that code. An error with another code stays
+ * a
+ * `LockError`: a paused machine may have caused the loss, time-out or silence.
  */
 export async function lockError(outcome: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
   const error = await outcome.then(

@@ -21,16 +21,16 @@ export interface Span {
   until: number
 }
 
-/** Valid from the grant until the first of last release called, loss, crash and deadline. */
+/** Valid from the grant until the first of: the call of its last release, loss, crash, deadline. */
 export interface Hold extends Span {
   readonly owner: string
   readonly calledAt: number
   readonly granted: Of<'granted'>
   endedBy: 'release' | 'loss' | 'crash' | undefined
   deadline: number
-  /** From here on the store has no reason to keep others out. */
+  /** From then on the store has no reason to exclude others. */
   freeFrom: number
-  /** Leases nobody tried to give back yet, and leases whose release is not confirmed yet. */
+  /** Leases not released yet, and leases whose release is not confirmed yet. */
   leases: number
   unconfirmed: number
   partlyReleased: HistoryEvent | undefined
@@ -60,7 +60,7 @@ export interface Replay {
   readonly until: number
 }
 
-/** The holds, waits and faults of a history, its events in any order; `report` hears what is wrong by itself. */
+/** The holds, waits and faults of a history, from events in any order. Calls `report` for invalid events. */
 export function replayHistory(unordered: readonly HistoryEvent[], report: Report = () => undefined): Replay {
   const events = unordered.toSorted((a, b) => a.t - b.t)
   const names = new Map<string, NameHistory>()
@@ -115,7 +115,7 @@ export function replayHistory(unordered: readonly HistoryEvent[], report: Report
       freeFrom: deadline,
       ...state,
     }
-    // The kill was on its way while the victim wrote its last lines.
+    // The victim may have written its last lines after the kill was recorded.
     if (dead.has(event.process)) end(hold, 'crash', t)
     const twin = minted.get(fence)
     if (twin)
@@ -155,7 +155,7 @@ export function replayHistory(unordered: readonly HistoryEvent[], report: Report
     const history = historyOf(event.name)
     const highest = history.highestAccepted
     const what = `the resource of ${event.name} accepted fence ${event.fence}`
-    if (!history.minted.has(event.fence)) report('exposure', `${what}, which nobody was granted`, event)
+    if (!history.minted.has(event.fence)) report('exposure', `${what}, which was never granted`, event)
     if (highest && event.fence < highest.fence)
       report('exposure', `${what} after ${highest.fence}`, highest, event)
     else history.highestAccepted = event

@@ -24,7 +24,7 @@ export const lineFrames: Frames = framesBy((bytes) => {
   return end < 0 ? undefined : end + 1
 })
 
-/** A length of 32 bits, and so many bytes. */
+/** A 32-bit length, then that many bytes. */
 export const zookeeperFrames: Frames = framesBy((bytes) => {
   const end = bytes.length < 4 ? Infinity : 4 + bytes.readInt32BE(0)
   return end > bytes.length ? undefined : end
@@ -48,7 +48,7 @@ function endOfValue(bytes: Buffer, at: number): number | undefined {
   return end
 }
 
-/** What comes up to ReadyForQuery, or up to a question of the log-in; a notification is one by itself. */
+/** Everything up to ReadyForQuery, or up to a request for authentication; a notification is a reply of its own. */
 export const postgresFrames: Frames = framesBy((bytes) => {
   let at = 0
   while (at + 5 <= bytes.length) {

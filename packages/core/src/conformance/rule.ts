@@ -22,8 +22,8 @@ export type Area =
   | 'once per period'
 
 /**
- * `required`: every adapter. `optional`: where the capability is claimed, or, for an honest absence,
- * where it is not. `stochastic`: a bug shows with some probability per run; a failure is always real.
+ * `required`: for every adapter. `optional`: where the capability is claimed or, to test that it is refused, where it
+ * is not. `stochastic`: a bug shows with some probability per run; a failure is always real.
  */
 export type RuleKind = 'required' | 'optional' | 'stochastic'
 
@@ -34,14 +34,14 @@ export interface Rule {
   readonly title: string
   readonly kind: RuleKind
   readonly needs?: readonly Need[]
-  /** How long it may take, before scaling; 30 s unless told. */
+  /** How long it may take, before scaling. Default: 30 s. */
   readonly timeoutMs?: number
-  /** It keeps the process busy, or counts what the whole process has: no other case may run beside it. */
+  /** It keeps the process busy, or counts things of the whole process: no other case may run at the same time. */
   readonly alone?: true
   run(harness: Harness): Promise<void>
 }
 
-/** What a rule needs of the subject or of the adapter's capabilities. */
+/** What a rule needs from the subject or from the adapter's capabilities. */
 export type Need =
   | 'processes'
   | 'wire'
@@ -69,7 +69,7 @@ export type Need =
 /** Why a rule is not run on a subject. */
 export interface Gap {
   readonly reason: string
-  /** False: the adapter does not claim what the rule is about. True: the subject lacks what is needed to try it. */
+  /** False: the adapter does not claim what the rule is about. True: the subject lacks what the rule needs. */
   readonly applicable: boolean
 }
 
@@ -84,7 +84,7 @@ const given = (isThere: boolean, reason: string): Gap | undefined =>
 /** A store inside the process has no connection to cut and no server to stop. */
 const outside: Judge = (_, { scope }) => unless(scope !== 'process', 'scope is process')
 
-/** Each need returns why it is not met. */
+/** For each need, why it is not met. */
 const needs: Record<Need, Judge> = {
   processes: outside,
   wire: (subject, capabilities) =>
@@ -114,7 +114,7 @@ const needs: Record<Need, Judge> = {
   'no break': (_, capabilities) => unless(!capabilities.break, 'break is claimed'),
 }
 
-/** Why `rule` cannot be tried on `subject`, or undefined when it can. What does not apply is never called untried. */
+/** Why `rule` cannot run on `subject`; undefined if it can. That it does not apply takes precedence. */
 export function whyUntested(rule: Rule, subject: Subject, capabilities: Capabilities): Gap | undefined {
   let first: Gap | undefined
   for (const need of rule.needs ?? []) {

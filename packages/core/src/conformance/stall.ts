@@ -4,7 +4,7 @@ import type { LockErrorCode } from '../api/errors.ts'
 import type { Lease, LeaseState } from '../api/lease.ts'
 import type { Locks } from '../api/locks.ts'
 
-/** Nothing that another process does takes longer, however busy the machine is. */
+/** Longer than anything another process does, even on a busy machine. */
 const MOST_MS = 60_000
 
 export interface StallOptions {
@@ -18,25 +18,25 @@ export interface StallOptions {
   readonly forMs: number
 }
 
-/** What a call came to: the code of its `LockError`, or `ok`. */
+/** The outcome of a call: the code of its `LockError`, or `ok`. */
 export type Outcome = LockErrorCode | 'ok'
 
 export interface Stalled {
-  /** Asked before the event loop turned again. */
+  /** Read before the event loop ran again. */
   readonly state: LeaseState
   readonly remainingMs: number
   readonly assertHeld: Outcome
-  /** Of `release` or `with`. */
+  /** The outcome of `release` or `with`. */
   readonly end: Outcome
 }
 
-/** Keeps the event loop from turning. */
+/** Blocks the event loop. */
 export function block(ms: number): void {
   const until = performance.now() + ms
   while (performance.now() < until);
 }
 
-/** Holds a lock while the event loop stands still, and reports what the lease says afterwards. */
+/** Holds a lock while the event loop is blocked, and reports the state of the lease afterwards. */
 export async function stall(locks: Locks, options: StallOptions): Promise<Stalled> {
   const { lock, by } = options
   let seen: Omit<Stalled, 'end'> | undefined

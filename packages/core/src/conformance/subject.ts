@@ -3,39 +3,39 @@ import type { AdapterFactory } from '../adapter/spi.ts'
 import type { Frames, Target } from './fault-proxy.ts'
 
 /**
- * What the suite is run against. Only `name` and `config` are needed; the rest lets more rules run,
- * and a rule that cannot run is listed as untested with the reason.
+ * What the suite tests. Only `name` and `config` are required; the rest lets more rules run. A rule that cannot run is
+ * listed as untested, with the reason.
  */
 export interface Subject {
   /** Shown in reports. */
   readonly name: string
-  /** From which clients are opened, here and in child processes; see `openLocks`. */
+  /** The config of clients, here and in child processes; see `openLocks`. */
   readonly config: UncheckedConfig
   /**
-   * For a store whose leases are as long as its session: what to lay over `config` for sessions that no busy
-   * machine lets end. Clients of rules that are about the end of a hold go without it.
+   * For a store whose leases are as long as its session: merged over `config` for sessions that do not end even on a
+   * busy machine. Not used by rules about the end of a hold.
    */
   readonly lasting?: Readonly<Record<string, unknown>>
-  /** Used in this process instead of `config`, for an adapter that has no module of its own. */
+  /** Used in this process instead of `config`, for an adapter without its own module. */
   readonly adapter?: AdapterFactory
   /** How to reach the store through a TCP proxy, for wire faults. */
   readonly wire?: Wire
-  /** The server behind the store, when the run may stop it. */
+  /** The server of the store, if the run may stop it. */
   readonly server?: ServerControl
   /**
-   * Process ids of the servers, where they run on this machine: how long they stood still is then read from the system.
-   * Without it the suite asks the store every 100 ms how long an answer takes.
+   * Process ids of the servers, if they run on this machine: the system then reports how long they were paused. Without
+   * it, the suite measures every 100 ms how long the store takes to answer.
    */
   processes?(): readonly number[]
-  /** Names what is left in the store for a lock name that is free, other than what is kept on purpose (a fence). */
+  /** Lists what is left in the store for a free lock name, except what is kept on purpose (a fence). */
   leftovers?(lock: string): Promise<readonly string[]>
-  /** A password in `config` that must never show. */
+  /** A password in `config` that must never be shown. */
   readonly secret?: string
-  /** Lease length the rules work with, 1 s unless told: the session timeout of a session-backed store. */
+  /** Lease length in rules; for a session-backed store its session timeout. Default: 1 s. */
   readonly ttlMs?: number
 }
 
-/** `config` with sessions that last, where the subject says how. */
+/** `config` with long sessions, if the subject defines them. */
 export function lastingConfig({ lasting }: Subject, config: UncheckedConfig): UncheckedConfig {
   if (lasting === undefined) return config
   if (typeof config === 'string') throw new TypeError('lasting needs a config that is an object, not a URL')
@@ -44,11 +44,11 @@ export function lastingConfig({ lasting }: Subject, config: UncheckedConfig): Un
 
 export interface Wire {
   readonly target: Target
-  /** The config of a client that connects to `proxy` in place of the target. */
+  /** The config of a client that connects to `proxy` instead of the target. */
   via(proxy: Target): UncheckedConfig
   /**
-   * Where one reply of the server ends and the next begins, for rules that drop, double or insert one. Without it, what
-   * arrives in one piece counts as one reply, which is right for clients with one request under way at a time.
+   * Splits the bytes of the server into replies, for rules that drop, double or insert one. Without it, each chunk
+   * counts as one reply, which is correct for clients with one request under way at a time.
    */
   readonly frames?: Frames
 }
@@ -56,6 +56,6 @@ export interface Wire {
 export interface ServerControl {
   pause(): void | Promise<void>
   resume(): void | Promise<void>
-  /** Stops and starts again what keeps the locks, abruptly, with its data. Absent when its data would be gone. */
+  /** Restarts the server abruptly, with its data. Absent if its data would be lost. */
   restart?(): Promise<void>
 }

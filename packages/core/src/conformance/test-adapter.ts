@@ -15,21 +15,21 @@ import type {
   RenewOutcome,
 } from '../adapter/spi.ts'
 
-/** The adapter beneath core, with requests made as core makes them. */
+/** An adapter without core, with requests like those of core. */
 export interface TestAdapter {
   readonly adapter: CompleteAdapter
-  /** A new attempt of this client, of half a minute unless told. */
+  /** A new attempt of this client. Default `ttlMs`: half a minute. */
   readonly request: (lock: string, options?: Partial<AcquireRequest>) => AcquireRequest
-  /** Attempts, and fails unless that is granted. As core does, it tries again while the store cannot be reached. */
+  /** Attempts, and fails unless it is granted. Like core, it tries again while the store cannot be reached. */
   readonly take: (request: AcquireRequest) => Promise<Grant>
-  /** Renews one hold. As core does, it asks again while the outcome is unknown. */
+  /** Renews one hold. Like core, it tries again while the outcome is unknown. */
   readonly renew: (renewal: Renewal) => Promise<RenewOutcome>
 }
 
-/** For a first connection, which may take longer than an adapter waits for it. */
+/** For the first connection, which may take longer than an adapter waits for it. */
 const PATIENCE_MS = 10_000
 
-/** The adapter of a client of its own, without core above it. */
+/** The adapter of a separate client, without core. */
 export function openTestAdapter(factory: AdapterFactory, host: Partial<AdapterHost> = {}): TestAdapter {
   const { clientId = randomUUID(), clock = systemClock, report = () => undefined } = host
   const inner = factory({ clientId, clock, report })

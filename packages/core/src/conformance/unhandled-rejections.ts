@@ -3,8 +3,8 @@ import { isLockError } from '../api/errors.ts'
 /** Listens for the unhandled rejections of one run of a rule. */
 export interface RejectionWatch {
   /**
-   * Stops listening; returns what came. After a failure without those about the run's own names: a rule that stopped
-   * half-way does not await what it began.
+   * Stops listening and returns what was rejected. After a failure, without those about the run's own names: a rule
+   * that stopped early does not await what it began.
    */
   end(outcome: { readonly failed: boolean }): readonly unknown[]
 }
@@ -17,12 +17,12 @@ interface Watcher {
 
 const watchers = new Set<Watcher>()
 
-/** Of runs that failed: what they left under way may still be rejected. */
+/** Names of runs that failed: their remaining work may still be rejected. */
 const abandonedNames = new Set<string>()
 
 /**
- * Node reports unhandled rejections per process, and several rules run beside each other. An error that names a lock
- * belongs to the run that uses the name; any other may be the fault of each of them.
+ * Node reports unhandled rejections per process, and several rules run concurrently. An error that names a lock belongs
+ * to the run that uses the name; any other may belong to each of them.
  */
 export function watchRejections(names: ReadonlySet<string>): RejectionWatch {
   const watcher: Watcher = { names, own: [], shared: [] }

@@ -1,6 +1,6 @@
 /**
- * One listener per signal, however many acquires and clients share it: a program passes its shutdown signal to
- * all of them, and Node warns of a leak beyond ten listeners.
+ * One listener per signal, however many acquires and clients share it: a program passes its shutdown signal to all of
+ * them, and Node warns of a leak above ten listeners.
  */
 export class AbortListeners {
   readonly #bySignal = new Map<
@@ -29,5 +29,5 @@ export class AbortListeners {
   }
 }
 
-/** Those of this process. */
+/** The listeners of this process. */
 export const abortListeners: AbortListeners = new AbortListeners()

@@ -2,7 +2,7 @@ import { types } from 'node:util'
 import { isLockError } from '../api/errors.ts'
 import type { LockErrorCode } from '../api/errors.ts'
 
-/** The SPI's answers use these codes. The others are core's own conclusions, which no adapter can draw. */
+/** The codes that an adapter may use. Only core can conclude the others. */
 const codes: ReadonlySet<string> = new Set<LockErrorCode>([
   'LOCK_UNAVAILABLE',
   'LOCK_INVALID_ARGUMENT',
@@ -10,15 +10,15 @@ const codes: ReadonlySet<string> = new Set<LockErrorCode>([
   'LOCK_CLOSED',
 ])
 
-/** An answer that the SPI does not allow. Callers get it as `LOCK_UNAVAILABLE` for their lock, by `storeError`. */
+/** An answer that the adapter contract does not allow. `storeError` turns it into `LOCK_UNAVAILABLE` for callers. */
 export function adapterFault(method: string, answered: string): Error {
   return new Error(
     `the adapter is faulty: ${method} answered ${answered}. ` +
-      'The answer was discarded and the outcome counts as unknown; tell the author of the adapter',
+      'The answer was discarded and the outcome counts as unknown; report it to the author of the adapter',
   )
 }
 
-/** What a method of the adapter failed with, as core can handle it: reading it runs no code of the adapter's. */
+/** The failure of an adapter's method, in a form that core can read without running code of the adapter. */
 export function adapterFailure(method: string, error: unknown): unknown {
   try {
     if (types.isNativeError(error) && hasPlainMessage(error)) {
@@ -34,7 +34,7 @@ export function adapterFailure(method: string, error: unknown): unknown {
   return typeof error === 'string' ? error : adapterFault(method, `with a rejection that is ${kindOf(error)}`)
 }
 
-/** Names a value in an error, without showing text: it may be somebody's attempt id or password. */
+/** Describes a value in an error without showing a text, which may be an attempt id or a password. */
 export function kindOf(value: unknown): string {
   switch (typeof value) {
     case 'number':

@@ -1,6 +1,6 @@
 import type { Clock } from '../adapter/clock.ts'
 
-/** Exponential back-off with full jitter: anywhere between 1 ms and `delayMs · 2ⁿ`, capped. */
+/** Exponential back-off with full jitter: between 1 ms and `delayMs · 2ⁿ`, at most `maxDelayMs`. */
 export function backoffMs(
   n: number,
   { delayMs, maxDelayMs }: { readonly delayMs: number; readonly maxDelayMs: number },

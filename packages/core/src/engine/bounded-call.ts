@@ -14,15 +14,15 @@ interface Bounds {
 }
 
 interface CallOptions {
-  /** Whether a rejection is tried again: only for calls that are idempotent. */
+  /** Whether to try again after a rejection. Only for idempotent calls. */
   readonly retry: boolean
-  /** From when its time counts, on the client's clock. Default: now. */
+  /** From when its time counts, by the client's clock. Default: now. */
   readonly since?: number
 }
 
 /**
- * One call to the store that always ends: it answers, or fails as `LOCK_UNAVAILABLE` after the
- * client's `storeTimeoutMs`, even if the adapter never settles. After a pause of this process the answer gets a grace.
+ * One call to the store that always ends: with an answer, or with `LOCK_UNAVAILABLE` after the client's
+ * `storeTimeoutMs`, even if the adapter never settles. After a pause of this process the answer gets a grace period.
  */
 export function boundedCall<T>(
   bounds: Bounds,

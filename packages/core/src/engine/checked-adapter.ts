@@ -18,9 +18,10 @@ import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import type { Adapter, AdapterFactory, AdapterHost } from '../adapter/spi.ts'
 
 /**
- * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can
- * read, a method that `capabilities` does not claim is absent, and one that core needs is there. An answer that the SPI
- * does not allow rejects as `LOCK_UNAVAILABLE`: an unknown outcome, which is tried again and in the end withdrawn.
+ * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can read,
+ * methods that `capabilities` does not claim are absent, and methods that core needs are present. An answer that the
+ * contract does not allow rejects: its outcome is unknown, so the call is tried again and the request finally
+ * withdrawn.
  */
 export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): CompleteAdapter {
   const inner = made(factory, host)
@@ -46,7 +47,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
   return {
     ...checked,
 
-    // These two are on the way of every acquire, so they do without the closures of `ask`.
+    // These two are part of every acquire, so they avoid the closures of `ask`.
     async attempt(request) {
       try {
         return readAttempt(await inner.attempt(request), request, capabilities)
@@ -126,7 +127,7 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
   }
 }
 
-/** Says so where a program may have passed `redis` in place of `redis({ url })`. */
+/** Explains the mistake of a program that passes `redis` instead of `redis({ url })`. */
 function made(factory: AdapterFactory, host: AdapterHost): Adapter {
   const { name } = factory
   const hint = `createLocks needs what ${name || 'the adapter'}(…) returns: call it, as in createLocks(redis({ url }))`
@@ -134,7 +135,7 @@ function made(factory: AdapterFactory, host: AdapterHost): Adapter {
   try {
     inner = factory(host)
   } catch (error) {
-    // What an adapter returns has no name of its own, unlike the function that makes it.
+    // A factory that an adapter returns is anonymous; the adapter's own function has a name.
     if (name === '' || !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
     throw new LockError('LOCK_INVALID_ARGUMENT', `${hint}: ${error.message}`, { cause: error })
   }
@@ -142,5 +143,5 @@ function made(factory: AdapterFactory, host: AdapterHost): Adapter {
   return inner
 }
 
-/** What `withdraw` and `close` resolve with says nothing. */
+/** The result of `withdraw` and `close` has no meaning. */
 function ignore(): void {}

@@ -44,7 +44,7 @@ function readGrant(method: string, answer: unknown, asked: Asked, capabilities: 
   if (name !== asked.name) throw adapterFault(method, `a grant of another name: ${kindOf(name)}`)
   if (attemptId !== asked.attemptId)
     throw adapterFault(method, `a grant of another attempt: ${kindOf(attemptId)}`)
-  // A lease that outlives what was asked for outlives it at the holder only.
+  // The holder would rely on a longer ttl than the store was asked for.
   const maxTtlMs = capabilities.kind === 'lease' ? asked.ttlMs : ranges.ttlMs[1]
   if (typeof ttlMs !== 'number' || !(ttlMs > 0 && ttlMs <= maxTtlMs))
     throw adapterFault(
@@ -59,7 +59,7 @@ function readGrant(method: string, answer: unknown, asked: Asked, capabilities: 
   }
 }
 
-/** `now` is by the host's clock, as `grantedAt` is: a grant from the future would be believed for too long. */
+/** `now` and `grantedAt` are by the host's clock. A grant from the future would count as held for too long. */
 export function readPushed(
   answer: unknown,
   asked: Asked,
@@ -200,13 +200,13 @@ function readMetadata(method: string, metadata: unknown): HolderMetadata {
   return label === undefined ? { host, pid } : { host, pid, label }
 }
 
-/** A length of time. One that is over by the time it is computed may be negative: clamped at zero. */
+/** A length of time, clamped at zero: one that ended while it was computed may be negative. */
 function readSpan(method: string, key: string, value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value)) return Math.max(0, value)
   throw adapterFault(method, `${key} ${kindOf(value)}, which must be a finite number of milliseconds`)
 }
 
-/** What is beyond `upTo` is left out. Not read by its iterator or methods, which may be another's. */
+/** Copies at most `upTo` items, by index: the iterator and methods of the list may be overridden. */
 function readList(
   method: string,
   answer: unknown,

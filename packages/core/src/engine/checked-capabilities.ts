@@ -17,7 +17,7 @@ const methods = ['attempt', 'renew', 'release', 'inspect']
 const optionalMethods = ['wait', 'withdraw', 'diagnose', 'prune', 'close']
 const claimed = { adopt: 'handover', list: 'list', break: 'break' } as const
 
-/** Checks what a factory made, once, and returns name and capabilities as values that cannot change any more. */
+/** Checks what a factory made, once, and returns frozen copies of its name and capabilities. */
 export function checkAdapter(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
   try {
     return check(adapter)
@@ -48,7 +48,7 @@ function check(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
     if (Reflect.get(adapter, method) !== undefined) checkMethod(adapter, method)
   for (const [method, capability] of Object.entries(claimed))
     if (capabilities[capability]) checkMethod(adapter, method)
-  // A release does not take anybody out of a queue.
+  // A release does not remove a waiter from a queue.
   if (capabilities.wait === 'handoff' || capabilities.fairness === 'fifo') checkMethod(adapter, 'withdraw')
   const { name } = adapter
   if (name === undefined) return { capabilities }

@@ -19,7 +19,7 @@ const plainMetadata: HolderMetadata = { host: hostname(), pid: process.pid }
 /** A hold, as far as reports of the adapter and `close` concern it. */
 interface OpenHold {
   readonly grant: Grant
-  /** The adapter reported something unasked. */
+  /** The adapter reported something on its own. */
   reported(state: 'ok' | 'jeopardy' | 'lost', cause?: Error): void
   close(error: LockError): Promise<void>
 }

@@ -78,12 +78,12 @@ export class Hold implements AlarmTarget {
     return this.#context === context
   }
 
-  /** Whether it may still be renewed and released; says nothing about the clock. */
+  /** Neither released nor lost so far. Does not look at the clock. */
   get live(): boolean {
     return this.#state === 'held' || this.#state === 'jeopardy'
   }
 
-  /** Why it ended other than by a release. */
+  /** Why it ended, if not by a release. */
   get ended(): LockError | undefined {
     return this.#ended
   }
@@ -96,13 +96,13 @@ export class Hold implements AlarmTarget {
     return this.#controller.signal
   }
 
-  /** The state by the clock, now: a callback that blocks the event loop outruns every timer. */
+  /** The state by the clock, now: no timer runs while a callback blocks the event loop. */
   check(): LeaseState {
     if (this.live && this.#context.clock.now() >= this.#term.deadline) this.#expire()
     return this.#state
   }
 
-  /** For how long nothing has been read that may tell of its end; 0 when that is too short to matter. */
+  /** How long the sockets have not been read, and so its end may be unknown; 0 if that is too short to matter. */
   unreadMs(): number {
     const { meter, clock } = this.#context
     if (meter === undefined) return 0
@@ -133,7 +133,7 @@ export class Hold implements AlarmTarget {
     this.#context.renewals.add(this)
   }
 
-  /** What asking for `ttlMs` brings: a session lasts as long as it lasts, whatever is asked for. */
+  /** The ttl that a request for `ttlMs` gets: that of a session is fixed. */
   ttlOf(ttlMs: number): number {
     return this.#context.adapter.capabilities.kind === 'lease' ? ttlMs : this.grant.ttlMs
   }
@@ -162,7 +162,7 @@ export class Hold implements AlarmTarget {
     this.#arm()
   }
 
-  /** The adapter learnt something unasked. */
+  /** The adapter reported something on its own. */
   reported(state: 'ok' | 'jeopardy' | 'lost', cause?: Error): void {
     if (this.check() === 'lost' || !this.live) return
     if (state === 'lost') this.#lose('the store ended its session', { definite: true })
@@ -170,7 +170,7 @@ export class Hold implements AlarmTarget {
     else this.#state = 'held'
   }
 
-  /** A lease of this hold was acquired just now, with that `minHoldMs`. */
+  /** A lease of this hold was just acquired with that `minHoldMs`. */
   keepFor(minHoldMs: number): void {
     if (minHoldMs === 0) return
     const now = this.#context.clock.now()
@@ -178,19 +178,19 @@ export class Hold implements AlarmTarget {
     this.#minHold.add(minHoldMs, now)
   }
 
-  /** For how long the name has to stay taken if it is released now. */
+  /** How long the name must stay held if it is released now. */
   minHoldMs(): number {
     return this.#minHold === undefined ? 0 : this.#minHold.remainingMs(this.#context.clock.now())
   }
 
-  /** One call to the store that ends the hold. What remains of `minHoldMs` is computed anew for every try. */
+  /** One call to the store that ends the hold. The rest of `minHoldMs` is computed for each try. */
   releaseAtStore(): Promise<'released' | 'not-held'> {
     const { adapter } = this.#context
     const keepMs = this.minHoldMs()
     return keepMs === 0 ? adapter.release(this.grant) : adapter.release(this.grant, keepMs)
   }
 
-  /** Frees the name at the store. From this call on, nobody may believe in the hold. */
+  /** Frees the name at the store. From this call on the hold counts as ended. */
   release(): Promise<void> {
     this.#finish('released')
     const freed = this.#free({ again: false })
@@ -198,7 +198,7 @@ export class Hold implements AlarmTarget {
     return freed
   }
 
-  /** Tries once more what an earlier release did not get confirmed. */
+  /** Repeats a release that was not confirmed. */
   releaseAgain(): Promise<void> {
     this.#context.assertOpen()
     const freed = this.#free({ again: true })
@@ -206,7 +206,7 @@ export class Hold implements AlarmTarget {
     return freed
   }
 
-  /** The lease goes on in another process: forget it here, leave it at the store. */
+  /** The lease continues in another process: ends it here, and leaves it at the store. */
   handOver(): void {
     const now = this.#context.clock.now()
     // A short claim that was not renewed yet: the successor was promised the full length.
@@ -235,7 +235,7 @@ export class Hold implements AlarmTarget {
     let failure: unknown
     try {
       const { answer, tries } = await boundedCall(this.#context, name, call, { retry: true })
-      // After a failed try, "not held" is what an executed release with a lost reply looks like.
+      // After a failed try, "not-held" may mean that the release was done and its reply lost.
       if (answer === 'released' || tries > 1 || again) return
       this.#ended = this.#lossError('the store no longer knew this holder at its release')
       this.#state = 'lost'
@@ -266,7 +266,7 @@ export class Hold implements AlarmTarget {
     this.#state = 'jeopardy'
     const { events } = this.#context
     if (!events.wanted('jeopardy')) return
-    // Not by `check`: whether it is over by now is told as a loss, after this.
+    // Without `check`: a loss is reported after this.
     const remainingMs = Math.max(0, this.#term.deadline - this.#context.clock.now())
     events.emit('jeopardy', { ...this.#about(), remainingMs, ...(cause === undefined ? {} : { cause }) })
   }
@@ -280,12 +280,12 @@ export class Hold implements AlarmTarget {
     this.#ended = error
     this.#finish('lost')
     this.#queue.vacate(this)
-    // The store may still hold the name for us (a session does); a lock-delay wants just that.
+    // The store may still hold the name for this client (a session does). With a lock-delay it has to.
     if (!definite && this.request.lockDelayMs === 0) {
       const call = (): Promise<unknown> => this.releaseAtStore()
       void this.#context.inBackground(boundedCall(this.#context, this.grant.name, call, { retry: false }))
     }
-    // Whoever is told may close the client.
+    // Listeners may close the client.
     this.#abortSignal()
     const { events } = this.#context
     if (events.wanted('lost')) events.emit('lost', { ...this.#about(), holdMs: this.#holdMs(), error })

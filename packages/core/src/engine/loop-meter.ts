@@ -6,8 +6,8 @@ const TICK_MS = 25
 export const STALL_MS = 500
 
 /**
- * When the event loop last read its sockets. A hold that is a connection may end at any moment, and the news of it
- * lies unread on the socket while the loop is blocked: then nobody here can tell. Runs while the client has locks.
+ * Measures when the event loop last read its sockets. A hold that ends with its connection may end at any moment, and
+ * while the loop is blocked nothing reads that from the socket. Runs while the client has locks.
  */
 export class LoopMeter {
   readonly #clock: Clock
@@ -24,7 +24,7 @@ export class LoopMeter {
     return this.#readAt
   }
 
-  /** Call before the first lock is asked for: nothing can be unread of a hold that is not there yet. */
+  /** To be called before the first lock is requested: there is nothing to read about a hold that does not exist. */
   start(): void {
     this.#inUse = true
     this.#readAt = this.#clock.now()
@@ -49,7 +49,7 @@ export class LoopMeter {
     this.#timer = undefined
     if (!this.#inUse) return
     this.#arm()
-    // Callbacks may take long before the next poll, and after it: only what came before this moment is sure to be read.
+    // Callbacks may take long before and after the next poll: only what arrived before now is sure to be read.
     const at = this.#clock.now()
     const read = (): void => void (this.#readAt = Math.max(this.#readAt, at))
     if (this.#clock.afterPoll === undefined) read()

@@ -2,9 +2,9 @@ import { MAX_TIMER_MS } from '../adapter/clock.ts'
 import { safeTtlMs } from '../adapter/safe-ttl.ts'
 
 /**
- * How long a name has to stay taken after its release, for the sake of `minHoldMs`. The store made the grant at some
- * moment between the request and its answer. Counting starts at the answer, so that the promise is never shortened, and
- * elapsed time is reduced by what the clocks of client and store may differ in rate.
+ * How long a name must stay held after its release because of `minHoldMs`. The store made the grant at some moment
+ * between the request and its answer. Counting starts at the answer, and elapsed time is reduced by the possible
+ * difference between the clocks of client and store, so that the hold is never too short.
  */
 export class MinHold {
   readonly #answeredAt: number
@@ -14,12 +14,12 @@ export class MinHold {
     this.#answeredAt = answeredAt
   }
 
-  /** One more lease of the hold asks for `minHoldMs` from `now` on. The latest end counts. */
+  /** Another lease of the hold asks for `minHoldMs` from `now` on. The latest end counts. */
   add(minHoldMs: number, now: number): void {
     this.#lengthMs = Math.max(this.#lengthMs, now - this.#answeredAt + minHoldMs)
   }
 
-  /** What remains of it, in whole milliseconds and rounded up. */
+  /** What remains, in whole milliseconds, rounded up. */
   remainingMs(now: number): number {
     const elapsedMs = Math.max(0, safeTtlMs(now - this.#answeredAt))
     return Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(this.#lengthMs - elapsedMs)))

@@ -141,9 +141,9 @@ export class NameQueue implements HoldOwner {
     this.#hold = hold
     this.#failure = undefined
     if (acquire !== undefined) this.#remove(acquire)
-    const head = this.#head === undefined ? [] : [this.#head]
-    for (const other of [...head, ...this.#besideHead, ...this.#inLine])
-      if (other.owner === hold.owner) other.reenter(hold)
+    if (this.#head === undefined && this.#passing === undefined && this.#waiting === undefined) return
+    for (const other of [this.#head, ...this.#besideHead, ...this.#inLine])
+      if (other?.owner === hold.owner) other.reenter(hold)
     for (const waiter of this.#inLine) waiter.foundBusy(hold.holder())
   }
 

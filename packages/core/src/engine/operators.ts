@@ -6,7 +6,7 @@ import { boundedCall } from './bounded-call.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
 import { checkInteger, checkName, invalid, unsupported } from '../api/validate.ts'
 
-// What operators do to a store, beside what programs do with a lock.
+// What operators do with a store, as opposed to what programs do with a lock.
 
 export async function breakHold(
   context: Context,
@@ -17,10 +17,10 @@ export async function breakHold(
   if (breakIt === undefined) throw unsupported('break')
   if (!held || holder === undefined) return null
   if (fence !== undefined && holder.fence !== fence) return null
-  // It may have been closed since it looked.
+  // The client may have been closed since `inspect`.
   context.assertOpen()
   const { answer, tries } = await boundedCall(context, name, () => breakIt(name, holder), { retry: true })
-  // An earlier try, whose reply was lost, may be why it is over.
+  // An earlier try, whose reply was lost, may have ended the hold.
   return answer === 'broken' || tries > 1 ? holder : null
 }
 
@@ -39,7 +39,7 @@ export async function diagnose(context: Context): Promise<readonly Finding[]> {
   return (await boundedCall(context, '(all)', look, { retry: false })).answer
 }
 
-/** More steps without a find than any store needs to look at all it has. */
+/** More steps without a result than any store needs for a full scan. */
 const MAX_EMPTY_STEPS = 1_000_000
 
 export interface PruneOptions {
@@ -66,7 +66,8 @@ export async function prune(
     all += pruned
     if (!more) break
     empty = pruned === 0 ? empty + 1 : 0
-    if (empty > MAX_EMPTY_STEPS) throw adapterFault('prune', 'more to prune, without end')
+    if (empty > MAX_EMPTY_STEPS)
+      throw adapterFault('prune', '`more: true` again and again without pruning anything')
   }
   return all
 }

@@ -3,14 +3,14 @@ import type { Context } from './context.ts'
 import type { Hold } from './hold.ts'
 
 /**
- * The async context of a `with` callback. A nested acquire re-enters a hold of an enclosing callback,
- * never one of a sibling: two branches that run side by side inside one callback exclude each other.
+ * The async context of a `with` callback. A nested acquire re-enters a hold of an enclosing callback, never one of a
+ * sibling: two concurrent branches inside one callback exclude each other.
  */
 export interface Scope {
   readonly context: Context
   readonly hold: Hold
   outer: Scope | undefined
-  /** The callback still runs. What it left running behind it has nothing to re-enter. */
+  /** The callback still runs. Tasks that outlive it have nothing to re-enter. */
   active: boolean
 }
 
@@ -25,7 +25,7 @@ export async function runInScope<T>(context: Context, hold: Hold, fn: () => T | 
   }
 }
 
-/** The innermost of `scope` and those around it whose callback still runs. */
+/** The innermost of `scope` and its outer scopes whose callback still runs. */
 function living(scope: Scope | undefined): Scope | undefined {
   let found = scope
   while (found?.active === false) found = found.outer
@@ -33,8 +33,8 @@ function living(scope: Scope | undefined): Scope | undefined {
 }
 
 /**
- * Takes scopes that are over out of the chain: a task that starts its successor from within a callback
- * would otherwise keep all that came before it.
+ * Removes ended scopes from the chain. Otherwise a task that starts its successor inside a callback would keep all of
+ * its predecessors in memory.
  */
 function currentScope(): Scope | undefined {
   const current = scopes.getStore()
@@ -43,26 +43,26 @@ function currentScope(): Scope | undefined {
 }
 
 /**
- * Calls listeners of the user's. They must not inherit the scope of whoever happened to trigger them:
- * they would re-enter a lock that is not theirs.
+ * Calls listeners of the program outside all scopes. In the scope of the task that triggered them, they would re-enter
+ * a lock that is not theirs.
  */
 export function outsideScopes(fn: () => void): void {
   scopes.run(undefined, fn)
 }
 
-/** Where an acquire was called from, for what has to be said of it later. */
+/** The scope in which an acquire is called, for its error message. */
 export function callingScope(): Scope | undefined {
   return scopes.getStore()
 }
 
-/** Whether `scope` lies inside a callback that still runs under `hold`. */
+/** Whether `scope` is inside a callback that still runs under `hold`. */
 export function isWithin(scope: Scope | undefined, hold: Hold): boolean {
   for (let outer = scope; outer !== undefined; outer = outer.outer)
     if (outer.active && outer.hold === hold) return true
   return false
 }
 
-/** The hold of `name` by an enclosing callback that has not released it, if there is one. */
+/** The hold of `name` under which an enclosing callback runs, unless it was released. */
 export function enclosingHold(context: Context, name: string): Hold | undefined {
   for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) {
     const { hold, active } = scope

@@ -12,7 +12,7 @@ import { checkName, settle, unsupported } from '../api/validate.ts'
 
 export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
 
-/** Continues the lease that `text` describes, as its one successor. */
+/** Continues the lease that `text` describes, as its only successor. */
 export async function resumeLease(
   { context, queues }: Client,
   defaults: Settings,
@@ -47,7 +47,11 @@ export async function resumeLease(
     const { answer: grant } = await adopting
     context.assertOpen()
     if (grant === 'lost' || clock.now() >= sentAt + safeTtlMs(grant.ttlMs))
-      throw new LockError('LOCK_LOST', `the serialised lease of ${quote(name)} is over`, { lock: name })
+      throw new LockError(
+        'LOCK_LOST',
+        `the serialized lease of ${quote(name)} has ended or was resumed before`,
+        { lock: name },
+      )
     const queue = queues.of(name)
     const hold = new Hold(context, queue, request, grant, sentAt, settings)
     const lease = LeaseHandle.first(context, hold, calledAt, attempts)

@@ -4,18 +4,18 @@ import { isWithin } from './re-entry.ts'
 import type { Scope } from './re-entry.ts'
 import type { Holder } from '../adapter/spi.ts'
 
-/** What to do about a lock that this process itself holds; undefined when another one does. */
+/** Advice for a lock that this process holds; undefined if another process holds it. */
 export function selfDeadlock(
   context: Context,
   name: string,
   holder: Holder,
   scope: Scope | undefined,
 ): { readonly advice: string } | undefined {
-  // Spares most of those who wait for others the search.
+  // Most waiters wait for another process and need no search.
   if ((holder.metadata?.pid ?? process.pid) !== process.pid) return undefined
   for (const hold of liveHolds) {
     const { owner, grant } = hold
-    // The process id may be that of another container's process; owner and fence together are not.
+    // Another container may have a process with the same id, but not with the same owner and fence.
     if (grant.name !== name || owner !== holder.owner || grant.fence !== (holder.fence ?? grant.fence))
       continue
     const before = hold.isOf(context) ? 'before' : 'before, through another client'

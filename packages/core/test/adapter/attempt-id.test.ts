@@ -9,7 +9,7 @@ test('attempt ids of a client are its uuid and a number that cannot be guessed',
   expect(new Set(ids).size).toBe(1_000)
   for (const id of ids) expect(id.startsWith(`${uuid}:`) && isAttemptId(id), id).toBe(true)
   const numbers = ids.map((id) => BigInt(id.slice(37)))
-  // A set or a clear highest bit in all of them would be a coin that fell on one side a thousand times.
+  // The highest bit is random: a thousand equal ones do not happen by chance.
   const high = numbers.filter((number) => number >= 2n ** 62n).length
   expect(high).toBeGreaterThan(300)
   expect(high).toBeLessThan(700)

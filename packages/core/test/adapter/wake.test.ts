@@ -57,7 +57,7 @@ describe('a sleep', () => {
     expect(sleep.value).toBe('timeout')
   })
 
-  test('sees what came while nobody slept, once', async () => {
+  test('a wake-up while nothing slept ends the next sleep, once', async () => {
     const { clock, wake } = setUp()
     wake.wake()
     expect(await wake.sleep(100)).toBe('woken')

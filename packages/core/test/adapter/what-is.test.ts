@@ -16,6 +16,6 @@ test.each<readonly [unknown, string]>([
   [{}, 'an object of another kind'],
   [Object.create(null), 'an object of another kind'],
   [new Secret(), 'an object of class Secret'],
-])('%s is told by its kind, and by nothing in it', (value, told) => {
-  expect(whatIs(value)).toBe(told)
+])('%s is described by its kind, without its content', (value, text) => {
+  expect(whatIs(value)).toBe(text)
 })

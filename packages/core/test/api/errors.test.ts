@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { quote, storeError } from '../../src/api/errors.ts'
 import { isLockError, LockError } from '../../src/index.ts'
 
-/** The built package, loaded once more: another copy of every class. */
+/** A second copy of the built package, with its own classes. */
 async function anotherCopy(): Promise<unknown> {
   const url = new URL('../../dist/api/errors.js?copy', import.meta.url)
   const module: unknown = await import(/* @vite-ignore */ url.href)
@@ -51,7 +51,7 @@ describe('LockError', () => {
     expect(inspect(full)).toContain('LockError')
   })
 
-  test('wraps what a store threw as an outage, whatever it is', () => {
+  test('wraps anything that a store threw as an outage', () => {
     for (const thrown of [new Error('down'), 'down', { toString: () => 'down' }])
       expect(storeError('a', thrown)).toMatchObject({ code: 'LOCK_UNAVAILABLE', lock: 'a', cause: thrown })
     for (const odd of [undefined, null, Object.create(null), Symbol('x')])

@@ -14,7 +14,7 @@ function record(locks: Locks): [LockEventName, unknown][] {
   return seen
 }
 
-/** Errors that surface as uncaught, which here is where they belong. */
+/** Collects uncaught errors, which are expected here. */
 function uncaught(): unknown[] {
   const errors: unknown[] = []
   const theirs = process.listeners('uncaughtException')
@@ -109,7 +109,7 @@ describe('events', () => {
     expect(ends).toEqual(['acquired', 'lost', 'acquired', 'lost'])
   })
 
-  test('are neither built nor emitted when nobody listens', async () => {
+  test('are neither built nor emitted without listeners', async () => {
     const { locks, store } = harness()
     const emit = vi.spyOn(Events.prototype, 'emit')
     onTestFinished(() => emit.mockRestore())

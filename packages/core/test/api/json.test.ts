@@ -8,7 +8,7 @@ import { fail } from '../support/steps.ts'
 
 const events = ['acquire', 'release', 'lost', 'jeopardy', 'contended'] as const
 
-/** What a program that logs `value` writes, read again. */
+/** `value` as JSON, parsed again. */
 function logged(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value))
 }
@@ -57,7 +57,7 @@ describe('JSON.stringify', () => {
     expect(logged(seen.get('contended'))).toMatchObject({ holder: { owner: 'me', fence: '1' } })
   })
 
-  test('of an error has its message, holder and cause, whatever the cause is', () => {
+  test('of an error has its message, holder and cause, with any kind of cause', () => {
     const details = { lock: 'a', holder: { owner: 'me', fence: 7n } }
     const cause = Object.assign(new TypeError('why'), { config: { password: 'hunter2' } })
     expect(logged(new LockError('LOCK_TIMEOUT', 'held', { ...details, cause }))).toEqual({

@@ -31,7 +31,7 @@ describe('release', () => {
     expect(store.calls.release).toBe(1)
   })
 
-  test('is over for the holder at once, whatever the store does', async () => {
+  test('ends the lease at once, even if the store is slow or fails', async () => {
     const { store, locks } = harness()
     const lease = await locks.lock('a').acquire()
     store.next('release', hang)
@@ -51,7 +51,7 @@ describe('release', () => {
     expect(successor.state).toBe('held')
   })
 
-  test('that finds somebody else in its place is LOCK_LOST', async () => {
+  test('that finds another holder is LOCK_LOST', async () => {
     const { store, locks } = harness()
     const lease = await locks.lock('a').acquire()
     store.seize('a')
@@ -120,7 +120,7 @@ describe('release', () => {
     expect(codeOf(await reasonOf(lease.release()))).toBe('LOCK_NOT_OWNED')
   })
 
-  test('repeated after the name went to somebody else has nothing left to do', async () => {
+  test('repeated after the name went to another holder changes nothing', async () => {
     const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 500 } })
     const lease = await locks.lock('a').acquire()
     store.always('release', hang)
@@ -170,7 +170,7 @@ describe('re-entry by explicit owner', () => {
     expect(store.calls.attempt).toBe(1)
   })
 
-  test('is not possible any more once the last release is under way', async () => {
+  test('is no longer possible when the last release is under way', async () => {
     const { store, locks } = harness()
     const lease = await locks.lock('a').acquire(me)
     const { step, open } = gate()
@@ -206,7 +206,7 @@ describe('disposal', () => {
     expect(store.calls.release).toBe(1)
   })
 
-  test('surfaces a loss nobody has been told of, and only that', async () => {
+  test('throws a loss that was not reported before, and nothing else', async () => {
     const { clock, locks } = harness()
     const untold = await locks.lock('a').acquire({ ttlMs: 900, renew: false })
     const told = await locks.lock('b').acquire({ ttlMs: 900, renew: false })

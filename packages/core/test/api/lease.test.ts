@@ -4,7 +4,7 @@ import { codeOf, harness, thrownCode, watch } from '../support/harness.ts'
 import { hang, slow } from '../support/steps.ts'
 import { settled } from '../support/virtual-clock.ts'
 
-/** What of a 1 s ttl may be relied on: one hundredth and 2 ms go off for drift. */
+/** The part of a 1 s ttl that is relied on: 1 % and 2 ms less, for drift. */
 const VALID_OF_1000 = 988
 
 describe('the deadline of a lease', () => {
@@ -61,7 +61,7 @@ describe('the deadline of a lease', () => {
     expect(signal.aborted).toBe(true)
   })
 
-  test('a hold that is over by the clock makes nobody in this process wait or go away', async () => {
+  test('a hold that expired by the clock blocks no acquire in this process', async () => {
     const { clock, store, locks } = harness()
     await locks.lock('a').acquire({ ttlMs: 1_000, renew: false })
     clock.block(2_000)
@@ -153,7 +153,7 @@ describe('a loss', () => {
     expect(store.calls.release).toBe(0)
   })
 
-  test('lets the next in line go on', async () => {
+  test('lets the next waiter go on', async () => {
     const { clock, locks } = harness()
     const first = await locks.lock('a').acquire({ ttlMs: 1_000, renew: false })
     const second = watch(locks.lock('a').acquire())

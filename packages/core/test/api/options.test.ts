@@ -22,7 +22,7 @@ const known = new Set([
 ])
 
 describe('options', () => {
-  test('a key nobody knows is refused, whatever its value', async () => {
+  test('an unknown key is refused, with any value', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.string().filter((key) => !known.has(key)),
@@ -73,7 +73,7 @@ describe('options', () => {
     expect(codeOf(reason)).toBe('LOCK_INVALID_ARGUMENT')
   })
 
-  test('an owner or a signal for all locks of a client is refused: it would let its tasks exclude nobody', async () => {
+  test('an owner or a signal for all locks of a client is refused: its tasks would no longer exclude each other', async () => {
     const make = { createLocks }
     for (const options of [{ owner: 'me' }, { signal: new AbortController().signal }]) {
       const reason = await reasonOf(callUntyped(make, 'createLocks', new ScriptedStore().factory, options))
@@ -126,7 +126,7 @@ describe('options', () => {
   })
 })
 
-describe('what the adapter has not got', () => {
+describe('what the adapter does not support', () => {
   test.each([
     ['lockDelayMs', { lockDelayMs: 1 }, { lockDelay: false }],
     ['minHoldMs', { minHoldMs: 1 }, { minHold: false }],

@@ -106,7 +106,7 @@ describe('serialize and resume', () => {
     expect(codeOf(resumed.error)).toBe('LOCK_LOST')
   })
 
-  test('an adoption that comes back after close is given up, not renewed for ever', async () => {
+  test('an adoption that is answered after close is withdrawn, not renewed forever', async () => {
     const { clock, store, locks } = harness()
     const text = (await locks.lock('a').acquire({ ttlMs: 900 })).serialize()
     store.next('adopt', slow(0, 100))

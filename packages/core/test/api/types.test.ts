@@ -28,7 +28,7 @@ interface Rich extends Capabilities {
   readonly break: true
 }
 
-/** Never called: what matters is what the compiler says about it. */
+/** Never called: only the compiler's errors matter. */
 export async function withPoor(locks: Locks<Poor>, factory: AdapterFactory<Poor>): Promise<void> {
   const lock = locks.lock('a')
   // @ts-expect-error this adapter has no lock delay

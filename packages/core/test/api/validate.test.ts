@@ -14,7 +14,7 @@ const notAString = fc.oneof(
   fc.double(),
 )
 
-/** Numbers and other things that are no whole number of milliseconds in any documented range. */
+/** Values that are not whole milliseconds in any documented range. */
 const noDuration = fc.oneof(
   fc.constantFrom<unknown>(
     NaN,
@@ -45,7 +45,7 @@ const durationKeys = ['ttlMs', 'waitMs', 'maxHoldMs', 'lockDelayMs', 'minHoldMs'
 const retryKeys = ['attempts', 'delayMs', 'maxDelayMs'] as const
 
 describe('lock names', () => {
-  test('any well-formed text up to 1 KiB of UTF-8 is a name of its own', async () => {
+  test('any well-formed text up to 1 KiB of UTF-8 is a distinct name', async () => {
     await fc.assert(
       fc.asyncProperty(wellFormedName, async (name) => {
         const { locks, store } = harness()
@@ -138,7 +138,7 @@ describe('durations and counts', () => {
     )
   })
 
-  test('may be texts, for every key of code that ends in Ms', async () => {
+  test('may be strings, for every key that ends in Ms', async () => {
     const { clock, locks, store } = harness({ locks: { storeTimeoutMs: '2s', waitMs: '1m' } })
     const lock = locks.lock('a', { ttlMs: '1.5m', lockDelayMs: '1s' })
     const lease = await lock.acquire()
@@ -170,7 +170,7 @@ describe('durations and counts', () => {
   test('a text of the wrong unit says what to write', async () => {
     const { locks, store } = harness()
     const reason = await reasonOf(callUntyped(locks.lock('a'), 'acquire', { ttlMs: '10sec' }))
-    expect(String(reason)).toContain("(milliseconds, or a text such as '500ms', '10s' or '2m'), got string")
+    expect(String(reason)).toContain("(milliseconds, or a string such as '500ms', '10s' or '2m'), got string")
     expect(store.totalCalls).toBe(0)
   })
 

@@ -28,11 +28,11 @@ async function adapterPackage(name: string, code: string, peers: object, meta: o
   await write(`node_modules/${name}/index.js`, code)
 }
 
-/** What a program of that project is told when it opens `config`. */
+/** The error that a program of that project gets when it opens `config`. */
 async function outcome(config: unknown, env: Record<string, string> = {}): Promise<string> {
   const { stdout } = await run(process.execPath, ['program.mjs', JSON.stringify(config) ?? ''], {
     cwd: project,
-    // Where a workspace's tools look beside the project's own packages.
+    // Where tools of a workspace look besides the project's own packages.
     env: { ...process.env, NODE_PATH: '', ...env },
   })
   return stdout.trim()

@@ -8,7 +8,7 @@ declare module '../../src/config/types.ts' {
   }
 }
 
-/** Never called: what matters is what the compiler says about it, with no adapter imported. */
+/** Never called: only the compiler's errors matter, with no adapter imported. */
 export async function typed(): Promise<void> {
   await openLocks({ adapter: '@locks/redis', url: 'redis://h', claimTtlMs: '2s', defaults: { ttlMs: '10s' } })
   await openLocks({
@@ -31,7 +31,7 @@ export async function typed(): Promise<void> {
   await openLocks({ adapter: '@locks/mysql', url: 'mysql://h/db', strategy: 'advisory' })
   // @ts-expect-error this store has no url
   await openLocks({ adapter: '@locks/cas', store: 'file', url: 'redis://h' })
-  // @ts-expect-error nobody declared this package
+  // @ts-expect-error this package is not declared
   await openLocks({ adapter: 'locks-consul', url: 'x' })
   // @ts-expect-error nor is this a key of the one that was
   await openLocks({ adapter: 'locks-etcd', endpoints: ['a'], url: 'x' })

@@ -56,7 +56,7 @@ describe('durations', () => {
 
   test('that are none are refused by key', async () => {
     expect(await refusalOf({ adapter, claimTtlMs: 'soon' })).toBe(
-      "config.claimTtlMs must be whole milliseconds or a text such as '10s'",
+      "config.claimTtlMs must be whole milliseconds or a string such as '10s'",
     )
   })
 })
@@ -66,12 +66,16 @@ describe('a config is JSON', () => {
   circle['self'] = circle
 
   test.each([
-    ['a function', { adapter, deep: { client: () => 'sesame' } }, /^config\.deep\.client must be what JSON/],
+    [
+      'a function',
+      { adapter, deep: { client: () => 'sesame' } },
+      /^config\.deep\.client must be a JSON value/,
+    ],
     ['an object of a class', { adapter, pool: new Map([['a', 'sesame']]) }, /^config\.pool must be .* class/],
     ['a bigint', { adapter, list: [1n] }, /^config\.list\[0\] must be .* bigint/],
     ['not a number', { adapter, ttl: Number.NaN }, /^config\.ttl must be/],
     ['a circle', circle, /nested too deeply/],
-    ['an inherited adapter', Object.create({ adapter }), /^config must be what JSON can carry/],
+    ['an inherited adapter', Object.create({ adapter }), /^config must be a JSON value/],
   ])('%s is refused by its key and not shown', async (_, config, expected) => {
     const message = await refusalOf(config)
     expect(message).toMatch(expected)
@@ -148,20 +152,24 @@ describe('several stores', () => {
   })
 
   test.each([
-    [{ stores: {} }, undefined, /^config\.stores must be an object of at least one store/],
+    [{ stores: {} }, undefined, /^config\.stores must be an object with at least one store/],
     [{ stores: 'redis://:sesame@host' }, undefined, /^config\.stores must be an object/],
-    [{ stores }, undefined, /^config has no default; ask for one of its stores: main, audit/],
+    [{ stores }, undefined, /^config has no default; pass the option store with one of: main, audit/],
     [{ stores, default: 'mian' }, undefined, /^config\.default must be the name of a store: main, audit/],
     [{ stores, default: 'toString' }, undefined, /^config\.default must be the name of a store/],
     [{ stores, default: 'main' }, 'toString', /^config has no store "toString"; its stores: main, audit/],
-    [{ stores, defualt: 'main' }, 'main', /^unknown key "defualt" in config; known beside stores: default/],
+    [
+      { stores, defualt: 'main' },
+      'main',
+      /^unknown key "defualt" in config; only stores and default are allowed here/,
+    ],
     [
       { stores: { main: { url: 'x' } } },
       'main',
       /^config\.stores\.main must be a URL or an object with the key/,
     ],
     [{ stores: { main: { stores } } }, 'main', /^config\.stores\.main must be a URL or an object/],
-    [{ adapter, url: 'x' }, 'main', /^store is for a config with several stores/],
+    [{ adapter, url: 'x' }, 'main', /^the option store needs a config with stores/],
   ])('%j with %j is refused by key', async (config, store, expected) => {
     const message = await refusalOf(config, store)
     expect(message).toMatch(expected)

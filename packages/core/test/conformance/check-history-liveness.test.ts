@@ -9,7 +9,7 @@ describe('liveness', () => {
 
   test.each<[string, HistoryEvent[]]>([
     ['granted in time', [...freed, b.calls(5), b.gets(60, 2n)]],
-    ['nobody waited', [...freed, b.calls(500), b.gets(510, 2n)]],
+    ['no client waited', [...freed, b.calls(500), b.gets(510, 2n)]],
     ['the waiter gave up', [...freed, b.calls(5), b.givesUp(40), a.calls(900), a.gets(901, 2n)]],
     ['the waiter was killed', [...freed, b.calls(5), crash(40, 'pb'), a.calls(900), a.gets(901, 2n)]],
     [
@@ -59,7 +59,7 @@ describe('liveness', () => {
 describe('crash-release', () => {
   const crashed = [a.gets(0, 1n, 100), crash(20, 'pa')]
 
-  test('a grant to a waiter within the bound passes, and so does nobody waiting', () => {
+  test('a grant to a waiter within the bound passes, and so does a free lock without waiters', () => {
     expect(broken([...crashed, b.calls(5), b.gets(140, 2n)], { crashReleaseMs: 120 })).toEqual([])
     expect(broken([...crashed, b.calls(900), b.gets(901, 2n)], { crashReleaseMs: 120 })).toEqual([])
     expect(broken([...crashed, b.calls(100), b.gets(200, 2n)], { crashReleaseMs: 120 })).toEqual([])
@@ -74,7 +74,7 @@ describe('crash-release', () => {
     ])
   })
 
-  test('the crash of a process that held nothing, or nothing any more, does not count', () => {
+  test('the crash of a process that holds nothing does not count', () => {
     const expired = [a.gets(0, 1n, 10), crash(20, 'pa')]
     expect(broken([...expired, b.calls(5), b.gets(135, 2n)], { crashReleaseMs: 120 })).toEqual([])
     const released = [a.gets(0, 1n), a.letsGo(9, 1n), a.isReleased(10, 1n), crash(20, 'pa')]

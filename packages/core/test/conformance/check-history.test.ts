@@ -11,7 +11,7 @@ describe('exclusion', () => {
     ['renewed deadline', [a.gets(0, 1n, 50), a.renews(40, 1n, 90), b.gets(90, 2n)]],
     ['crash', [a.gets(0, 1n), crash(10, 'pa'), b.gets(10, 2n)]],
     [
-      'release, whatever a renewal says later',
+      'release, even if a renewal follows',
       [a.gets(0, 1n), a.letsGo(5, 1n), a.renews(6, 1n, 99), b.gets(7, 2n)],
     ],
     ['a deadline that had passed when the grant arrived', [b.gets(10, 2n), a.gets(12, 1n, 5)]],
@@ -124,7 +124,7 @@ describe('exposure', () => {
     expect(broken([...grants, ...fault(5, 30, 'F'), accepts(21, 2n), accepts(22, 1n)])).toEqual(['exposure'])
   })
 
-  test('a fence that nobody was granted, or granted to another, is reported', () => {
+  test('a fence that was never granted, or granted to another, is reported', () => {
     expect(broken([...grants, accepts(21, 9n)])).toEqual(['exposure'])
     expect(broken([...grants, a.acts(21, 2n)])).toEqual(['exposure'])
   })

@@ -7,7 +7,7 @@ import { startFaultProxy, type FaultProxy, type Target } from '../../src/conform
 interface Peer {
   readonly socket: Socket
   readonly chunks: Buffer[]
-  /** The error code, or `end` after an orderly end. */
+  /** The error code, or `end` after a normal end. */
   readonly closed: Promise<string>
   text(): string
   received(text: string): Promise<void>
@@ -71,7 +71,7 @@ export function echo(socket: Socket): void {
   socket.on('end', () => socket.end())
 }
 
-/** Answers `ok <line>` to each line. */
+/** Replies `ok <line>` to each line. */
 export function answerLines(socket: Socket): void {
   let rest = ''
   socket.on('data', (chunk) => {
@@ -108,7 +108,7 @@ export async function turns(count: number): Promise<void> {
   for (let done = 0; done < count; done += 1) await turn()
 }
 
-/** On return the bytes are in the proxy: over loopback, what was written is readable in the next turns of the loop. */
+/** On return the proxy has the bytes: over loopback, they are readable within a few iterations of the event loop. */
 export async function send(peer: Peer, bytes: string): Promise<void> {
   await new Promise((resolve) => peer.socket.write(bytes, resolve))
   await turns(4)

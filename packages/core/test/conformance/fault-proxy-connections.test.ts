@@ -23,7 +23,7 @@ async function framedProxyTo(target: Target): Promise<FaultProxy> {
   return proxy
 }
 
-/** How a connection ends, whose client hangs up when the other side does. */
+/** How a connection ends whose client closes when the other side does. */
 async function endOf({ socket, closed }: ReturnType<typeof call>): Promise<string> {
   socket.on('end', () => socket.end())
   return closed
@@ -108,7 +108,7 @@ describe('shiftNextReply', () => {
   )
 
   test.each(['drop', 'duplicate', 'insert'] as const)(
-    '%s: several replies in one piece are told apart by frames',
+    '%s: several replies in one chunk are split by frames',
     async (shift) => {
       const answers = ['ok a\n', 'ok b\nok c\n']
       const server = await serve((socket) => socket.on('data', () => socket.write(answers.shift() ?? '')))

@@ -33,7 +33,7 @@ describe('blackhole', () => {
     expect((await server.peer(0)).text()).toBe('')
   })
 
-  test('of replies: the server acts, the client never hears', async () => {
+  test('of replies: the server acts, the client gets no reply', async () => {
     const server = await serve(echo)
     const proxy = await proxyTo(server)
     const client = await dial(proxy)
@@ -178,6 +178,6 @@ describe('replayNext', () => {
     proxy.retarget(await serve((socket) => socket.once('data', () => socket.destroy())))
     const answer = proxy.replayNext()
     await send(client, 'release\n')
-    await expect(answer).rejects.toThrow('no answer')
+    await expect(answer).rejects.toThrow('no reply')
   })
 })

@@ -46,7 +46,7 @@ describe('pass', () => {
     client.socket.end()
     await ended
     expect(peer.socket.bytesRead).toBe(size)
-    // What the kernel's own buffers hold, with room to spare.
+    // More than the kernel's buffers hold.
     expect(backlog).toBeLessThan(size / 2)
   })
 
@@ -208,7 +208,7 @@ test('retarget: new connections go to the new server, old ones stay', async () =
   await (await second.peer(0)).received('to the second')
 })
 
-test('close: no socket, listener or timer is left, whatever was under way', async () => {
+test('close: no socket, listener or timer is left, even with connections under way', async () => {
   const server = await serve(answerLines)
   const silent = await serve()
   await turns(4)

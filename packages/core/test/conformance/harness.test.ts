@@ -65,7 +65,7 @@ test('what a rule that failed left under way is not held against those beside it
     const { locks } = await h.client()
     const lock = h.name()
     await locks.lock(lock).acquire()
-    // Rejected when its client is closed, and awaited by nobody by then.
+    // Rejected when its client is closed, and no longer awaited then.
     void locks.lock(lock).acquire()
     throw new Error('the promise is broken')
   })

@@ -13,7 +13,7 @@ interface Actor {
   isRefused(t: number, fence: bigint): HistoryEvent
 }
 
-/** One task of one process, on one lock; leases last 100 ms unless said otherwise. */
+/** One task of one process, on one lock. Default length of a lease: 100 ms. */
 export function actor(process: string, task = 'main', owner?: string, name = 'n'): Actor {
   const who = { process, task, name, ...(owner === undefined ? {} : { owner }) }
   return {

@@ -11,7 +11,7 @@ import {
 } from '@locks/core/conformance'
 import { describe, expect, onTestFinished, test } from 'vitest'
 
-/** Stops a process at once, and lets it go on after `ms`. */
+/** Stops a process at once, and continues it after `ms`. */
 function stop(pid: number, ms: number): void {
   const shell = spawn('sh', ['-c', `kill -STOP ${pid}; sleep ${ms / 1_000}; kill -CONT ${pid}`])
   onTestFinished(() => void shell.kill())
@@ -20,7 +20,7 @@ function stop(pid: number, ms: number): void {
 async function child(): Promise<Awaited<ReturnType<typeof startChild>>> {
   const started = await startChild()
   onTestFinished(() => started.kill())
-  // It answers, so it runs and its heart beats.
+  // It answers, so it runs and its heartbeat too.
   await started.call('timers', {})
   return started
 }
@@ -34,14 +34,14 @@ async function failureOf(outcome: Promise<unknown>): Promise<Error> {
   throw new Error('it should have failed')
 }
 
-/** On a machine that did stand still meanwhile, this test is void itself. */
+/** If the machine itself was paused meanwhile, this test is void. */
 async function lateness(outcome: Promise<unknown>): Promise<Error> {
   const error = await failureOf(outcome)
   if (isVoidRun(error)) throw error
   return error
 }
 
-test('a bound that is kept passes, whatever stood still', async () => {
+test('a bound that is kept passes, with or without a stall', async () => {
   stop(process.pid, 300)
   await pass(400)
   await assertInTime('the pause', 5_000, 900)
@@ -49,7 +49,7 @@ test('a bound that is kept passes, whatever stood still', async () => {
   expect(await eventually('an answer', 5_000, () => 42)).toBe(42)
 })
 
-describe('a bound that is missed while nothing stands still fails', () => {
+describe('a bound that is missed without a stall fails', () => {
   test('measured', async () => {
     const start = performance.now()
     await pass(600)
@@ -70,7 +70,7 @@ describe('a bound that is missed while nothing stands still fails', () => {
     expect(error).toMatchObject({ name: 'LateError' })
   })
 
-  test('"not yet" after the bound has no excuse where nobody has to run', async () => {
+  test('"not yet" after the bound fails despite a stall where only the clock of the store counts', async () => {
     const bound = { ms: 200, passive: true }
     const looks = eventually('the end', bound, () => {
       stop(process.pid, 50)
@@ -88,7 +88,7 @@ describe('a bound that is missed while nothing stands still fails', () => {
   })
 })
 
-describe('a bound that is missed because of a stall makes the run void, which says what stood still', () => {
+describe('a bound that is missed because of a stall makes the run void and names what was paused', () => {
   test('this process', async () => {
     const start = performance.now()
     stop(process.pid, 500)

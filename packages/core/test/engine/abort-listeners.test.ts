@@ -31,7 +31,7 @@ describe('a signal shared by many', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0)
   })
 
-  test('calls everybody who is still there when it aborts', () => {
+  test('calls every listener that is still there when it aborts', () => {
     const controller = new AbortController()
     const listeners = new AbortListeners()
     const called: string[] = []

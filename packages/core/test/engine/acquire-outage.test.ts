@@ -39,7 +39,7 @@ describe('a store that fails', () => {
     expect(codeOf(acquired.error)).toBe('LOCK_UNAVAILABLE')
   })
 
-  test('is told with its reason also to who waits for the withdrawal of an earlier attempt', async () => {
+  test('is reported with its reason to those that wait for the withdrawal of an earlier attempt too', async () => {
     const { clock, store, locks } = harness()
     const cause = new Error('this is a standby')
     store.always('attempt', fail(cause))
@@ -139,7 +139,7 @@ describe('a store that fails', () => {
     expect(codeOf(acquired.error)).toBe('LOCK_UNAVAILABLE')
   })
 
-  test('is not "somebody else has it" for a tryAcquire that comes meanwhile', async () => {
+  test('does not look like another holder to a tryAcquire that comes meanwhile', async () => {
     const { clock, store, locks } = harness()
     store.seize('a')
     void watch(locks.lock('a').acquire({ waitMs: 60_000 }))
@@ -152,7 +152,7 @@ describe('a store that fails', () => {
     expect(codeOf(tried.error)).toBe('LOCK_UNAVAILABLE')
   })
 
-  test('is not "somebody else has it" for those who wait in line either', async () => {
+  test('does not look like another holder to queued waiters either', async () => {
     const { clock, store, locks } = harness()
     store.always('attempt', fail())
     store.always('withdraw', fail())
@@ -189,7 +189,7 @@ describe('a store that is silent', () => {
     expect(codeOf(tried.error)).toBe('LOCK_UNAVAILABLE')
   })
 
-  test('is LOCK_UNAVAILABLE for those in line too', async () => {
+  test('is LOCK_UNAVAILABLE for queued waiters too', async () => {
     const { clock, store, locks } = harness()
     store.always('attempt', hang)
     const waiters = [1, 2, 3].map(() => watch(locks.lock('a').acquire({ waitMs: 2_000 })))
@@ -206,7 +206,7 @@ describe('a store that is silent', () => {
     expect(codeOf(acquired.error)).toBe('LOCK_TIMEOUT')
   })
 
-  test('and then answers: the grant nobody waits for is withdrawn', async () => {
+  test('and then answers: a grant that no caller waits for is withdrawn', async () => {
     const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 300 } })
     const { step, open } = gate()
     store.next('attempt', step)

@@ -81,7 +81,7 @@ describe('the queue inside a process', () => {
     expect(yours.state).toBe('fulfilled')
   })
 
-  test('whoever waits at the store joins the hold that a try of the same explicit owner got meanwhile', async () => {
+  test('a waiter at the store joins the hold that a try of the same explicit owner got meanwhile', async () => {
     const { clock, store, locks } = harness()
     store.seize('a')
     const head = watch(locks.lock('a').acquire({ owner: 'me' }))
@@ -133,7 +133,7 @@ describe('tryAcquire', () => {
     expect(store.calls.attempt).toBe(1)
   })
 
-  test('is null when somebody else holds it, after one attempt and no withdrawal', async () => {
+  test('is null when another client holds it, after one attempt and no withdrawal', async () => {
     const { store, locks } = harness()
     store.seize('a')
     expect(await locks.lock('a').tryAcquire()).toBeNull()
@@ -174,7 +174,7 @@ describe('tryAcquire', () => {
     expect(first.value).toBeNull()
   })
 
-  test('behind one that found the lock taken does not believe that answer while another asks', async () => {
+  test('behind one that found the lock held gets a newer answer', async () => {
     const { store, locks } = harness()
     store.seize('a')
     const { step, open } = gate()

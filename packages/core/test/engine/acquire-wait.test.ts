@@ -5,7 +5,7 @@ import { codeOf, harness, reasonOf, watch } from '../support/harness.ts'
 import { gate, hang, slow } from '../support/steps.ts'
 import { settled } from '../support/virtual-clock.ts'
 
-/** Waits that only their signal ends. */
+/** Waits until the signal aborts. */
 const deaf: NonNullable<Adapter['wait']> = (_, __, signal) =>
   new Promise((resolve) => {
     signal.addEventListener('abort', () => resolve(undefined))
@@ -249,7 +249,7 @@ describe('an abort', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  test('while the store is silent does not keep the next one waiting for ever', async () => {
+  test('while the store is silent does not keep the next one waiting forever', async () => {
     const { clock, store, locks } = harness({ locks: { storeTimeoutMs: 500 } })
     const controller = new AbortController()
     store.next('attempt', hang)

@@ -12,7 +12,7 @@ import type { Answer, Fields } from '../support/hostile-answers.ts'
 import { ScriptedStore } from '../support/scripted-adapter.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
-// Long for a file: one bed, and what each method of the SPI may answer.
+// Long for a file: one setup, and possible answers of every adapter method.
 
 const CASES = atLength(2_000, 10_000)
 const BATCH = 1_000
@@ -23,7 +23,7 @@ const LONG_MS = 120_000
 
 type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
 
-/** Clients over a store of which some methods are the test's own, whatever they return. */
+/** Clients of a store with some methods replaced by the test, which may return anything. */
 class Bed {
   readonly clock = new VirtualClock()
   readonly store = new ScriptedStore({
@@ -33,7 +33,7 @@ class Bed {
   readonly hostile = new Hostile(SEED)
   /** Names of requests that were withdrawn. */
   readonly withdrawn = new Set<string>()
-  /** The case of a call that names none. */
+  /** The case of a call without a name. */
   current = ''
   readonly #answers = new Map<string, Answer>()
 
@@ -60,7 +60,7 @@ class Bed {
     return createLocks(factory, { clock: this.clock, ttlMs: TTL_MS })
   }
 
-  /** The answer of a case, the same each time it is asked for. */
+  /** The answer of a case, the same for each call. */
   answer(name: string, make: () => Answer): unknown {
     const known = this.#answers.get(name)
     if (known !== undefined) return known.play()
@@ -69,7 +69,7 @@ class Bed {
     return made.play()
   }
 
-  /** Asks every case. All must end, in a `LockError` if not well, and, if `strict`, every nonsense so. */
+  /** Runs every case. All must end, a failure with a `LockError`; if `strict`, every bad answer must fail. */
   async run(
     ask: (name: string) => Promise<unknown>,
     judge: (answer: Answer, outcome: Watched<unknown>, name: string) => void,

@@ -8,7 +8,7 @@ import { ScriptedStore } from '../support/scripted-adapter.ts'
 
 const connections = (): Harness => harness({ store: { capabilities: { kind: 'connection' } } })
 
-/** The end of a turn of the real event loop: timers come next, then the sockets. */
+/** The end of an iteration of the real event loop: timers come next, then sockets. */
 const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 function block(ms: number): void {
@@ -85,7 +85,7 @@ test('the meter runs while there are locks, and not otherwise', async () => {
   const idle = clock.created
   await clock.advance(60_000)
   expect(clock.created).toBe(idle)
-  // A stall while there was nothing to lose casts no doubt on what comes after it.
+  // A stall without a hold does not put later holds in doubt.
   clock.block(10_000)
   const next = await locks.lock('a').acquire()
   next.assertHeld()

@@ -4,7 +4,7 @@ import { codeOf, harness, reasonOf, thrownCode, watch } from '../support/harness
 import { fail, loseReply, slow } from '../support/steps.ts'
 import { ScriptedStore } from '../support/scripted-adapter.ts'
 
-/** What is left of `minHoldMs` after `elapsedMs`, at the slowest clock that counts: 1 % and 2 ms are not relied on. */
+/** What remains of `minHoldMs` after `elapsedMs` by the slowest clock that is allowed for: 1 % and 2 ms slow. */
 const rest = (minHoldMs: number, elapsedMs: number): number =>
   Math.ceil(minHoldMs - Math.max(0, elapsedMs * 0.99 - 2))
 
@@ -16,7 +16,7 @@ describe('a release under minHoldMs', () => {
     await clock.advance(500)
     await clock.advance(1_000)
     await acquired.value?.release()
-    // The store may have made the grant up to the very moment of the answer.
+    // The store may have made the grant as late as the answer.
     expect(store.keeps).toEqual([rest(5_000, 1_000)])
   })
 
@@ -112,7 +112,7 @@ describe('once', () => {
     expect(store.keeps).toEqual([1_000])
   })
 
-  test('waits for as long as it is told, and then runs or names the holder', async () => {
+  test('waits for waitMs, and then runs or returns the holder', async () => {
     const { clock, store, locks } = harness()
     store.seize('a', 1_000)
     const early = watch(locks.once('a', { minHoldMs: 1_000, waitMs: 500 }, () => 1))

@@ -9,7 +9,7 @@ interface Held {
   readonly fence: bigint
 }
 
-/** The least that is an adapter: four methods over a map. Its holds do not expire. */
+/** The smallest adapter: four methods over a map. Its holds do not expire. */
 function minimal(held: Map<string, Held>): Adapter {
   let fence = 0n
   return {

@@ -5,7 +5,7 @@ import type { Adapter, Pruned } from '../../src/adapter/index.ts'
 import { lockErrorOf, reasonOf } from '../support/harness.ts'
 import { ScriptedStore } from '../support/scripted-adapter.ts'
 
-/** A store whose operators' calls are `more`. */
+/** A store with the operator methods in `more`. */
 function storeWith(more: Partial<Adapter>): {
   readonly store: ScriptedStore
   readonly factory: AdapterFactory

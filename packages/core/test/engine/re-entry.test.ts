@@ -76,7 +76,7 @@ describe('the scope of a with callback', () => {
     })
   })
 
-  test('ends with its callback: what it left running acquires like anybody else', async () => {
+  test('ends with its callback: tasks that outlive it acquire like any other', async () => {
     const { store, locks } = harness()
     let go: () => void = () => undefined
     const left: Promise<Lease>[] = []
@@ -146,7 +146,7 @@ describe('the scope of a with callback', () => {
     })
     await locks.with('mine', async () => {
       await locks.lock('short').acquire({ ttlMs: 20, renew: false })
-      expect(await seen, 'somebody else acquired a lock that is held here').toBeNull()
+      expect(await seen, 'another client acquired a lock that is held here').toBeNull()
     })
     await locks.close()
   })
@@ -162,7 +162,7 @@ describe('the scope of a with callback', () => {
         signals.push(new WeakRef(signal))
         if (round === 20) return over
         void job(round + 1)
-        // Some are over when the next one begins, some are not.
+        // Some have ended when the next one begins, some have not.
         for (let turns = 0; turns < round % 3; turns += 1) await settled()
       })
     }

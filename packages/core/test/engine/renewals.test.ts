@@ -26,7 +26,7 @@ test('holds taken one after the other come together in the same calls', async ()
   expect(store.renewals.flat().length).toBeGreaterThan(900)
 })
 
-test('an outcome concerns its own hold, whatever the others got', async () => {
+test('an outcome concerns its own hold only', async () => {
   const { clock, store, locks } = harness()
   const leases = await Promise.all(['a', 'b', 'c'].map((name) => locks.lock(name).acquire({ ttlMs: 900 })))
   store.seize('b')
@@ -56,7 +56,7 @@ test('a hung batch does not keep later holds from their renewal', async () => {
   expect(later.state).toBe('held')
 })
 
-test('a released hold is not renewed any more, also when it was due in this very tick', async () => {
+test('a released hold is no longer renewed, even if it was due in the same tick', async () => {
   const { clock, store, locks } = harness()
   const lease = await locks.lock('a').acquire({ ttlMs: 900 })
   clock.block(300)
@@ -77,7 +77,7 @@ test('an adapter that reports its session puts every hold in jeopardy, back, and
   expect(states()).toEqual(['held', 'held'])
   store.host?.report('lost', store.attempts[0]?.attemptId)
   expect(states()).toEqual(['lost', 'held'])
-  store.host?.report('lost', 'nobody')
+  store.host?.report('lost', 'unknown')
   expect(states()).toEqual(['lost', 'held'])
   store.host?.report('lost')
   expect(states()).toEqual(['lost', 'lost'])

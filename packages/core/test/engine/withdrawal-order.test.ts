@@ -15,7 +15,7 @@ async function givenUp({ locks }: Harness): Promise<Watched<unknown>> {
 }
 
 describe('a withdrawal', () => {
-  test('comes after the attempt that is under way, once, and nobody else waits for that', async () => {
+  test('comes once, after the attempt that is under way, and no other acquire waits for that', async () => {
     const bed = harness()
     const { store, clock } = bed
     const { step, open } = gate()
@@ -89,7 +89,7 @@ describe('a withdrawal', () => {
     const { store, clock, locks } = harness()
     const text = (await locks.lock('a').acquire({ ttlMs: 60_000 })).serialize()
     const { step, open } = gate()
-    // The first try fails late, so that the second is young when the call gives up.
+    // The first try fails late, so that the second has just begun when the call gives up.
     store.next(
       'adopt',
       async () => {

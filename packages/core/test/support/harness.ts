@@ -20,7 +20,7 @@ export function harness(
   return { clock, store, locks: createLocks(store.factory, { ...options.locks, clock }) }
 }
 
-/** What has become of a promise so far. */
+/** The state of a promise so far. */
 export interface Watched<T> {
   state: 'pending' | 'fulfilled' | 'rejected'
   value: T | undefined
@@ -36,7 +36,7 @@ export function watch<T>(promise: Promise<T>): Watched<T> {
   return watched
 }
 
-/** The reason a promise rejects for; a promise that does not is a failure. */
+/** The reason of a rejected promise; a promise that resolves fails the test. */
 export async function reasonOf(promise: PromiseLike<unknown>): Promise<unknown> {
   const value = await promise.then(
     () => undefined,
@@ -66,7 +66,7 @@ export function thrownCode(fn: () => unknown): string | undefined {
   return undefined
 }
 
-/** Calls as a program without a compiler would: whatever the argument, it reaches the method. */
+/** Calls a method like untyped code, with any arguments. */
 export async function callUntyped(
   target: object,
   method: string,

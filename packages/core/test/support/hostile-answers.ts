@@ -1,4 +1,4 @@
-/** What may become of an answer: used as it is, refused as nonsense, or never there. */
+/** How core treats an answer: accepts it, discards it as invalid, or never gets it. */
 export type Fate = 'accept' | 'refuse' | 'silent'
 
 export interface Answer {
@@ -9,7 +9,7 @@ export interface Answer {
   readonly play: () => unknown
 }
 
-/** Whether a value may stand in a field. Written from the SPI's text, not from the code that checks it. */
+/** Whether a value is valid for a field. Written from the adapter contract, not from the code that checks it. */
 export type Fields = Readonly<Record<string, (value: unknown) => boolean>>
 
 /** Numbers in [0, 1) from a seed. */
@@ -23,7 +23,7 @@ export function seeded(seed: number): () => number {
   }
 }
 
-/** Makes answers from good ones: some as they are, most of them spoilt. */
+/** Makes answers from good ones: some unchanged, most of them spoilt. */
 export class Hostile {
   readonly #random: () => number
 
@@ -69,7 +69,7 @@ export class Hostile {
     )()
   }
 
-  /** `good` as it is, or with one of its fields spoilt, or something else altogether. */
+  /** `good` unchanged, or with one field spoilt, or something else entirely. */
   record(good: object, fields: Fields, wrap: (one: object) => unknown = (one) => one): Answer {
     const how = this.#random()
     if (how < 0.15) return { fate: 'accept', good: wrap(good), play: this.#delivery(wrap(good)) }
@@ -77,7 +77,7 @@ export class Hostile {
     return this.#nonsense()
   }
 
-  /** One of `good`, or something else altogether; `isGood` tells a hit by chance. */
+  /** One of `good`, or something else entirely; `isGood` detects a hit by chance. */
   word(good: readonly [unknown, ...unknown[]], isGood: (value: unknown) => boolean): Answer {
     if (this.#random() < 0.3) {
       const chosen = this.pick(...good)
@@ -88,7 +88,7 @@ export class Hostile {
     return this.#nonsense()
   }
 
-  /** A field of `good` that is not as it may be, is a getter that throws, or is missing. */
+  /** A field of `good` that is invalid, missing, or a getter that throws. */
   spoil(good: object, fields: Fields): object {
     const [key, isValid] = this.pick(...nonEmpty(Object.entries(fields)))
     const trap = { enumerable: true, get: () => raise(new Error('a getter that throws')) }
@@ -99,7 +99,7 @@ export class Hostile {
     return this.#random() < 0.2 ? new Proxy(spoilt, {}) : spoilt
   }
 
-  /** How a value comes: as a promise, at once, or by an object with a `then` of its own. */
+  /** How a value is returned: as a promise, directly, or as an object with its own `then`. */
   #delivery(value: unknown): () => unknown {
     return this.pick<() => unknown>(
       async () => value,

@@ -24,7 +24,7 @@ export interface ScriptedOptions {
   readonly wait?: NonNullable<Adapter['wait']>
   /** Adds to a busy answer. */
   readonly busy?: Partial<Busy>
-  /** What a grant says about its ttl, where that differs from what was asked for. */
+  /** The ttl of grants, if it differs from the requested one. */
   readonly grantTtlMs?: number
 }
 
@@ -44,7 +44,7 @@ const plain: Capabilities = {
   maxNameBytes: 1024,
 }
 
-/** A store in memory that can be told, call by call, to be slow, to fail, to hang or to lose a reply. */
+/** A store in memory whose calls a test can make slow, fail, hang or lose their reply. */
 export class ScriptedStore {
   readonly calls: Record<Method, number> = {
     attempt: 0,
@@ -60,7 +60,7 @@ export class ScriptedStore {
   readonly attempts: AcquireRequest[] = []
   /** Every batch of renewals, in order. */
   readonly renewals: (readonly Renewal[])[] = []
-  /** For how long each release asked to keep the name, in order. */
+  /** The `keepMs` of each release, in order. */
   readonly keeps: (number | undefined)[] = []
   /** Methods in the order they were called. */
   readonly log: Method[] = []
@@ -75,12 +75,12 @@ export class ScriptedStore {
     this.#options = options
   }
 
-  /** The next calls of `method` go as `steps` say, one after the other. */
+  /** Applies `steps` to the next calls of `method`, one after the other. */
   next(method: Method, ...steps: readonly Step[]): void {
     this.#next.set(method, [...(this.#next.get(method) ?? []), ...steps])
   }
 
-  /** Every call of `method` that has no step of its own goes like this; without a step, normally again. */
+  /** Applies `step` to every other call of `method`; without a step, calls are normal again. */
   always(method: Method, step?: Step): void {
     if (step === undefined) this.#always.delete(method)
     else this.#always.set(method, step)
@@ -99,7 +99,7 @@ export class ScriptedStore {
     return this.#current(name)?.expiresAt
   }
 
-  /** Somebody outside this client takes the name. */
+  /** Another client takes the name. */
   seize(name: string, ttlMs = 60_000): void {
     const request: AcquireRequest = {
       name,
@@ -114,7 +114,7 @@ export class ScriptedStore {
     this.#give(request)
   }
 
-  /** Whoever has the name loses it. */
+  /** The holder loses the name. */
   free(name: string): void {
     this.#held.delete(name)
   }

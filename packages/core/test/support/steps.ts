@@ -1,12 +1,12 @@
 import type { Clock } from '../../src/adapter/clock.ts'
 
-/** How a scripted store treats one call; `act` does at the store what was asked. */
+/** How a scripted store handles one call; `act` carries it out at the store. */
 export type Step = <T>(act: () => T, clock: Clock) => Promise<T>
 
-/** Never reaches the store, never answers. */
+/** Never reaches the store and never settles. */
 export const hang: Step = () => new Promise(() => undefined)
 
-/** Acts, and the answer never comes. */
+/** Acts, and never settles. */
 export const swallow: Step = (act) => {
   act()
   return new Promise(() => undefined)
@@ -35,7 +35,7 @@ export function slow(requestMs: number, replyMs = 0): Step {
   }
 }
 
-/** Holds calls back until told: before they reach the store, or with the answer already made. */
+/** Holds calls back until a test lets them go: before they reach the store, or before the reply. */
 export function gate({ acted }: { readonly acted: boolean } = { acted: false }): {
   readonly step: Step
   readonly open: () => void

@@ -7,9 +7,9 @@ interface Pending {
   kept: boolean
 }
 
-/** Time that stands still until a test moves it. */
+/** A clock that only the test moves. */
 export class VirtualClock implements Clock {
-  /** Timers ever asked for, to tell how often a client re-arms. */
+  /** Timers created so far, to count how often a client re-arms. */
   created = 0
   readonly #pending = new Set<Pending>()
   #now = 1_000
@@ -23,7 +23,7 @@ export class VirtualClock implements Clock {
     return this.#random
   }
 
-  /** What `random` answers from now on. */
+  /** What `random` returns from now on. */
   fixRandom(value: number): void {
     this.#random = value
   }
@@ -52,7 +52,7 @@ export class VirtualClock implements Clock {
     return [...this.#pending].some((entry) => entry.kept)
   }
 
-  /** Time passes and no timer runs: what a blocked event loop looks like from inside. */
+  /** Time passes and no timer runs, as in a blocked event loop. */
   block(ms: number): void {
     this.#now += ms
   }

@@ -7,7 +7,7 @@ import { eventOf, lockError } from './observe.ts'
 
 type End = LockEvents['acquire']
 
-/** Does something and returns the one `acquire` event about `lock` that comes of it. */
+/** Runs `act` and returns the one `acquire` event about `lock` that it causes. */
 async function endOf({ locks }: TestClient, lock: string, act: () => Promise<unknown>): Promise<End> {
   const ends: End[] = []
   const off = locks.on('acquire', (end) => void (end.lock === lock && ends.push(end)))

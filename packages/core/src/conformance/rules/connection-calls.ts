@@ -7,18 +7,18 @@ import type { TestAdapter } from '../test-adapter.ts'
 import { acquireWhenReachable, assertHolder, inTime, pass, wired } from './observe.ts'
 import { assertSoleHolder } from './steps.ts'
 
-/** A client behind a proxy, and one that holds a lock and whose own connection is never touched. */
+/** A client behind a proxy, and one that holds a lock over an undisturbed connection. */
 export interface Pair {
   readonly client: TestClient & { readonly proxy: FaultProxy }
   readonly held: Lease
-  /** Sees the store as it is. */
+  /** A client without a proxy. */
   readonly observer: TestAdapter
 }
 
-/** How long a call may take while connections fail: the client's own bound, and time to say so. */
+/** How long a call may take while connections fail: the client's bound, and time to report it. */
 const STORE_MS = 2_000
 
-/** While a client connects anew, calls begin at every moment of it. */
+/** Calls begin at every moment while a client reconnects. */
 const WAVE_MS = 15
 
 export async function pair(h: Harness): Promise<Pair> {
@@ -26,12 +26,12 @@ export async function pair(h: Harness): Promise<Pair> {
   return { client, held: await holder.locks.lock(h.name('held')).acquire(), observer: h.adapter() }
 }
 
-/** As `callAll`, so many times, while connections come and go. */
+/** Repeats `callAll` while connections open and close. */
 export async function callMeanwhile(h: Harness, both: Pair, times: number): Promise<readonly Lease[]> {
   const waves: Promise<readonly Lease[]>[] = []
   for (let n = 0; n < times; n += 1) {
     const wave = callAll(h, both)
-    // Its failure is met below, when all have begun.
+    // Failures are handled below, after all have begun.
     wave.catch(() => undefined)
     waves.push(wave)
     await pass(h.ms(WAVE_MS))
@@ -39,7 +39,7 @@ export async function callMeanwhile(h: Harness, both: Pair, times: number): Prom
   return (await allDone(waves)).flat()
 }
 
-/** As `Promise.all`, but fails only when none is under way any more: a rule that failed must not act on others. */
+/** Like `Promise.all`, but fails only when all have settled: a failed rule must not disturb others. */
 export async function allDone<const T extends readonly unknown[]>(
   calls: T,
 ): Promise<{ -readonly [N in keyof T]: Awaited<T[N]> }> {
@@ -48,9 +48,8 @@ export async function allDone<const T extends readonly unknown[]>(
 }
 
 /**
- * Calls for a lock that another client holds and for free ones, all at once. Fails the rule unless each of them
- * ends, the held one is neither granted nor reported as free, the free ones are not refused, and what is granted is
- * held at the store too.
+ * Acquires a lock that another client holds and free ones, all at once. Fails the rule unless every call ends, the held
+ * lock is neither granted nor reported as free, the free ones are not refused, and each grant is held at the store too.
  */
 export async function callAll(
   h: Harness,
@@ -87,7 +86,7 @@ export async function callAll(
   return leases
 }
 
-/** What a call gives; undefined when the store could not be reached. Any other error fails the rule. */
+/** The result of a call; undefined when the store could not be reached. Any other error fails the rule. */
 export async function orUnavailable<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call
@@ -98,8 +97,8 @@ export async function orUnavailable<T>(call: Promise<T>): Promise<T | undefined>
 }
 
 /**
- * Releases what a client was granted while connections failed. A hold bound to a connection may have ended with it,
- * and then says so.
+ * Releases the grants that a client got while connections failed. A hold bound to a connection may have ended with it,
+ * and then its release reports that.
  */
 export async function releaseAll(h: Harness, both: Pair, leases: readonly Lease[]): Promise<void> {
   await allDone(leases.map((lease) => release(h, both, lease)))
@@ -110,7 +109,7 @@ async function release(h: Harness, { observer }: Pair, lease: Lease): Promise<vo
   const lost = h.capabilities.kind !== 'lease' && isLockError(outcome, 'LOCK_LOST')
   const ended = outcome === undefined || lost || isLockError(outcome, 'LOCK_UNAVAILABLE')
   assert.ok(ended, `released as ${String(outcome)}`)
-  // Until it is confirmed, which a caller may ask for again.
+  // Repeated until it is confirmed, as a caller may do.
   if (isLockError(outcome, 'LOCK_UNAVAILABLE')) await again(h, lease)
   await h.eventually(`${lease.name} is free`, h.ms(STORE_MS * 3), async () => {
     return !(await observer.adapter.inspect(lease.name)).held
@@ -124,7 +123,7 @@ async function again(h: Harness, lease: Lease): Promise<void> {
   })
 }
 
-/** Fails the rule unless the client works as before, and the other one still is the only holder. */
+/** Fails the rule unless the client works as before, and the other one is still the only holder. */
 export async function worksAgain(h: Harness, { client, held }: Pair): Promise<void> {
   client.proxy.pass()
   const lease = await acquireWhenReachable(h, client, h.name('again'))

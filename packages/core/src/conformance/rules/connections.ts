@@ -5,12 +5,12 @@ import { allDone, callAll, callMeanwhile, orUnavailable, pair } from './connecti
 import { releaseAll, worksAgain } from './connection-calls.ts'
 import { inTime } from './observe.ts'
 
-/** Handshakes differ: from before the first byte to beyond the log-in. */
+/** Handshakes differ: these reach from before the first byte to after the login. */
 const CUTS = [0, 5, 40, 200]
 
 const SHIFTS: readonly Shift[] = ['drop', 'duplicate', 'insert']
 
-/** What connections do beside breaking: refuse, break while they are made, and answer out of step. */
+/** Faults of connections besides breaking: refused, cut during the handshake, replies out of step. */
 export const connections: readonly Rule[] = [
   {
     id: 'CONN-1',
@@ -68,7 +68,7 @@ export const connections: readonly Rule[] = [
         void proxy.refuseNext(1, 'close')
         void proxy.cutNext(2, afterBytes)
         void proxy.refuseNext(1, 'reset')
-        // Sent, and not answered. One of them may have been granted, so that only a wait finds it free.
+        // Sent and not answered. One of them may have been granted, so only a wait finds the lock free.
         const names = [h.name('free'), h.name('free')]
         const waits = names.map((name) => locks.lock(name).acquire({ waitMs: h.ms(10_000) }))
         const refused = locks.lock(both.held.name).tryAcquire()
@@ -93,14 +93,14 @@ export const connections: readonly Rule[] = [
       const both = await pair(h)
       const { locks, proxy } = both.client
       for (const shift of SHIFTS) {
-        // So that the reply before, which is inserted, is a grant.
+        // Makes the previous reply, which is inserted, a grant.
         const before = await orUnavailable(locks.lock(h.name('before')).tryAcquire())
         assert.notEqual(before, null, 'a free lock was reported as held')
         const first = proxy.shiftNextReply(shift)
         const leases = [...(before ? [before] : []), ...(await callAll(h, both))]
         await inTime('the fault', h.ms(5_000), first)
         await worksAgain(h, both)
-        // The reply to a release, or that to the next call for it.
+        // The reply to a release, or to the next call for it.
         void proxy.shiftNextReply(shift)
         const [, called] = await allDone([releaseAll(h, both, leases), callAll(h, both)])
         leases.push(...called)

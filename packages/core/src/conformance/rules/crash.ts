@@ -12,9 +12,9 @@ function assertNotBefore(sentAt: number, ttlMs: number, at: number): void {
   assert.ok(tookMs >= safeTtlMs(ttlMs), `granted again after ${tookMs} ms, before ${ttlMs} ms were over`)
 }
 
-/** Kills `child` somewhere between the call of an acquire and a moment after its grant. */
+/** Kills `child` at some moment between the call of an acquire and shortly after its grant. */
 async function killWhileAcquiring(h: Harness, child: Child, lock: string): Promise<void> {
-  // Connected already, it is at the store within the few milliseconds to come.
+  // It is already connected, so its request reaches the store within the next few milliseconds.
   await child.call('tryAcquire', { lock: h.name('warm-up'), options: { ttlMs: h.lastingMs } })
   const doomed = Promise.allSettled([child.call('acquire', { lock })])
   await pass(Math.random() * h.ms(8))
@@ -166,7 +166,7 @@ export const crash: readonly Rule[] = [
     needs: ['processes'],
     async run(h) {
       const lock = h.name()
-      // Long enough to still run when the second process is up.
+      // Long enough to be still running when the second process has started.
       const options = { owner: 'the only job of its kind', ttlMs: h.ttlMs * 2, waitMs: takeOverMs(h) * 4 }
       const first = await h.child({ ttlMs: options.ttlMs })
       const sentAt = performance.now()

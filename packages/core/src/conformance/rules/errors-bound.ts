@@ -5,10 +5,10 @@ import type { Rule } from '../rule.ts'
 import { assertHolder, assertInTime, inTime, lockError, pass, soonFree, wired } from './observe.ts'
 
 const STORE_MS = 1_500
-/** The first call of a client and those that meet what an earlier one left behind. */
+/** The first call of a client, and calls that find what an earlier one left behind. */
 const CALLS = 3
 
-/** Fails the rule unless every call takes `storeTimeoutMs`: no less, since it may come back, and no more. */
+/** Fails the rule unless every call takes `storeTimeoutMs`: not less, since the store may recover, and not more. */
 async function takesTheBound(h: Harness, { locks }: TestClient): Promise<void> {
   const lock = locks.lock(h.name())
   const storeTimeoutMs = h.ms(STORE_MS)
@@ -21,7 +21,7 @@ async function takesTheBound(h: Harness, { locks }: TestClient): Promise<void> {
   }
 }
 
-/** How long a try goes on: as long as the store may come back, and not at all where that cannot help. */
+/** How long a try goes on: while the store may recover, and not at all where that cannot help. */
 export const boundErrors: readonly Rule[] = [
   {
     id: 'ERR-14',

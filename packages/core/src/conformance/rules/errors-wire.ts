@@ -17,13 +17,13 @@ import {
 
 const outages = ['refuse', 'blackhole'] as const
 
-/** A config that its adapter should refuse, with whatever is secret in it. */
+/** A config that its adapter should reject, with the secrets of the original. */
 function spoilt(config: UncheckedConfig): UncheckedConfig {
   if (typeof config !== 'string') return { ...config, 'no such key': true }
   return `${config}${config.includes('?') ? '&' : '?'}no-such-key=1`
 }
 
-/** Outages of a real connection, and what errors and objects show of the config behind it. */
+/** Outages of a real connection, and what errors and objects reveal about its config. */
 export const wireErrors: readonly Rule[] = [
   {
     id: 'ERR-3',

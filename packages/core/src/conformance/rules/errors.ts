@@ -77,7 +77,7 @@ export const errors: readonly Rule[] = [
         assert.equal(error.name, 'LockError')
         assert.ok(error.message.includes(lock) && String(error.stack).includes('LockError'))
       }
-      // An error of another copy of this package has the same brand, and nothing else has it.
+      // Errors from another copy of this package have the same brand, and nothing else has it.
       assert.ok(isLockError({ [Symbol.for('@locks/LockError')]: true, code: 'LOCK_LOST' }, 'LOCK_LOST'))
       assert.ok(Symbol.for('@locks/LockError') in new LockError('LOCK_LOST', ''))
       assert.equal(isLockError(Object.assign(new Error('alike'), { code: 'LOCK_LOST' })), false)
@@ -100,7 +100,7 @@ export const errors: readonly Rule[] = [
         const rejected = assert.rejects(failing, (error) => error === own)
         const [result] = await inTime('the outcomes', h.ms(5_000), Promise.all([value, rejected]))
         assert.equal(result, 42)
-        assert.ok(isLockError((await told).error, 'LOCK_UNAVAILABLE'), 'nobody was told of the failure')
+        assert.ok(isLockError((await told).error, 'LOCK_UNAVAILABLE'), 'the failure was not reported')
         faults.heal()
       }
     },
@@ -176,7 +176,7 @@ export const errors: readonly Rule[] = [
         throw own
       })
       const within = h.ttlMs * 3 + h.ms(1_000)
-      // Of the two, either may be the first to end.
+      // Either of the two may end first.
       const losses = Promise.all([swallowing, throwing].map((work) => lockError(work, 'LOCK_LOST')))
       const [, thrown] = await inTime('the losses', within, losses)
       assert.equal(thrown?.cause, own)

@@ -179,7 +179,7 @@ export const fencing: readonly Rule[] = [
         const lease = await locks.lock(lock).acquire({ waitMs: takeOverMs(h) * 4 + h.ms(10_000) })
         fences.push(lease.fence)
         await server?.restart?.()
-        // The hold may have outlived the restart or not.
+        // The hold may or may not have survived the restart.
         await lease.release().catch((error: unknown) => assert.ok(isLockError(error), String(error)))
       }
       const { locks } = await h.client()
@@ -200,7 +200,7 @@ export const fencing: readonly Rule[] = [
       for (let n = 0; n < 5; n += 1) await use()
       await Promise.all(Array.from({ length: 30 }, () => locks.with(h.name(), () => undefined)))
       await use()
-      // Longer than any lease of it: nothing but the counter itself can know it now.
+      // Longer than any of its leases: only the counter itself can still have the value.
       await pass(h.ttlMs * 1.2)
       await use()
       assertRising(h, fences)

@@ -8,7 +8,7 @@ import { acquireWhenReachable, pass, soonFree } from './observe.ts'
 
 const seed = 20_260_101
 
-/** One fault each. A withdrawal is never swallowed for good: then a queue at the store may keep its place. */
+/** One fault each. The reply to a withdrawal is never lost for good: its queue entry could then stay at the store. */
 function faultsOf(brief: number): readonly (readonly [AdapterMethod, Fault])[] {
   const passing: readonly Fault[] = ['fail', 'lose-reply', { delayMs: brief }, { lateMs: brief }]
   const lasting: readonly Fault[] = [...passing, 'hang', 'swallow-reply']
@@ -18,7 +18,7 @@ function faultsOf(brief: number): readonly (readonly [AdapterMethod, Fault])[] {
   return [...hit.flatMap((method) => of(method, lasting)), ...of('withdraw', passing)]
 }
 
-/** Mulberry32: the same choices in every run, so that a failure can be looked into. */
+/** Mulberry32: the same choices in every run, so that a failure can be reproduced. */
 function randomFrom(start: number): (below: number) => number {
   let state = start
   return (below) => {
@@ -70,14 +70,14 @@ export const storm: Rule = {
       }),
     )
     await Promise.all(tasks)
-    // No promise, but what the rest rests on: a machine that stands still may leave too little time for it.
+    // Not a promise, but a condition of the test: a paused machine may leave too little time.
     if (outcomes.granted < 10 || outcomes.failed < 10)
       throw new Error(`no storm: ${JSON.stringify(outcomes)}`)
     for (const client of clients) {
       client.faults.heal()
       const lease = await acquireWhenReachable(h, client, h.name())
-      // What a release did not reach, a session keeps until it ends.
-      // With so short a bound, a store that takes its time over either is late by it.
+      // A session keeps a hold whose release did not arrive until it ends.
+      // With such a short bound, a store that is slow to do either is late.
       for (const end of [() => lease.release(), () => client.locks.close()])
         await end().catch((error: unknown) => assert.ok(isLockError(error), String(error)))
     }

@@ -7,7 +7,7 @@ import { closing } from './hygiene-close.ts'
 import { storm } from './hygiene-storm.ts'
 import { assertStillHeld, eventOf, inTime, pass, soonFree } from './observe.ts'
 
-/** The fewest timers that kept the child alive at any of many looks over `ms`. */
+/** The fewest timers that kept the child alive in many samples over `ms`. */
 async function steadyTimers(child: Child, ms: number): Promise<number> {
   const until = performance.now() + ms
   let fewest = Infinity
@@ -40,7 +40,11 @@ export const hygiene: readonly Rule[] = [
       await waits
       controller.abort('enough')
       await assert.rejects(aborted, (reason) => reason === 'enough')
-      await h.eventually('nobody waits', h.ms(3_000), async () => !(await holder.locks.inspect(lock)).waiters)
+      await h.eventually(
+        'no client waits',
+        h.ms(3_000),
+        async () => !(await holder.locks.inspect(lock)).waiters,
+      )
       await lease.release()
       const { held, waiters = 0 } = await other.locks.inspect(lock)
       assert.deepEqual({ held, waiters }, { held: false, waiters: 0 })
@@ -58,7 +62,7 @@ export const hygiene: readonly Rule[] = [
       const { lease } = await child.call('acquire', { lock: given })
       await child.call('release', { lease })
       await child.call('acquire', { lock: held })
-      // One waits in the process; the other at the store, if that is one for all processes.
+      // One waits in the process; the other at the store, if all processes share it.
       const waits = [held, taken].map((lock) => child.call('acquire', { lock, options: { waitMs: 60_000 } }))
       const outcomes = Promise.allSettled(waits)
       await child.call('tryAcquire', { lock: held })
@@ -69,7 +73,7 @@ export const hygiene: readonly Rule[] = [
     },
   },
   {
-    // Its connection may keep a process alive; what is promised is that no timer of a lease does.
+    // A connection may keep a process alive; the promise is that no timer of a lease does.
     id: 'HYG-4',
     title: 'no timer of a renewed lease keeps its process alive',
     kind: 'required',
@@ -81,7 +85,7 @@ export const hygiene: readonly Rule[] = [
       const idle = await steadyTimers(child, h.ttlMs / 2)
       const { lease } = await child.call('acquire', { lock })
       const holding = await steadyTimers(child, h.ttlMs * 1.5)
-      // Past its ttl: it has been renewed.
+      // After its ttl: it has been renewed.
       await child.call('assertHeld', { lease })
       assert.ok(holding <= idle, `${holding} timers keep a holder alive, ${idle} without a lease`)
     },
@@ -104,7 +108,7 @@ export const hygiene: readonly Rule[] = [
       assert.equal(shown?.owner, lease.owner)
       assert.deepEqual(shown?.metadata, { host: hostname(), pid: process.pid, label: 'who am I' })
       if (h.capabilities.fencing !== 'none') assert.equal(shown?.fence, lease.fence)
-      // For people: the store's clock may differ from ours.
+      // The store's clock may differ from ours.
       if (shown?.since !== undefined) assert.ok(Math.abs(shown.since - calledAt) < h.ms(60_000))
       for (let n = 0; n < 20; n += 1) await other.locks.inspect(lock)
       const after = await other.locks.inspect(lock)
@@ -123,7 +127,7 @@ export const hygiene: readonly Rule[] = [
     timeoutMs: 60_000,
     alone: true,
     async run(h) {
-      // Of leases that last: timers for these would not end by themselves while the rule looks on.
+      // Of long leases: their timers would not end during the rule.
       const [holder, other] = [await h.client(), await h.client()]
       const contendedNames: string[] = []
       const cycle = async (contended: boolean): Promise<void> => {

@@ -15,7 +15,7 @@ import {
   wired,
 } from './observe.ts'
 
-/** The same losses on the wire, where the adapter's own client reconnects and may resend. */
+/** The same losses on the wire, where the client library reconnects and may resend. */
 export const wireLosses: readonly Rule[] = [
   {
     id: 'LOST-9',
@@ -77,7 +77,7 @@ export const wireLosses: readonly Rule[] = [
     needs: ['wire', 'fencing'],
     timeoutMs: 60_000,
     async run(h) {
-      // Leases too long to wait for: a lost grant would end a wait behind it in LOCK_TIMEOUT.
+      // Leases too long to wait for: after a lost grant, a later wait would end with LOCK_TIMEOUT.
       const [shaky, steady] = [await wired(h), await h.client()]
       const names = [h.name(), h.name(), h.name()]
       const directory = await h.directory()
@@ -147,7 +147,7 @@ export const wireLosses: readonly Rule[] = [
       const slow = await wired(h, { ttlMs: h.ttlMs, storeTimeoutMs: h.ttlMs * 6 })
       const other = await h.client()
       const [late, tooLate] = [h.name(), h.name()]
-      // A grant may take an adapter more than one round trip: two still leave most of the lease.
+      // An adapter may need more than one round trip for a grant: two still leave most of the lease.
       const delayMs = h.ttlMs / 10
       slow.proxy.delay(delayMs)
       const lease = await slow.locks.lock(late).acquire({ renew: false })

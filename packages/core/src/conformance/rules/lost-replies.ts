@@ -21,7 +21,7 @@ export const lostReplies: readonly Rule[] = [
       const { locks, faults } = await h.client()
       const lock = h.name()
       faults.inject('attempt', 'lose-reply', 2)
-      // Shorter than the lease: a lost grant that stood in the way would still be there at the end.
+      // Shorter than the lease: a lost grant would still block the name at the end.
       const lease = await locks.lock(lock).acquire({ waitMs: h.ttlMs * 5 })
       assert.equal(faults.calls.attempt, 3)
       await assertStillHeld(h, lease)
@@ -57,7 +57,7 @@ export const lostReplies: readonly Rule[] = [
       const [holder, other] = [h.adapter(), h.adapter()]
       const lock = h.name()
       const ttlMs = h.ttlMs * 4
-      // Connected by then, so that the look at the end is one.
+      // Connects now, so that the check at the end takes one round trip.
       await other.take(other.request(h.name('warm-up')))
       const wanted = holder.request(lock, { ttlMs })
       const { fence } = await holder.take(wanted)
@@ -120,7 +120,7 @@ export const lostReplies: readonly Rule[] = [
       const { locks, faults } = await h.client()
       const [tried, aborted] = [h.name(), h.name()]
       faults.inject('attempt', 'lose-reply', 1)
-      // Nor may the undoing depend on its first try.
+      // The withdrawal must not depend on its first try either.
       faults.inject('withdraw', 'fail', 1)
       await h.rejects(locks.lock(tried).tryAcquire({ retry: { attempts: 1 } }), 'LOCK_UNAVAILABLE')
       await soonFree(h, tried)
@@ -228,7 +228,7 @@ export const lostReplies: readonly Rule[] = [
     async run(h) {
       const reason = new Error('given up in the same turn')
       for (const willWait of [false, true]) {
-        // It has no connection yet, which is where an attempt may be held up and its withdrawal not.
+        // It has no connection yet: an attempt may be delayed by that and its withdrawal not.
         const { locks } = await h.client()
         const aborted = h.name('aborted')
         const controller = new AbortController()

@@ -10,14 +10,14 @@ import type { Bound } from '../time/bounds.ts'
 
 export { assertInTime, inTime } from '../time/bounds.ts'
 
-/** Lets a ttl or a period go by. Never to wait for somebody: that is what `eventually` is for. */
+/** Lets a ttl or a period pass. To wait for an event, use `eventually`. */
 export function pass(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
 export { lockError } from '../lock-error.ts'
 
-/** When and why the lease's signal aborts, without anybody asking the lease. */
+/** When and why the lease's signal aborts, without a call to the lease. */
 export function lossOf({ signal }: Lease): Promise<{ readonly at: number; readonly reason: unknown }> {
   return new Promise((resolve) => {
     const aborted = (): void => resolve({ at: performance.now(), reason: signal.reason })
@@ -27,8 +27,8 @@ export function lossOf({ signal }: Lease): Promise<{ readonly at: number; readon
 }
 
 /**
- * Acquires what `before` holds, and fails the rule unless that one is lost by then. Its clock says so, not its signal:
- * while the event loop stands still no timer runs, and the grant may be read first.
+ * Acquires what `before` holds, and fails the rule unless that lease is lost by then. Its clock decides, not its
+ * signal: no timer runs while the event loop is blocked, and the grant may be read first.
  */
 export async function acquireAfter({ locks }: TestClient, before: Lease, waitMs: number): Promise<Lease> {
   const lease = await locks.lock(before.name).acquire({ waitMs })
@@ -36,14 +36,14 @@ export async function acquireAfter({ locks }: TestClient, before: Lease, waitMs:
   return lease
 }
 
-/** Fails the rule if `other` gets what `lease` holds. A lease that is lost by now is `LOCK_LOST`. */
+/** Fails the rule if `other` gets what `lease` holds. Throws `LOCK_LOST` if the lease is lost by now. */
 export async function assertKept(h: Harness, lease: Lease, other: TestClient): Promise<void> {
   const stolen = await other.locks.lock(lease.name).tryAcquire()
   if (stolen !== null) assert.equal(lease.state, 'lost', 'two holders')
   await assertStillHeld(h, lease)
 }
 
-/** The next event of that kind about `lock`. */
+/** The next event with that name about `lock`. */
 export function eventOf<K extends LockEventName>(
   { locks }: TestClient,
   event: K,
@@ -58,7 +58,7 @@ export function eventOf<K extends LockEventName>(
   })
 }
 
-/** A lease; or a grant, with its owner if that is not the default one. */
+/** A lease, or a grant with its owner if that is not the default one. */
 interface Held {
   readonly name: string
   readonly fence: bigint
@@ -67,19 +67,19 @@ interface Held {
   readonly assertHeld?: () => void
 }
 
-/** Fails the rule unless the store says that this one, and nobody else, holds its name. */
+/** Fails the rule unless this one holds its name, according to the store. */
 export async function assertHolder(h: Harness, held: Held): Promise<void> {
   const { name, fence, attemptId, owner = attemptId && defaultOwner(attemptId) } = held
   const { adapter } = h.adapter()
   const state = await adapter.inspect(name)
-  // One that is over by its own clock is `LOCK_LOST`: the store is right.
+  // A lease that expired by its own clock is `LOCK_LOST`: the store is correct.
   if (!state.held) held.assertHeld?.()
   assert.ok(state.held, `${name} should be held, but it is free`)
   if (h.capabilities.fencing === 'none') assert.equal(state.holder?.owner, owner)
-  else assert.equal(state.holder?.fence, fence, 'somebody else holds it')
+  else assert.equal(state.holder?.fence, fence, 'another client holds it')
 }
 
-/** As `free`, for a name that is being given back behind the scenes: soon, and never only by its ttl. */
+/** Like `free`, for a name that is being released in the background: soon, and not only when its ttl ends. */
 export async function soonFree(
   h: Harness,
   lock: string,
@@ -90,7 +90,7 @@ export async function soonFree(
   await h.free(lock)
 }
 
-/** Ends the hold that `holder` has of `lock`, as an operator might, on stores without `break` too. */
+/** Ends the hold of `lock` by `holder`, like an operator, also on stores without `break`. */
 export async function breakHold(h: Harness, holder: TestClient, lock: string): Promise<void> {
   const grant = holder.faults.grantOf(lock)
   assert.ok(grant, `${lock} was never granted`)
@@ -98,8 +98,8 @@ export async function breakHold(h: Harness, holder: TestClient, lock: string): P
 }
 
 /**
- * Fails the rule unless the lease is valid. Where a hold is a connection, a machine that stood still leaves that in
- * doubt until its sockets are read.
+ * Fails the rule unless the lease is valid. Where a hold ends with its connection, a pause of the machine leaves that
+ * in doubt until its sockets are read.
  */
 export async function assertStillHeld(h: Harness, lease: Lease): Promise<void> {
   await h.eventually('no doubt about the lease', h.ms(5_000), () => {
@@ -113,7 +113,7 @@ export async function assertStillHeld(h: Harness, lease: Lease): Promise<void> {
   })
 }
 
-/** Acquires as soon as the store can be reached. Fails the rule for anything but an outage meanwhile. */
+/** Acquires as soon as the store can be reached. Any error other than an outage fails the rule. */
 export function acquireWhenReachable(h: Harness, { locks }: TestClient, lock: string): Promise<Lease> {
   return h.eventually('a grant once the store can be reached', h.ms(10_000), async () => {
     try {
@@ -132,13 +132,13 @@ export async function wired(
 ): Promise<TestClient & { readonly proxy: FaultProxy }> {
   const client = await h.wireClient(options)
   h.onEnd(async () => client.proxy.pass())
-  // A first connection may take longer than the client's time-out, which the rule has chosen for later.
+  // The first connection may take longer than the client's time-out, which the rule chose for later calls.
   const lease = await acquireWhenReachable(h, client, h.name('warm-up'))
   await lease.release()
   return client
 }
 
-/** Every text in what a program can see of a value: its keys and properties, those of errors too, and their parts. */
+/** Every string that a program can see in a value: its keys and properties, recursively, including those of errors. */
 export function textsIn(value: unknown, seen: Set<unknown> = new Set()): string[] {
   if (typeof value === 'string') return [value, ...value.split(/[\s"'`,;()[\]{}]+/)]
   if (typeof value !== 'object' || value === null || seen.has(value)) return []

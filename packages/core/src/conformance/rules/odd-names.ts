@@ -1,15 +1,14 @@
 /**
- * Well-formed names that stores and encodings have taken for each other, in families small enough to be
- * held at the same time. Each name of a family differs from all others of it. All but the last few contain
- * `unique`.
+ * Well-formed names that stores and encodings may confuse, in groups small enough to be held at the same time. The
+ * names of a group all differ. All but the last few contain `unique`.
  */
 export function oddNames(unique: string, maxBytes: number): readonly (readonly string[])[] {
   const after = (...ends: string[]): string[] => ends.map((end) => `${unique}${end}`)
   const filled = 'x'.repeat(Math.max(0, maxBytes - Buffer.byteLength(unique) - 1))
   const families = [
-    // Case, accents, white space: what a collation ignores.
+    // Case, accents, white space: differences that a collation ignores.
     [...after('lock', 'Lock', 'LOCK', 'löck', 'lock ', 'lock\t', 'lock\n', 'lock\u00a0'), ` ${unique}lock`],
-    // One text in two forms, and letters that look or sort alike.
+    // One text in two Unicode forms, and letters that look or sort alike.
     after('\u00e9', 'e\u0301', 'e', '\ufb01', 'fi', '\u00df', 'ss', '\u0131', 'i'),
     after(
       '\ud83d\udd12',
@@ -22,7 +21,7 @@ export function oddNames(unique: string, maxBytes: number): readonly (readonly s
       '\ufeff',
       '\uffff',
     ),
-    // Ends of strings, and what an encoding makes of them.
+    // String terminators and encodings.
     after('', '\0', '\0\0', '\0a', '\\0', '%00', '\u0001', '\u007f', '\u0080'),
     after('%', '%25', '%2525', '_', '\\', '\\\\', '*', '?', '[a]'),
     // Paths, slots and separators.
@@ -30,7 +29,7 @@ export function oddNames(unique: string, maxBytes: number): readonly (readonly s
     // Quotes and languages.
     after("'", '"', '`', "''", "' OR 1=1 --", "'; DROP TABLE locks; --", '$1', '${a}', '"\r\nDEL a\r\n'),
     [`${unique}${filled}a`, `${unique}${filled}b`, `${unique}${filled}`],
-    // Exactly these, or they would not be odd.
+    // These must stay exactly as they are.
     ['__proto__', 'constructor', 'toString', '.', '..', '/', '0', 'null'],
   ]
   return families.map((family) => family.filter((name) => Buffer.byteLength(name) <= maxBytes))

@@ -4,7 +4,7 @@ import { assertNotEarly, freesInTime } from './once-steps.ts'
 import { pass } from './observe.ts'
 import { takeWhenOver } from './steps.ts'
 
-/** What a minimum hold has to bear: lost and late replies, repeated calls, hand-over, and many at once. */
+/** What a minimum hold must survive: lost and late replies, repeated calls, hand-over, and many callers at once. */
 export const onceAtTheStore: readonly Rule[] = [
   {
     id: 'ONCE-9',
@@ -51,7 +51,7 @@ export const onceAtTheStore: readonly Rule[] = [
       const lease = await locks.lock(lock).acquire({ minHoldMs })
       faults.inject('release', 'lose-reply', 1)
       await lease.release()
-      // Sent again after a pause, the release may count from then.
+      // A release that is sent again after a pause may count from then.
       await takeWhenOver(h, h.adapter(), lock, { ms: minHoldMs + h.ms(1_250), waitsMs: minHoldMs })
       assertNotEarly(askedAt + lateMs, minHoldMs)
     },

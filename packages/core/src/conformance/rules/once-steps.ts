@@ -3,13 +3,13 @@ import { safeTtlMs } from '../../adapter/safe-ttl.ts'
 import type { Harness } from '../harness.ts'
 import { takeWhenOver } from './steps.ts'
 
-/** Fails the rule if the name could be had already, this long after its holder asked for it. */
+/** Fails the rule if the name became free already, this long after its holder requested it. */
 export function assertNotEarly(askedAt: number, minHoldMs: number, at: number = performance.now()): void {
   const tookMs = at - askedAt
   assert.ok(tookMs >= safeTtlMs(minHoldMs), `granted after ${tookMs} ms, before ${minHoldMs} ms were over`)
 }
 
-/** Fails the rule unless the name can be had `minHoldMs` after its holder asked for it, and not before. */
+/** Fails the rule unless the name is free `minHoldMs` after its holder requested it, and not before. */
 export async function freesInTime(
   h: Harness,
   lock: string,

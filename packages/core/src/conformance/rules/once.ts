@@ -12,7 +12,7 @@ async function assertTaken(locks: Locks, lock: string, askedAt: number, minHoldM
   const early = await locks.lock(lock).tryAcquire()
   if (early === null) return
   assertNotEarly(askedAt, minHoldMs)
-  throw new Error('the time was over before anybody could look')
+  throw new Error('the time was over before it could be checked')
 }
 
 export const once: readonly Rule[] = [
@@ -88,7 +88,7 @@ export const once: readonly Rule[] = [
     async run(h) {
       const { locks } = await h.client()
       const lock = h.name()
-      // Longer than it takes to queue up.
+      // Longer than it takes to enqueue.
       const minHoldMs = h.ttlMs * 3
       const askedAt = performance.now()
       const lease = await locks.lock(lock).acquire({ minHoldMs })

@@ -69,11 +69,11 @@ export const operation: readonly Rule[] = [
     async run(h) {
       const [holder, operator] = [await h.client(), await h.client()]
       const [held, freed] = [h.name('held'), h.name('freed')]
-      const lease = await holder.locks.lock(held).acquire({ owner: 'somebody' })
+      const lease = await holder.locks.lock(held).acquire({ owner: 'an owner' })
       await (await holder.locks.lock(freed).acquire()).release()
       const all = await operator.locks.list({ limit: 10_000 })
       const found = all.find(({ name }) => name === held)
-      assert.equal(found?.holder?.owner, 'somebody')
+      assert.equal(found?.holder?.owner, 'an owner')
       if (h.capabilities.fencing !== 'none') assert.equal(found?.holder?.fence, lease.fence)
       assert.equal(
         all.find(({ name }) => name === freed),
@@ -146,9 +146,9 @@ export const operation: readonly Rule[] = [
       const labels = async (): Promise<string[] | undefined> =>
         (await adapter.inspect(lock)).waiting?.map(({ owner, metadata }) => `${metadata?.label} of ${owner}`)
       const expected = others.map((_, n) => `waiter ${n} of owner ${n}`)
-      // A store that does not know its waiters says nothing of them.
+      // A store that does not know its waiters does not list them.
       if ((await labels()) !== undefined) {
-        await h.eventually('both are in line', h.ms(5_000), async () => (await labels())?.length === 2)
+        await h.eventually('both are queued', h.ms(5_000), async () => (await labels())?.length === 2)
         const shown = (await labels()) ?? []
         assert.deepEqual(h.capabilities.fairness === 'fifo' ? shown : shown.toSorted(), expected)
         const text = JSON.stringify(await holder.locks.inspect(lock))
@@ -156,7 +156,7 @@ export const operation: readonly Rule[] = [
       }
       stop.abort()
       await Promise.all(waits)
-      await h.eventually('nobody is in line', h.ms(5_000), async () => ((await labels()) ?? []).length === 0)
+      await h.eventually('the queue is empty', h.ms(5_000), async () => ((await labels()) ?? []).length === 0)
       await lease.release()
     },
   },

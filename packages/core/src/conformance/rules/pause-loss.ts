@@ -10,7 +10,7 @@ import type { Stalled, StallOptions } from '../stall.ts'
 import { assertHolder, lossOf, wired } from './observe.ts'
 import { assertRising, assertSoleHolder } from './steps.ts'
 
-/** Ends whatever holds `lock`, as an operator would. */
+/** Breaks the current hold of `lock`, like an operator. */
 async function breakAny(h: Harness, lock: string): Promise<void> {
   const { adapter } = h.adapter()
   const { holder } = await adapter.inspect(lock)
@@ -18,7 +18,7 @@ async function breakAny(h: Harness, lock: string): Promise<void> {
   assert.equal(await adapter.break?.(lock, holder), 'broken')
 }
 
-/** What a holder says whose hold was ended at the store, and given to another, while its event loop stood still. */
+/** What a holder reports after its hold was ended at the store, and granted to another, while its loop was blocked. */
 async function lostInStall(h: Harness, by: StallOptions['by']): Promise<Stalled> {
   const [lock, directory, { locks }] = [h.name(), await h.directory(), await h.client()]
   const [blocked, goOn] = [join(directory, 'blocked'), join(directory, 'go-on')]
@@ -39,7 +39,7 @@ async function lostInStall(h: Harness, by: StallOptions['by']): Promise<Stalled>
   return said
 }
 
-/** Losses that the holder could have read on its connection, had its process looked. */
+/** Losses that the holder could have read from its connection if its event loop had not been blocked. */
 export const pausedLosses: readonly Rule[] = [
   {
     id: 'PAUSE-6',
@@ -50,7 +50,7 @@ export const pausedLosses: readonly Rule[] = [
       for (const by of ['release', 'with'] as const) {
         const { state, remainingMs, assertHeld, end } = await lostInStall(h, by)
         assert.equal(end, 'LOCK_LOST', `${by}: ${end}`)
-        // A lease and a session are valid until a time that is known here. A connection has to be looked at.
+        // The end of a lease or a session is known here. A connection must be read.
         if (h.capabilities.kind !== 'connection') continue
         assert.notEqual(assertHeld, 'ok', 'assertHeld passed')
         assert.notEqual(state, 'held')
@@ -67,20 +67,20 @@ export const pausedLosses: readonly Rule[] = [
       const { locks } = await h.client()
       const lease = await locks.lock(h.name()).acquire()
       lease.assertHeld()
-      // A timer that falls due during the stall runs before anything is read: at the end of a turn, timers come next.
+      // A timer that is due during the stall runs before anything is read: timers are the next phase of the loop.
       await new Promise((resolve) => setImmediate(resolve))
       const inTimer = new Promise((resolve) => setTimeout(() => resolve(lease.state), h.ms(100)))
       block(h.ms(1_000))
       assert.throws(() => lease.assertHeld(), { code: 'LOCK_UNAVAILABLE' })
       assert.deepEqual([lease.state, lease.remainingMs], ['jeopardy', 0])
-      // Promises that are settled already turn no event loop.
+      // Awaiting settled promises does not run the event loop.
       for (let n = 0; n < 100; n += 1) await Promise.resolve()
       assert.throws(() => lease.assertHeld(), { code: 'LOCK_UNAVAILABLE' })
       assert.equal(await inTimer, 'jeopardy')
       await h.eventually('the doubt ends by itself', h.ms(1_000), () => lease.state === 'held')
       lease.assertHeld()
       block(h.ms(1_000))
-      // The store itself is asked, and its answer ends the doubt.
+      // The store's answer ends the doubt.
       await lease.extend()
       lease.assertHeld()
       await assertHolder(h, lease)

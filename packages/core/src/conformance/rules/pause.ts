@@ -80,7 +80,7 @@ export const pause: readonly Rule[] = [
       writeFileSync(counter, '0')
       const [first, second, paused] = [await h.client(), await h.client(), await h.child({ ttlMs: h.ttlMs })]
       const waitMs = takeOverMs(h) * 10
-      // So long that no time-out of the wait is due when the waiter resumes: it reads its grant first.
+      // Long enough that the wait has not timed out when the waiter resumes: it reads its grant first.
       const lease = await first.locks.lock(lock).acquire({ ttlMs: waitMs * 2 })
       const file = historyFile(directory, 'paused')
       const meet = async (): Promise<void> => {
@@ -91,7 +91,7 @@ export const pause: readonly Rule[] = [
         await recordedHold(second.locks, lock, { recorder, task: 'take over', waitMs }, async () => {
           await pass(h.ttlMs)
           paused.resume()
-          // It answers, so it runs; a grant it believed in would now be recorded.
+          // It answers, so it runs; a grant that it relied on would now be recorded.
           await paused.call('contended', { lock })
           await pass(h.ttlMs / 4)
         })

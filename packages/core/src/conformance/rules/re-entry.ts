@@ -28,7 +28,7 @@ export const reEntry: readonly Rule[] = [
       const owner = 'deep'
       const leases = []
       for (let depth = 0; depth < 5; depth += 1) leases.push(await locks.lock(lock).acquire({ owner }))
-      // Not in order of nesting: each release counts, whichever lease it is.
+      // Not in the order of nesting: each release counts, whichever lease it is.
       for (const index of [2, 0, 4, 1]) {
         await leases[index]?.release()
         assert.equal(await other.locks.lock(lock).tryAcquire(), null, `freed by release of lease ${index}`)
@@ -80,7 +80,7 @@ export const reEntry: readonly Rule[] = [
       const again = await locks.lock(lock).tryAcquire({ owner: 'anna' })
       assert.equal(again?.fence, first.fence)
       assert.equal(await locks.lock(lock).tryAcquire({ owner: 'berta' }), null)
-      // An owner is an owner of one client: another client cannot join by guessing its name.
+      // Owners belong to one client: another client cannot join by using the same owner.
       assert.equal(await other.locks.lock(lock).tryAcquire({ owner: 'anna' }), null)
       await again?.release()
       await first.release()
@@ -125,7 +125,7 @@ export const reEntry: readonly Rule[] = [
           })
         const first = new Promise<void>((resolve, reject) => void branch(resolve).catch(reject))
         await first
-        // Asked for while a sibling holds it, and then again and again.
+        // Requested while a sibling holds it, and then repeatedly.
         await Promise.all([branch(), branch(), branch()])
       })
       assert.equal(most, 1, 'two branches held the inner lock at once')

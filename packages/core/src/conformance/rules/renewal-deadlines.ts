@@ -59,7 +59,7 @@ export const deadlines: readonly Rule[] = [
     async run(h) {
       const options = { ttlMs: h.ttlMs, storeTimeoutMs: h.ttlMs * 6 }
       const [once, patient] = [await h.client(options), await h.client(options)]
-      // Granted when the lease was over here already: the store would keep it for a whole ttl more.
+      // Granted when the lease had already expired here: the store would keep it for another ttl.
       for (const { faults } of [once, patient]) faults.inject('attempt', { lateMs: h.ttlMs * 1.2 }, 1)
       const refused = h.name()
       const tried = once.locks.lock(refused).tryAcquire({ retry: { attempts: 1 } })
@@ -103,7 +103,7 @@ export const deadlines: readonly Rule[] = [
       if (!('busy' in early))
         await assertInTime('a look before the end', ttlMs, performance.now() - renewedAt)
       assert.ok('busy' in early, 'expired in spite of its renewal')
-      // A store without a clock may need to watch the hold stand still for its whole length first.
+      // A store without a clock may have to see the hold unchanged for its whole length first.
       await h.eventually('the renewed hold expires', ttlMs * 2 + h.ms(2_000), async () => {
         return 'fence' in (await other.adapter.attempt(other.request(lock)))
       })
@@ -137,13 +137,13 @@ export const deadlines: readonly Rule[] = [
       const lease = await locks.lock(h.name()).acquire({ ttlMs: h.ttlMs * 2, renew: false })
       const deadline = performance.now() + lease.remainingMs
       const lost = lossOf(lease)
-      // Executed at the store, but the holder cannot know.
+      // Done at the store, but the holder cannot know.
       faults.inject('renew', 'lose-reply', 1)
       const extended = lease.extend(h.ttlMs * 20)
-      // Lost by the clock before the answer came: a machine that stood still.
+      // Lost by the clock before the answer came: the machine was paused.
       if (isLockError(await extended.catch((error: unknown) => error), 'LOCK_LOST')) await extended
       await h.rejects(extended, 'LOCK_UNAVAILABLE')
-      // Nothing was prolonged; between two looks at the clock the process may have stood still.
+      // Nothing was extended; the process may have been paused between two readings of the clock.
       assert.ok(lease.remainingMs <= deadline - performance.now() + h.ttlMs)
       const { at } = await inTime('the abort', h.ttlMs * 6, lost)
       await assertInTime('lost after the old deadline', h.ttlMs, at - deadline)
@@ -176,7 +176,7 @@ export const deadlines: readonly Rule[] = [
       const { locks, faults } = await h.client(asked)
       const lease = await locks.lock(h.name()).acquire()
       const delayMs = ttlMs / 2
-      // Also that of a scheduled renewal, which would bring a later deadline.
+      // Also that of a scheduled renewal, which would move the deadline.
       faults.inject('renew', { delayMs })
       await lease.extend()
       const { remainingMs } = lease

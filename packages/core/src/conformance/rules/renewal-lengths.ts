@@ -3,7 +3,7 @@ import type { Rule } from '../rule.ts'
 import { pass } from './observe.ts'
 import { takeWhenOver } from './steps.ts'
 
-/** How long the store keeps a hold whose renewals ask for other lengths than before. */
+/** How long the store keeps a hold whose renewals change the length. */
 export const lengths: readonly Rule[] = [
   {
     id: 'RENEW-19',
@@ -18,7 +18,7 @@ export const lengths: readonly Rule[] = [
         holder.adapter.renew([{ grant, ttlMs: length, lockDelayMs: 0 }])
       const grant = await holder.take(holder.request(lock, { ttlMs }))
       assert.deepEqual(await renew(ttlMs * 4), ['renewed'])
-      // From then on the longer promise ends before the shorter one, which is made later. A timer may fire early.
+      // From then on the longer promise ends before a shorter one made now. A timer may fire early.
       const until = performance.now() + ttlMs * 3
       while (performance.now() < until) await pass(until - performance.now())
       assert.deepEqual(await renew(ttlMs), ['renewed'])

@@ -48,7 +48,7 @@ export const renewal: readonly Rule[] = [
     async run(h) {
       const [holder, other] = [await h.client(), await h.client()]
       const lock = h.name()
-      // The store itself has to forget the holder, whom it does not hear from again.
+      // The store itself must forget the holder, which sends nothing more.
       holder.faults.inject('release', 'hang')
       const calledAt = performance.now()
       const lease = await holder.locks.lock(lock).acquire({ ttlMs: h.ttlMs, renew: false })
@@ -68,12 +68,12 @@ export const renewal: readonly Rule[] = [
     title: 'with a hung store a lease is in jeopardy, then lost by the local clock before its next holder',
     kind: 'required',
     async run(h) {
-      // Long enough for a busy machine to look in between the overdue renewal and the deadline.
+      // Long enough for a busy machine to check between the overdue renewal and the deadline.
       const [holder, other] = [await h.client({ ttlMs: h.ttlMs * 3 }), await h.client()]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       holder.faults.inject('renew', 'hang')
-      // A lease ends by itself at the store. A session does not: there the holder has to end it.
+      // A lease ends at the store by itself. A session does not: the holder has to end it.
       if (h.capabilities.kind === 'lease') holder.faults.inject('release', 'hang')
       const inJeopardy = eventOf(holder, 'jeopardy', lock).then(() => [lease.state, lease.signal.aborted])
       const lost = lossOf(lease)
@@ -100,7 +100,7 @@ export const renewal: readonly Rule[] = [
       const successor = await other.locks.lock(lock).tryAcquire()
       assert.ok(successor)
       const { at, reason } = await inTime('the abort', h.ttlMs * 4, lossOf(lease))
-      // Due after a third of it. At the deadline every holder notices.
+      // Due after a third of it. Every holder notices at the deadline.
       const bound = { ms: (remainingMs * 2) / 3, from: 'two thirds of ttlMs' }
       await assertInTime('noticed before the deadline', bound, at - since)
       assert.ok(isLockError(reason, 'LOCK_LOST'), String(reason))
@@ -176,11 +176,11 @@ export const renewal: readonly Rule[] = [
     kind: 'required',
     async run(h) {
       const { locks, faults } = await h.client({ ttlMs: h.ttlMs * 3 })
-      // A session may cost a connection for each lock.
+      // A session may need a connection for each lock.
       const count = h.capabilities.kind === 'lease' ? 50 : 20
       const names = Array.from({ length: count }, () => h.name())
       const leases = await Promise.all(names.map((name) => locks.lock(name).acquire()))
-      // However long it took to get them all, from here they fall due together.
+      // From here on they are due together, however long it took to acquire them.
       await Promise.all(leases.map((lease) => lease.extend()))
       const before = faults.calls.renew
       const periodMs = Math.max(...leases.map(({ remainingMs }) => remainingMs)) / 3

@@ -14,9 +14,9 @@ import type { TestAdapter } from '../test-adapter.ts'
 import type { Bound } from '../time/bounds.ts'
 import { assertHolder } from './observe.ts'
 
-/** By when a waiter has the name of a holder that vanished: ttl, one look where nobody tells it, 250 ms. */
+/** How long until a waiter gets the name of a vanished holder: ttl, one poll where nothing wakes it, 250 ms. */
 export function takeOverMs(h: Harness): number {
-  // Nobody tells of an expiry: where the store does not hand over, a waiter looks by itself.
+  // No message announces an expiry: where the store does not hand off, waiters poll.
   const lookMs = { handoff: 0, notify: 500, poll: 2_000 }[h.capabilities.wait]
   return h.ttlMs + h.ms(lookMs + 250)
 }
@@ -27,7 +27,7 @@ export function takeOver(h: Harness, lockDelayMs = 0): Bound {
   return { ms: takeOverMs(h) + lockDelayMs, waitsMs, from: 'ttlMs + lockDelayMs + a look + 250 ms' }
 }
 
-/** Tries as often as it can until the hold of `lock` is over and `taker` has it. */
+/** Tries as often as possible until the hold of `lock` ends and `taker` has it. */
 export function takeWhenOver(
   h: Harness,
   taker: TestAdapter,
@@ -41,7 +41,9 @@ export function takeWhenOver(
   })
 }
 
-/** Starts an acquire of a held lock and resolves once it waits. A holder with a short lease may have lost it by then. */
+/**
+ * Starts an acquire of a held lock and resolves when it waits. A holder with a short lease may have lost it by then.
+ */
 export async function startWaiting(
   locks: Locks,
   lock: string,
@@ -58,13 +60,13 @@ export async function startWaiting(
   const granted = locks.lock(lock).acquire({ waitMs })
   const early = granted.then(async ({ fence }) => {
     assert.ok(!(await isHeld()), `granted with fence ${fence} although held`)
-    throw new Error('the holder lost its lease before anybody waited')
+    throw new Error('the holder lost its lease before another client waited')
   })
   await Promise.race([waits, early])
   return { granted }
 }
 
-/** Where the adapter mints fences: fails the rule unless each is higher than the one before. */
+/** Fails the rule unless each fence is higher than the one before, if the adapter has fences. */
 export function assertRising(h: Harness, fences: readonly bigint[]): void {
   if (h.capabilities.fencing === 'none') return
   const rising = fences.every((fence, n) => fence > (fences[n - 1] ?? 0n))
@@ -80,7 +82,7 @@ export async function assertSoleHolder(h: Harness, lease: Lease): Promise<void> 
   assert.equal(stolen, null, `${lease.name} could be had although fence ${lease.fence} holds it`)
 }
 
-/** A recorder with a file of its own in `directory`. */
+/** A recorder with a new file in `directory`. */
 export function recorderIn(h: Harness, directory: string, process: string): Recorder {
   const recorder = createRecorder(historyFile(directory, process), process)
   h.onEnd(async () => recorder.close())
@@ -116,7 +118,7 @@ export async function recordedHold(
   recorder.record({ ...held, type: 'released' })
 }
 
-/** Fails the rule unless what all processes recorded in `directory` keeps the invariants. */
+/** Fails the rule if what all processes recorded in `directory` violates an invariant. */
 export function assertHistory(h: Harness, directory: string, options: CheckOptions): readonly HistoryEvent[] {
   const files = readdirSync(directory).filter((file) => file.endsWith('.jsonl'))
   const events = readHistory(files.map((file) => join(directory, file)))
@@ -126,10 +128,10 @@ export function assertHistory(h: Harness, directory: string, options: CheckOptio
     ({ invariant }) => fenced || invariant !== 'fence-order',
   )
   const shown = violations.slice(0, 10).map(({ invariant, message }) => `${invariant} ${message}`)
-  // Not a violation, but no test either: how much happens depends on the machine.
+  // Not a violation, but not a test either: how much happens depends on the machine.
   if (violations.length > 0 && violations.every(({ invariant }) => invariant === 'coverage'))
     throw new Error(`too little happened: ${shown.join('; ')}`)
-  // In its own words: a diff of texts would be hard to read.
+  // As a message: a diff of texts would be hard to read.
   assert.ok(violations.length === 0, `${violations.length} violations, such as\n${shown.join('\n')}`)
   return events
 }

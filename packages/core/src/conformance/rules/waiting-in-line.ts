@@ -6,7 +6,7 @@ import type { Rule } from '../rule.ts'
 import { assertInTime, eventOf } from './observe.ts'
 import { assertRising } from './steps.ts'
 
-/** To be told that a name is taken is not yet to be in its queue: a client may have to begin to listen first. */
+/** A client that found a name held may not be in its queue yet: it may have to subscribe first. */
 async function inLine(h: Harness, { locks }: TestClient, lock: string, count: number): Promise<void> {
   await h.eventually(`${count} wait at the store`, h.ms(20_000), async () => {
     const { waiters } = await locks.inspect(lock)
@@ -14,7 +14,7 @@ async function inLine(h: Harness, { locks }: TestClient, lock: string, count: nu
   })
 }
 
-/** Clients that wait for `lock` in the order of the result; each is known to wait before the next one starts. */
+/** Clients that wait for `lock` in the order of the result: each one waits before the next one starts. */
 export async function queueUp(
   h: Harness,
   lock: string,
@@ -33,7 +33,7 @@ export async function queueUp(
   return waiters
 }
 
-/** Several clients that wait for one name: who is woken, in which order, and at what cost. */
+/** Several clients that wait for one name: which is woken, in which order, and at what cost. */
 export const waitingInLine: readonly Rule[] = [
   {
     id: 'WAIT-7',
@@ -106,7 +106,7 @@ export const waitingInLine: readonly Rule[] = [
       await lease.release()
       const served = await brief?.turn
       const start = performance.now()
-      // Nobody continues it, so it ends without a word to anybody.
+      // No client continues it, so it ends without a message.
       served?.serialize()
       const next = await patient?.turn
       const waited = performance.now() - start

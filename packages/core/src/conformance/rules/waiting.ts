@@ -48,7 +48,7 @@ export const waiting: readonly Rule[] = [
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
       const { faults } = other
-      // The wait between tries is cut short, so that the second try comes at once on every store.
+      // Waits between tries are short, so that the second try comes at once on every store.
       faults.inject('wait', 'fail')
       const retry = { attempts: 3, delayMs: 1, maxDelayMs: 5 }
       const outcome = other.locks.lock(lock).acquire({ waitMs: h.ms(20_000), retry })
@@ -207,7 +207,7 @@ export const waiting: readonly Rule[] = [
         await assertStillHeld(h, won)
         await won.release()
       }
-      // A withdrawal may still be under way, and what it withdraws come up for a moment. `close` waits for both.
+      // A withdrawal may be under way, and its hold may appear for a moment. `close` waits for both.
       await other.locks.close()
       await h.eventually('nothing is left', h.ms(5_000), async () => !(await holder.locks.inspect(lock)).held)
       await h.free(lock)

@@ -8,23 +8,23 @@ import type { Stall } from './stall-meter.ts'
 /** A promise about time. */
 export interface Bound {
   readonly ms: number
-  /** Which options it follows from, such as `ttlMs + 250 ms`. */
+  /** How it follows from options, such as `ttlMs + 250 ms`. */
   readonly from?: string
   /** How much of it passes by design, such as the ttl of a holder that vanished. */
   readonly waitsMs?: number
   /**
-   * Nobody has to run for it: the clock of the store brings it about. Then "not yet", in answer to a question that was
-   * asked after the bound, is late beyond any excuse.
+   * The store's clock alone brings it about, without any process. Then an answer of "not yet" to a question asked after
+   * the bound is a failure even if the machine was paused.
    */
   readonly passive?: boolean
 }
 
-/** A bound was missed, and not because the machine stood still. */
+/** A bound was missed, and not because the machine was paused. */
 export class LateError extends AssertionError {
   override readonly name = 'LateError'
 }
 
-/** A bound was missed because the machine stood still meanwhile: neither passed nor failed. */
+/** A bound was missed because the machine was paused meanwhile: neither passed nor failed. */
 export class VoidRunError extends Error {
   override readonly name = 'VoidRunError'
   /** Which bound was missed. */
@@ -38,14 +38,14 @@ export class VoidRunError extends Error {
   }
 }
 
-/** Also those of another copy of this package. */
+/** Accepts errors from another copy of this package too. */
 export function isVoidRun(error: unknown): error is VoidRunError {
   return error instanceof Error && error.name === 'VoidRunError'
 }
 
 /**
- * Throws unless what began `tookMs` ago, on the clock of `performance.now()`, was within `bound`: a `LateError`, or a
- * `VoidRunError` if it would have been in time without the stalls of this process, its children and the server.
+ * Throws unless what began `tookMs` ago, by `performance.now()`, was within `bound`: a `LateError`, or a `VoidRunError`
+ * if it would have been in time without the stalls of this process, its children and the server.
  */
 export async function assertInTime(what: string, limit: number | Bound, tookMs: number): Promise<void> {
   const bound = boundOf(limit)
@@ -65,7 +65,7 @@ export async function inTime<T>(what: string, limit: number | Bound, work: Promi
   const late = async (): Promise<never> => {
     while (!settled && !isOverdue(bound, startedAt)) await pass(nextLookMs(bound, startedAt))
     if (!settled) await assertInTime(`not yet: ${what}`, bound, performance.now() - startedAt)
-    // Settled in time, or about to be judged below.
+    // Settled in time, or judged below.
     return new Promise<never>(() => undefined)
   }
   const value = await Promise.race([watched, late()])
@@ -73,7 +73,7 @@ export async function inTime<T>(what: string, limit: number | Bound, work: Promi
   return value
 }
 
-/** Asks until `probe` returns something other than undefined, null or false. Fails unless that is in time. */
+/** Calls `probe` until it returns something other than undefined, null or false. Fails if that is not in time. */
 export async function eventually<T>(
   what: string,
   limit: number | Bound,
@@ -85,7 +85,7 @@ export async function eventually<T>(
     const askedAt = performance.now()
     const found = await probe()
     if (found !== undefined && found !== null && found !== false) {
-      // The answer was true when it was asked for, or later.
+      // The answer became true when it was asked for, or later.
       await assertInTime(what, bound, askedAt - startedAt)
       return found
     }
@@ -99,7 +99,7 @@ export async function eventually<T>(
 
 const ABOUT_TIME: readonly LockErrorCode[] = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE']
 
-/** A lease that was lost, a wait or a call that timed out, a connection that broke: not expected, and not an assertion. */
+/** An unexpected loss of a lease, time-out of a wait or call, or broken connection. Not an assertion. */
 function isAboutTime(error: unknown): boolean {
   if (isLockError(error)) return ABOUT_TIME.includes(error.code)
   const ours = [AssertionError, TypeError, RangeError, ReferenceError, SyntaxError]
@@ -107,9 +107,9 @@ function isAboutTime(error: unknown): boolean {
 }
 
 /**
- * What a failure since `startedAt` comes to. Leases, waits, calls and connections end by bounds of time of their own.
- * Where one did although the rule expected none to, and the machine stood still for a third of `widthMs` within so long
- * a time, the run is void. What a rule asserts stays what it is.
+ * How to report a failure since `startedAt`. Leases, waits, calls and connections have time bounds of their own. If one
+ * ended unexpectedly, and the machine was paused for a third of `widthMs` within that length of time, the run is void.
+ * Assertions of a rule are reported as they are.
  */
 export async function judgeFailure(error: unknown, startedAt: number, widthMs: number): Promise<unknown> {
   if (!isAboutTime(error)) return error
@@ -119,10 +119,10 @@ export async function judgeFailure(error: unknown, startedAt: number, widthMs: n
   return totalMs(stalls) < widthMs / 3 ? error : new VoidRunError(String(error), stalls)
 }
 
-/** By this much the bound has to be missed, without the stalls, before there is nothing to wait for: some come late. */
+/** How far a bound must be missed, without the stalls, before waiting stops: some stalls are reported late. */
 const SURE_MS = 250
 
-/** Whether what began at `startedAt` is so late that no stall excuses it, or that it is no use to wait for more. */
+/** Whether what began at `startedAt` is so late that no stall excuses it, or that waiting longer is useless. */
 export function isOverdue(limit: number | Bound, startedAt: number): boolean {
   const { ms, waitsMs } = boundOf(limit)
   const tookMs = performance.now() - startedAt

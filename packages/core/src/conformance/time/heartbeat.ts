@@ -14,20 +14,20 @@ export interface Gap {
 }
 
 const BEAT_MS = 20
-/** Timers have a grain of one millisecond. */
+/** Timers have a resolution of one millisecond. */
 const NOISE_MS = 1
 const KEPT_MS = 10 * 60_000
 
 /**
- * Beats at a fixed interval and keeps its own gaps: stopped, swapped out, waiting for a CPU, a laptop that slept.
- * What the program itself computed meanwhile does not count: that is its own doing, and no stall of the machine.
+ * Beats at a fixed interval and records its gaps: the process was stopped or swapped out, waited for a CPU, or the
+ * laptop slept. Time that the program itself computed does not count, since that is not a stall of the machine.
  */
 export class Heartbeat {
   #gaps: Gap[] = []
   #timer: NodeJS.Timeout | undefined
   #users = 0
 
-  /** Beats until as many `stop` as `start`. Keeps no process alive. */
+  /** Beats until `stop` was called as often as `start`. Does not keep the process alive. */
   start(): void {
     this.#users += 1
     if (this.#timer !== undefined) return
@@ -63,9 +63,9 @@ export class Heartbeat {
 }
 
 interface ThreadTimes {
-  /** For how long it ran on a CPU. */
+  /** How long it ran on a CPU. */
   readonly ranMs: number
-  /** For how long it could have run and waited for a CPU. Zero where the system does not count it. */
+  /** How long it was ready to run and waited for a CPU. Zero where the system does not count it. */
   readonly waitedMs: number
 }
 

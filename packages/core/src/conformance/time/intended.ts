@@ -1,7 +1,7 @@
 import type { ServerControl, Subject } from '../subject.ts'
 import { stallMeter } from './stall-meter.ts'
 
-/** The subject, with its server's pauses known to the meter: one that a rule makes on purpose excuses nothing. */
+/** The subject, with the pauses of its server reported to the meter: an intended pause excuses nothing. */
 export function meant(subject: Subject): Subject {
   const { server } = subject
   return server === undefined ? subject : { ...subject, server: meantControl(server) }

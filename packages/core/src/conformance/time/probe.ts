@@ -2,10 +2,10 @@ import { hostNow } from './heartbeat.ts'
 import type { Gap } from './heartbeat.ts'
 
 const PAUSE_MS = 100
-/** What an answer may vary by while nothing is wrong. */
+/** How much response times vary normally. */
 const USUAL_MS = 20
 
-/** Asks a store at an interval. What an answer takes beyond the usual counts as lost: somewhere, something stood still. */
+/** Queries a store at an interval. Time beyond the usual response time counts as lost: something was paused. */
 export class Probe {
   readonly #gaps: Gap[] = []
   readonly #tookMs: number[] = []
@@ -30,7 +30,7 @@ export class Probe {
   async #go(ask: () => Promise<unknown>): Promise<void> {
     while (!this.#over) {
       const from = (this.#askedAt = hostNow())
-      // An outage that a test makes ends as a rejection; how long it took is all that counts here.
+      // An outage made by a test ends in a rejection; only its duration counts here.
       await ask().catch(() => undefined)
       this.#askedAt = undefined
       const to = hostNow()

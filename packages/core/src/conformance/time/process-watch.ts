@@ -9,14 +9,14 @@ const KEPT_MS = 10 * 60_000
 
 interface Sample {
   readonly at: number
-  /** For how long each thread has waited for a CPU, by its path. */
+  /** How long each thread has waited for a CPU, by its path. */
   readonly waited: ReadonlyMap<string, number>
   readonly stopped: boolean
 }
 
 /**
- * Sees from outside how long other processes of this machine stood still: stopped, or ready to run without a CPU. Only
- * on Linux, which counts the latter; elsewhere it sees nothing.
+ * Measures from outside how long other processes of this machine were paused: stopped, or ready to run without a CPU.
+ * Works on Linux only, which counts the latter; elsewhere it reports nothing.
  */
 export class ProcessWatch {
   readonly #roots: () => readonly number[]
@@ -26,7 +26,7 @@ export class ProcessWatch {
   #last: Sample | undefined
   #tree: { readonly at: number; readonly pids: readonly number[] } = { at: -Infinity, pids: [] }
 
-  /** `roots` names processes; those that they have started count as well. */
+  /** `roots` are process ids; their descendants count too. */
   constructor(roots: () => readonly number[]) {
     this.#roots = roots
   }
@@ -47,7 +47,7 @@ export class ProcessWatch {
     this.#timer = undefined
   }
 
-  /** What they have lost until now. All of them together lose no more than all of the time. */
+  /** The time lost so far. All processes together never lose more than the elapsed time. */
   gaps(): readonly Gap[] {
     if (this.#timer !== undefined) this.#sample()
     return this.#gaps
@@ -81,7 +81,7 @@ export class ProcessWatch {
   }
 }
 
-/** Servers fork from their main thread. A kernel that does not list children leaves the roots alone. */
+/** Servers fork from their main thread. If the kernel does not list children, only the roots are watched. */
 function treeOf(roots: readonly number[]): readonly number[] {
   const found = [...roots]
   for (const pid of found)
@@ -106,7 +106,7 @@ function threadsOf(pid: number): [string, number][] {
 
 function isStopped(pid: number): boolean {
   const [stat = ''] = unlessGone(() => [readFileSync(`/proc/${pid}/stat`, 'utf8')])
-  // The state follows the name, which may itself contain blanks and brackets.
+  // The state follows the name, which may contain spaces and parentheses.
   return /^[Tt]$/.test(stat.charAt(stat.lastIndexOf(')') + 2))
 }
 

@@ -3,16 +3,16 @@ import type { Gap } from './heartbeat.ts'
 import { Probe } from './probe.ts'
 import { ProcessWatch } from './process-watch.ts'
 
-/** For how long one part of a run stood still. */
+/** How long one part of a run was paused. */
 export interface Stall {
   /** `this process`, `child 4711`, `the server`. */
   readonly who: string
   readonly ms: number
-  /** The longest at once. */
+  /** The longest single pause. */
   readonly longestMs: number
 }
 
-/** A gap this long may have held back what came before a wait as well; shorter ones are a loop that turns slowly. */
+/** A gap this long may have delayed what came before a wait too; shorter gaps come from a slow event loop. */
 const PAUSE_MS = 100
 
 /** Children report their gaps at this interval. */
@@ -23,7 +23,7 @@ const CALM_MS = 500
 const SERVER = 'the server'
 const STORE = 'the store, by its answers'
 
-/** Knows how long this process, its children and the servers under test stood still. One for the whole process. */
+/** Measures how long this process, its children and the servers under test were paused. One per process. */
 export class StallMeter {
   readonly #own = new Heartbeat()
   readonly #watched = new Set<() => readonly number[]>()
@@ -42,7 +42,7 @@ export class StallMeter {
     }
   }
 
-  /** These processes of this machine count as the server under test, with those that they start. */
+  /** These processes of this machine and their descendants count as the server under test. */
   watch(pids: () => readonly number[]): () => void {
     this.#watched.add(pids)
     return () => void this.#watched.delete(pids)
@@ -52,7 +52,7 @@ export class StallMeter {
     return [...this.#watched].some((pids) => pids().length > 0)
   }
 
-  /** Asks the store again and again: for one whose processes are not on this machine. Ends with the returned function. */
+  /** Queries the store repeatedly, if its processes are not on this machine. Call the returned function to stop. */
   probe(ask: () => Promise<unknown>): () => Promise<void> {
     const probe = new Probe(ask)
     this.#probes.add(probe)
@@ -62,7 +62,7 @@ export class StallMeter {
     }
   }
 
-  /** What a child process says of itself. */
+  /** Gaps that a child process reports. */
   reported(pid: number, gaps: readonly Gap[]): void {
     const who = childName(pid)
     this.#children.set(who, [...(this.#children.get(who) ?? []), ...gaps])
@@ -72,7 +72,7 @@ export class StallMeter {
     this.#children.delete(childName(pid))
   }
 
-  /** A pause that a test makes on purpose excuses nothing. It lasts until the returned function is called. */
+  /** Marks a pause as intended, so that it excuses nothing, until the returned function is called. */
   intend(paused: 'server' | number): () => void {
     const whose = paused === 'server' ? [SERVER, STORE] : [childName(paused)]
     const pauses = whose.map((who) => ({ who, from: hostNow(), to: Infinity }))
@@ -84,8 +84,8 @@ export class StallMeter {
   }
 
   /**
-   * What was lost from `from` to `to`. Of the first `waitsMs`, which pass by design, only pauses count: a loop that
-   * turns slowly delays nothing while everybody waits.
+   * The time lost from `from` to `to`. Of the first `waitsMs`, which pass by design, only pauses count: a slow event
+   * loop delays nothing while all clients wait.
    */
   during(from: number, to: number, waitsMs = 0): readonly Stall[] {
     const probed = [...this.#probes].flatMap((probe) => probe.gaps())
@@ -106,14 +106,14 @@ export class StallMeter {
     })
   }
 
-  /** What was lost in the last `ms`, with what children have yet to report. */
+  /** The time lost in the last `ms`, including what children have yet to report. */
   async since(ms: number, waitsMs = 0): Promise<readonly Stall[]> {
     const to = hostNow()
     await new Promise((resolve) => setTimeout(resolve, REPORT_MS * 2))
     return this.during(to - ms, to, waitsMs)
   }
 
-  /** Resolves once little was lost for half a second, and at the latest after `maxMs`. */
+  /** Resolves when little time was lost for half a second, and after `maxMs` at the latest. */
   async calm(maxMs: number): Promise<void> {
     for (const end = hostNow() + maxMs; hostNow() < end;) {
       const from = hostNow()
@@ -122,7 +122,7 @@ export class StallMeter {
     }
   }
 
-  /** The most that was lost within any `widthMs` from `from` to `to`. */
+  /** The most time lost within any `widthMs` between `from` and `to`. */
   worst(from: number, to: number, widthMs: number): readonly Stall[] {
     let worst: readonly Stall[] = []
     for (let at = from; at < to; at += widthMs / 4) {

@@ -5,7 +5,7 @@ import { stallMeter } from './stall-meter.ts'
 const RUNS = 3
 const CALM_WITHIN_MS = 15_000
 
-/** Runs until a run is valid. One that is void each time is reported as such, and has not passed. */
+/** Repeats a run until it is valid. If every run is void, it is reported as void and has not passed. */
 export async function untilValid<T>(
   run: () => Promise<T>,
   onVoid: (why: VoidRunError) => void = () => undefined,
@@ -18,7 +18,7 @@ export async function untilValid<T>(
       onVoid(error)
       if (n === RUNS)
         throw new VoidRunError(`in each of ${RUNS} runs, the last one: ${error.missed}`, error.stalls)
-      // A burst of load may pass; one that stays is no reason to wait for long.
+      // A short burst of load may pass; do not wait long for a lasting one.
       await stallMeter.calm(CALM_WITHIN_MS)
     }
 }
