@@ -1,3 +1,4 @@
+import { ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
 import { layoutBeside, nameOf } from './layout.ts'
@@ -5,15 +6,12 @@ import { isOne, listOf } from './replies.ts'
 import { keysOf } from './script-call.ts'
 import * as scripts from './scripts.ts'
 
-/** Keys that one step of a search through all of them passes. */
-const SCAN_PAGE = 1_000
-
-/** So many keys of a server are looked at for a finding. */
-const MOST_PAGES = 200
+/** How many pages of keys a finding looks at. */
+const MAX_PAGES = 200
 
 const PREFIX = 'redisson_lock_token:'
 
-/** The key of the lock that a fence belongs to. `x` and `{x}` share theirs. */
+/** The key of the lock that a fence belongs to. `x` and `{x}` share one fence. */
 function lockOf(token: string): string {
   const rest = token.slice(PREFIX.length)
   return /^\{[^{]*\}$/.test(rest) ? rest.slice(1, -1) : rest
@@ -22,38 +20,29 @@ function lockOf(token: string): string {
 /** The keys of our fences on each primary, a page at a time. */
 async function* tokens(connection: Connection): AsyncGenerator<readonly [Primary, string[]]> {
   const { prefix, cluster } = connection
-  for (const primary of await connection.primaries()) {
-    let cursor = '0'
-    do {
-      const args = ['MATCH', `${PREFIX}*`, 'COUNT', SCAN_PAGE, 'TYPE', 'string']
-      const [next, keys] = listOf(await primary.ask('scan', cursor, ...args))
-      cursor = String(next)
-      const own = listOf(keys)
-        .map(String)
-        .filter((key) => nameOf(lockOf(key), cluster)?.startsWith(prefix))
-      yield [primary, own]
-    } while (cursor !== '0')
-  }
+  for (const primary of await connection.primaries())
+    for await (const keys of primary.scan('MATCH', `${PREFIX}*`, 'TYPE', 'string'))
+      yield [primary, keys.filter((key) => nameOf(lockOf(key), cluster)?.startsWith(prefix))]
 }
 
 /**
  * Deletes fences of free names that were minted longer ago than `idleMs`. Not those that are shared with Redisson,
  * which would count from 1 again.
  */
-export async function* forgetTokens(connection: Connection, idleMs: number): AsyncGenerator<number, void> {
+export async function* pruneTokens(connection: Connection, idleMs: number): AsyncGenerator<number, void> {
   if (connection.isShared) return
   for await (const [, keys] of tokens(connection)) {
     const outcomes = await Promise.all(
       keys.map((token) => {
         const { lock, queue } = layoutBeside(lockOf(token), connection.cluster)
-        return connection.run(scripts.forget, keysOf([token, lock, queue]), [idleMs], isOne)
+        return connection.run(scripts.prune, keysOf([token, lock, queue]), [idleMs], isOne)
       }),
     )
     yield outcomes.filter(Boolean).length
   }
 }
 
-/** How many fences are kept, and since when those that never expire. */
+/** How many fences are kept, and how old those are that never expire. */
 export async function leftoversFinding(connection: Connection): Promise<Finding> {
   let [pages, kept, lasting, oldest] = [0, 0, 0, Infinity]
   for await (const [primary, keys] of tokens(connection)) {
@@ -62,19 +51,17 @@ export async function leftoversFinding(connection: Connection): Promise<Finding>
     const [count, least] = found.map(Number)
     lasting += count ?? 0
     if (least !== undefined && least > 0) oldest = Math.min(oldest, least)
-    if (++pages >= MOST_PAGES) break
+    if (++pages >= MAX_PAGES) break
   }
   const check = 'leftovers'
-  const many = pages >= MOST_PAGES ? `at least ${kept}` : `${kept}`
+  const many = pages >= MAX_PAGES ? `at least ${kept}` : `${kept}`
   const days = Math.max(0, Math.floor((Date.now() - oldest / 1_000) / 86_400_000))
   const message = `the fences of ${many} names are kept`
-  if (connection.isShared)
-    return { check, level: 'ok', message: `${message}; shared with Redisson, they never expire` }
-  if (lasting === 0) return { check, level: 'ok', message: `${message}; each expires when its name is idle` }
-  return {
+  if (connection.isShared) return ok(check, `${message}; shared with Redisson, they never expire`)
+  if (lasting === 0) return ok(check, `${message}; each expires when its name is idle`)
+  return warning(
     check,
-    level: 'warning',
-    message: `${message}, ${lasting} of them without an end, for up to ${days} days`,
-    advice: 'run locks prune, and see that every client has a fenceIdleMs above 0',
-  }
+    `${message}; ${lasting} of them never expire, the oldest is ${days} days old`,
+    'run locks prune, and set fenceIdleMs above 0 in every client',
+  )
 }

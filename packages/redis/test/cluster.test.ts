@@ -50,7 +50,7 @@ async function finish(slot: number): Promise<void> {
     await redisCommand(node, 'CLUSTER', 'SETSLOT', slot, 'NODE', await idOf(two))
 }
 
-test('trap 10: while its slot moves a lease is renewed wherever it is (ASK), and found there afterwards (MOVED)', async () => {
+test('while its slot moves a lease is renewed wherever it is (ASK), and found there afterwards (MOVED)', async () => {
   const [locks, others] = [connect(options), connect(options)]
   const lock = nameOnFirst()
   const lease = await locks.lock(lock).acquire()
@@ -67,7 +67,7 @@ test('trap 10: while its slot moves a lease is renewed wherever it is (ASK), and
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
-test('trap 10: while a slot is half moved each of its leases is renewed, wherever it is, or lost alone', async () => {
+test('while a slot is half moved each of its leases is renewed, wherever it is, or lost alone', async () => {
   const { adapter, request, take } = bare(options)
   const tag = nameOnFirst()
   const [moved, left, freed] = [
@@ -87,7 +87,7 @@ test('trap 10: while a slot is half moved each of its leases is renewed, whereve
     expect(Number(await redisCommand(two, 'PTTL', name))).toBeGreaterThan(300_000)
 })
 
-test('trap 10: while its slot moves a new lock is unavailable, not "held"; whoever waits gets it afterwards', async () => {
+test('while its slot moves a new lock is unavailable, not "held"; a waiter gets it afterwards', async () => {
   const [locks, others] = [connect(options), connect(options, { storeTimeoutMs: 20_000 })]
   const lock = nameOnFirst()
   await begin(slotOf(lock))
@@ -98,7 +98,7 @@ test('trap 10: while its slot moves a new lock is unavailable, not "held"; whoev
   await (await turn).release()
 })
 
-test('trap 10: a waiter whose slot moves away listens there, and is handed the lock long before a ttl ends', async () => {
+test('a waiter whose slot moves away listens there, and is handed the lock long before a ttl ends', async () => {
   const [locks, others] = [connect(options, { ttlMs: 120_000 }), connect(options)]
   const lock = nameOnFirst()
   const lease = await locks.lock(lock).acquire()
@@ -115,7 +115,7 @@ test('trap 10: a waiter whose slot moves away listens there, and is handed the l
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
-test('trap 10: all that a lock needs is in its slot, whatever its name, and hand-off works there', async () => {
+test('all that a lock needs is in its slot, whatever its name, and hand-off works there', async () => {
   const [locks, others] = [connect(options), connect(options)]
   for (const odd of ['plain', 'a{b}c', 'a{}c', '{', '}', 'a}b', 'a{b', 'locks:{x}', '{x}{y}', 'x{y}}']) {
     const lock = `${odd}:${uniqueName()}`
@@ -129,13 +129,16 @@ test('trap 10: all that a lock needs is in its slot, whatever its name, and hand
   }
 })
 
-test('trap 5: a withdrawal does not overtake its attempt on the way to another node', async () => {
-  const { adapter, request } = bare(options)
-  const wanted = request(nameOnFirst())
-  const attempt = adapter.attempt(wanted)
-  await adapter.withdraw?.(wanted)
-  expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
-  expect(await redisCommand(one, 'EXISTS', wanted.name)).toBe(0)
+test('a withdrawal does not overtake its attempt on the way to another node', async () => {
+  const locks = connect(options)
+  const lock = nameOnFirst()
+  const controller = new AbortController()
+  const outcome = locks.lock(lock).acquire({ signal: controller.signal })
+  controller.abort('given up')
+  await expect(outcome).rejects.toBe('given up')
+  // It waits for the attempt and for its withdrawal.
+  await locks.close()
+  expect(await redisCommand(one, 'EXISTS', lock)).toBe(0)
 })
 
 test('a client that starts while one primary hangs has the locks of the others', async () => {
@@ -164,7 +167,7 @@ test('a client whose first attempt goes to a primary that hangs has the locks of
 })
 
 test.each(['of its nodes', 'of those it starts from'])(
-  'trap 15: the errors of a guard do not show the password %s',
+  'the errors of a guard do not show the password %s',
   async (where) => {
     const password = 'hunter2-and-more'
     const settings = { user: `locks on >${password} ~* &* +@all` }

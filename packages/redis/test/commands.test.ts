@@ -68,7 +68,7 @@ for (const waiters of [10, 100, 500])
   )
 
 test(
-  'trap 13: ten thousand held leases of 30 s are renewed with at most 20 commands a second',
+  'ten thousand held leases of 30 s are renewed with at most 20 commands a second',
   { timeout: 120_000 },
   async () => {
     const locks = connect(at(server), { ttlMs: 30_000 })

@@ -34,7 +34,7 @@ async function useBoth(client: Redis | Cluster, prefix = ''): Promise<string> {
   return lock
 }
 
-test('trap 16: a client with a db and a key prefix: locks are there, in the layout of Redisson, and it is left alone', async () => {
+test('a client with a db and a key prefix: locks are there, in the layout of Redisson, and it is left alone', async () => {
   const client = new Redis({ host: server.host, port: server.port, db: 3, keyPrefix: 'app:' })
   onTestFinished(() => client.disconnect())
   const lock = await useBoth(client, 'locks:')
@@ -56,7 +56,7 @@ test('a guard leaves a key alone that holds no fence, and returns whatever its c
   expect(await redisGuard(client, key).call(1n, ['DECR', `${key}:value`])).toBe(-1)
 })
 
-test('trap 16: a guard puts the key prefix of its client in front of keys, its own and those of commands', async () => {
+test('a guard puts the key prefix of its client in front of keys, its own and those of commands', async () => {
   const client = new Redis({ host: server.host, port: server.port, keyPrefix: 'app:' })
   onTestFinished(() => client.disconnect())
   const guard = redisGuard(client, 'guard')
@@ -66,7 +66,7 @@ test('trap 16: a guard puts the key prefix of its client in front of keys, its o
   expect(await redisCommand(server, 'MGET', 'app:guard', 'app:one')).toEqual(['7', 'one'])
 })
 
-test('trap 16: nothing is ever selected on the connection of the user', async () => {
+test('nothing is ever selected on the connection of the user', async () => {
   const client = new Redis({ host: server.host, port: server.port, db: 5 })
   onTestFinished(() => client.disconnect())
   await client.ping()
@@ -75,14 +75,14 @@ test('trap 16: nothing is ever selected on the connection of the user', async ()
   expect(await client.client('INFO')).toContain(' db=7 ')
 })
 
-test('trap 16: a client with timeouts, RESP2 and automatic pipelining', async () => {
+test('a client with timeouts, RESP2 and automatic pipelining', async () => {
   const address = { host: server.host, port: server.port }
   const client = new Redis({ ...address, protocol: 2, enableAutoPipelining: true, commandTimeout: 5_000 })
   onTestFinished(() => client.disconnect())
   await useBoth(client)
 })
 
-test('trap 16: a dozen sets of locks on one client do not look like a leak of listeners', async () => {
+test('a dozen sets of locks on one client do not look like a leak of listeners', async () => {
   const client = new Redis({ host: server.host, port: server.port })
   onTestFinished(() => client.disconnect())
   await client.ping()
@@ -95,7 +95,7 @@ test('trap 16: a dozen sets of locks on one client do not look like a leak of li
   expect(stateOf(client)).toEqual(before)
 })
 
-test('trap 16: a client that answers numbers as texts', async () => {
+test('a client that returns numbers as texts', async () => {
   const client = new Redis({ host: server.host, port: server.port, stringNumbers: true })
   onTestFinished(() => client.disconnect())
   await useBoth(client)
@@ -106,14 +106,14 @@ test('trap 16: a client that answers numbers as texts', async () => {
   await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
 })
 
-test('trap 16: a client that was closed is an outage', async () => {
+test('a client that was closed is an outage', async () => {
   const client = new Redis({ host: server.host, port: server.port })
   const locks = connect({ client })
   await client.quit()
   await expect(locks.lock(uniqueName()).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
 })
 
-test('trap 16: a client behind Sentinels', async () => {
+test('a client behind Sentinels', async () => {
   await using sentinels = await startService('redis-sentinel')
   const addresses = sentinels.servers.filter(({ name }) => name.startsWith('sentinel'))
   const client = new Redis({
@@ -127,7 +127,7 @@ test('trap 16: a client behind Sentinels', async () => {
   expect(await redisCommand(sentinels.server('primary'), 'EXISTS', token)).toBe(1)
 })
 
-test('trap 16: a client whose first Sentinel hangs by the time that somebody waits', async () => {
+test('a client whose first Sentinel hangs when a caller begins to wait', async () => {
   await using sentinels = await startService('redis-sentinel')
   const addresses = sentinels.servers.filter(({ name }) => name.startsWith('sentinel'))
   const [first = sentinels.server('primary'), ...others] = addresses.map(({ host, port }) => ({ host, port }))
@@ -145,7 +145,7 @@ test('trap 16: a client whose first Sentinel hangs by the time that somebody wai
 test.each([
   ['', { keyPrefix: 'app:' }],
   [' of its nodes', { redisOptions: { keyPrefix: 'app:' } }],
-])('trap 16: a Cluster, with a key prefix%s', async (_whose, options) => {
+])('a Cluster, with a key prefix%s', async (_whose, options) => {
   await using nodes = await startService('redis-cluster')
   const client = new Cluster(
     nodes.servers.map(({ host, port }) => ({ host, port })),

@@ -22,7 +22,7 @@ const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
 const server = service.server('redis')
 
-test('trap 1: an acquire whose reply was lost is sent again: its holder keeps the lock, counted once', async () => {
+test('an acquire whose reply was lost is sent again: its holder keeps the lock, counted once', async () => {
   const proxy = await proxied(server)
   const locks = connect(at(proxy))
   await locks.with(uniqueName(), () => undefined)
@@ -36,7 +36,7 @@ test('trap 1: an acquire whose reply was lost is sent again: its holder keeps th
   expect(await exists(server, lock)).toBe(false)
 })
 
-test('trap 2: a release whose reply was lost is sent again, and neither fails nor frees the next holder', async () => {
+test('a release whose reply was lost is sent again, and neither fails nor frees the next holder', async () => {
   const proxy = await proxied(server)
   const [locks, others] = [connect(at(proxy)), connect(at(server))]
   const lock = uniqueName()
@@ -58,7 +58,7 @@ test('a break whose reply was lost is sent again, and not taken for one that cam
   // The server knows the script from here on.
   await operator.lock((await holder.lock(uniqueName()).acquire()).name).break()
   const lease = await holder.lock(uniqueName()).acquire()
-  const { sha } = scriptsOf(false, 0).end
+  const { sha } = scriptsOf(false, 0).break
   const swallowed = proxy.swallowNextReply({ matching: (request) => request.includes(sha) })
   expect(await operator.lock(lease.name).break()).toMatchObject({ fence: lease.fence })
   await swallowed
@@ -79,7 +79,7 @@ test('a renewal whose reply was lost is sent again: the lease goes on, nothing i
   expect(await exists(server, lock)).toBe(false)
 })
 
-test('trap 3: a release between a failed try and the subscription is not missed', async () => {
+test('a release between a failed try and the subscription is not missed', async () => {
   const proxy = await proxied(server)
   const [holder, locks] = [connect(at(server)), connect(at(proxy))]
   await locks.with(uniqueName(), () => undefined)
@@ -97,7 +97,7 @@ test('trap 3: a release between a failed try and the subscription is not missed'
   await assertInTime('the end', 30_000, performance.now() - start)
 })
 
-test('trap 4: woken by Redisson but beaten, a waiter goes on waiting, and gets the next release', async () => {
+test('woken by Redisson but beaten, a waiter goes on waiting, and gets the next release', async () => {
   const locks = connect(at(server))
   const lock = uniqueName()
   await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
@@ -119,7 +119,7 @@ test('trap 4: woken by Redisson but beaten, a waiter goes on waiting, and gets t
   await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',0'))
 })
 
-test('trap 5: an aborted acquire that the server grants leaves nothing behind', async () => {
+test('an aborted acquire that the server grants leaves nothing behind', async () => {
   const proxy = await proxied(server)
   const locks = connect(at(proxy))
   await locks.with(uniqueName(), () => undefined)
@@ -134,17 +134,20 @@ test('trap 5: an aborted acquire that the server grants leaves nothing behind', 
   await until(async () => !(await exists(server, lock)))
 })
 
-test('trap 5: a withdrawal never overtakes its own attempt, not even the first of a client', async () => {
+test('a withdrawal never overtakes its own attempt, not even the first of a client', async () => {
   await redisCommand(server, 'SCRIPT', 'FLUSH')
-  const { adapter, request } = bare(at(server))
-  const wanted = request(uniqueName())
-  const attempt = adapter.attempt(wanted)
-  await adapter.withdraw?.(wanted)
-  expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
-  expect(await exists(server, wanted.name)).toBe(false)
+  const locks = connect(at(server))
+  const lock = uniqueName()
+  const controller = new AbortController()
+  const outcome = locks.lock(lock).acquire({ signal: controller.signal })
+  controller.abort('given up')
+  await expect(outcome).rejects.toBe('given up')
+  // It waits for the attempt and for its withdrawal.
+  await locks.close()
+  expect(await exists(server, lock)).toBe(false)
 })
 
-test('a grant for an attempt that was given up is handed back by the client that hears it', async () => {
+test('a grant for a withdrawn attempt is released by the client that receives it', async () => {
   const [holder, other] = [bare(at(server)), bare(at(server))]
   const lock = uniqueName()
   const held = await holder.take(holder.request(lock))
@@ -155,7 +158,7 @@ test('a grant for an attempt that was given up is handed back by the client that
   const entry = await entryOf(server, lock)
   await other.adapter.withdraw?.(late)
   await holder.adapter.release(held)
-  // The same request again, from a connection that was slow: it queues for somebody who has gone.
+  // The same request again, from a slow connection: it enqueues an attempt that was withdrawn.
   await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))
@@ -180,7 +183,7 @@ test('a grant for an attempt that got the lock otherwise, and has released it, i
   proxy.retarget({ host: server.host, port: server.port })
   const channel = `locks_grants:${wanted.attemptId.split(':')[0]}`
   await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',1'))
-  // As if a request of that attempt had come late: whoever looks finds the lock given to it.
+  // As if a request of that attempt had come late: the lock is granted to it.
   await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))

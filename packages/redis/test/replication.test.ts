@@ -32,13 +32,13 @@ function sentinelOptions({ servers }: Service): { sentinels: Address[]; name: st
   return { sentinels: sentinels.map(({ host, port }) => ({ host, port })), name: sentinelPrimaryName }
 }
 
-test('trap 9: a replica answers READONLY, which is an outage', async () => {
+test('a replica answers READONLY, which is an outage', async () => {
   const { adapter, request } = bare(at(replica))
   const failure = { code: 'LOCK_UNAVAILABLE', cause: { code: 'READONLY' } }
   await expect(adapter.attempt(request(uniqueName()))).rejects.toMatchObject(failure)
 })
 
-test('trap 9: a replica that lost its primary and may not answer is an outage (MASTERDOWN)', async () => {
+test('a replica that lost its primary and may not answer is an outage (MASTERDOWN)', async () => {
   await redisCommand(replica, 'CONFIG', 'SET', 'replica-serve-stale-data', 'no')
   await cutReplication(service)
   onTestFinished(async () => {
@@ -55,7 +55,7 @@ test('trap 9: a replica that lost its primary and may not answer is an outage (M
   await expect(adapter.attempt(request(uniqueName()))).rejects.toMatchObject(failure)
 })
 
-test('trap 9: a server that is still loading its data is an outage (LOADING)', async () => {
+test('a server that is still loading its data is an outage (LOADING)', async () => {
   // As much as a debugging aid of the server makes it slow to load.
   const settings = {
     save: '3600 1',
@@ -81,7 +81,7 @@ test('trap 9: a server that is still loading its data is an outage (LOADING)', a
   await restarted
 })
 
-test('trap 12: WAIT is asked on the connection that wrote, and counts the replica', async () => {
+test('WAIT is asked on the connection that wrote, and counts the replica', async () => {
   const locks = connect({ ...at(primary), waitForReplicas: 1 })
   const lock = uniqueName()
   const lease = await locks.lock(lock).acquire()
@@ -89,7 +89,7 @@ test('trap 12: WAIT is asked on the connection that wrote, and counts the replic
   await lease.release()
 })
 
-test('trap 12: a grant that too few replicas have is undone', async () => {
+test('a grant that too few replicas have is undone', async () => {
   const [locks, plain] = [
     connect({ ...at(primary), waitForReplicas: 1, waitForReplicasMs: 200 }),
     connect(at(primary)),
@@ -104,7 +104,7 @@ test('trap 12: a grant that too few replicas have is undone', async () => {
   await plain.with(lock, () => undefined)
 })
 
-test('trap 12: what a missing replica keeps waiting are grants, and never renewals', async () => {
+test('what a missing replica keeps waiting are grants, and never renewals', async () => {
   const locks = connect({ ...at(primary), waitForReplicas: 1, waitForReplicasMs: 4_000 })
   const lease = await locks.lock(uniqueName()).acquire()
   await cutReplication(service)
@@ -122,7 +122,7 @@ test('trap 12: what a missing replica keeps waiting are grants, and never renewa
   expect(order).toEqual(['renewal', 'grant'])
 })
 
-test('trap 12: a lock handed over also waits for its replicas', async () => {
+test('a lock that is handed off also waits for its replicas', async () => {
   const options = { ...at(primary), waitForReplicas: 1 }
   const [holder, other] = [connect(options), connect(options)]
   const lock = uniqueName()
@@ -164,7 +164,7 @@ test('a process that listens to Sentinels ends by itself, although one of them i
   expect(await exited).toEqual([0, null])
 })
 
-test('trap 6, failover in mid-hold: waiters get the lock from the new primary, and the fence exposes the stale holder', async () => {
+test('failover in mid-hold: waiters get the lock from the new primary, and the fence exposes the stale holder', async () => {
   await using own = await startService('redis-sentinel', { needsControl: true })
   const connection = sentinelOptions(own)
   const [holder, waiter] = [

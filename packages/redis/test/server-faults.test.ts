@@ -12,7 +12,7 @@ const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
 const server = service.server('redis')
 
-test('trap 6: SCRIPT FLUSH in mid-hold is not noticed: renewal, hand-off and release go on', async () => {
+test('SCRIPT FLUSH in mid-hold is not noticed: renewal, hand-off and release go on', async () => {
   const [holder, other] = [connect(at(server)), connect(at(server))]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
@@ -27,7 +27,7 @@ test('trap 6: SCRIPT FLUSH in mid-hold is not noticed: renewal, hand-off and rel
 })
 
 for (const type of ['normal', 'pubsub'])
-  test(`trap 7: CLIENT KILL of ${type} connections loses neither a lease nor a waiter`, async () => {
+  test(`CLIENT KILL of ${type} connections loses neither a lease nor a waiter`, async () => {
     const [holder, other] = [connect(at(server)), connect(at(server))]
     const lock = uniqueName()
     const lease = await holder.lock(lock).acquire({ ttlMs: 60_000 })
@@ -45,7 +45,7 @@ for (const type of ['normal', 'pubsub'])
     expect(next.fence).toBeGreaterThan(lease.fence)
   })
 
-test('trap 7: released while the waiter could not listen, a lock is found by looking again', async () => {
+test('released while the waiter could not listen, a lock is found by looking again', async () => {
   const proxy = await proxied(server)
   const [holder, other] = [connect(at(server)), connect(at(proxy))]
   const lock = uniqueName()
@@ -72,7 +72,7 @@ test('a connection that is accepted but never answered is given up, and the next
   await taken
 })
 
-test('trap 7: whoever would listen where nothing is ever answered listens by another connection', async () => {
+test('a subscriber whose connection never replies subscribes on another one', async () => {
   const proxy = await proxied(server)
   const [holder, other] = [connect(at(server)), connect(at(proxy))]
   const lock = uniqueName()
@@ -87,7 +87,7 @@ test('trap 7: whoever would listen where nothing is ever answered listens by ano
   await turn
 })
 
-test('trap 8: while CLIENT PAUSE lasts, the lease ends here before it ends there', async () => {
+test('while CLIENT PAUSE lasts, the lease ends here before it ends there', async () => {
   const locks = connect(at(server))
   const lock = uniqueName()
   const lease = await locks.lock(lock).acquire({ ttlMs: 3_000 })
@@ -106,7 +106,7 @@ test('trap 8: while CLIENT PAUSE lasts, the lease ends here before it ends there
   expect(isLockError(lease.signal.reason, 'LOCK_LOST')).toBe(true)
 })
 
-test('trap 9: a full memory is an outage, never "somebody else has it"', async () => {
+test('a full memory is an outage, never "held"', async () => {
   const { adapter, request } = bare(at(server))
   await adapter.inspect('warm-up')
   await redisCommand(server, 'CONFIG', 'SET', 'maxmemory', 1)
@@ -117,7 +117,7 @@ test('trap 9: a full memory is an outage, never "somebody else has it"', async (
   expect(await exists(server, lock)).toBe(false)
 })
 
-test('trap 9: a lock held before the memory was full can be renewed, handed over and released', async () => {
+test('a lock held before the memory was full can be renewed, handed off and released', async () => {
   const [holder, other] = [connect(at(server)), connect(at(server))]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
@@ -130,7 +130,7 @@ test('trap 9: a lock held before the memory was full can be renewed, handed over
   await (await turn).release()
 })
 
-test('trap 11: an eviction policy that may take locks is warned of, or refused', async () => {
+test('an eviction policy that may take locks is warned of, or refused', async () => {
   await redisCommand(server, 'CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
   onTestFinished(async () => {
     await redisCommand(server, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
@@ -149,7 +149,7 @@ test('trap 11: an eviction policy that may take locks is warned of, or refused',
   expect(warnings).toHaveLength(1)
 })
 
-test('trap 14: when the clock of the server jumps ahead a lock ends early, and its fence tells', async () => {
+test('when the clock of the server jumps ahead a lock ends early, and its fence identifies the stale holder', async () => {
   const [holder, other] = [connect(at(server)), connect(at(server))]
   const lock = uniqueName()
   const user = new Redis({ host: server.host, port: server.port })
@@ -199,7 +199,7 @@ test('fences rise although the server forgot everything', async () => {
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
-test('trap 15: errors do not show a password, nor the arguments of a command', async () => {
+test('errors do not show a password, nor the arguments of a command', async () => {
   const password = 'hunter2-and-more'
   const settings = { user: `locks on >${password} ~* &* +@all -time` }
   await using guarded = await startService('redis', { settings })

@@ -2,18 +2,18 @@ import type { Nodes } from './nodes.ts'
 
 /**
  * One node after the other. Each decides by its own clock: what it drops is below the fences that it mints from then
- * on, also where the fence came from another node, whose clock is ahead.
+ * on, also if the fence came from a node whose clock is ahead.
  */
-export async function* forgetOnAll({ all }: Nodes, idleMs: number): AsyncGenerator<number, void> {
+export async function* pruneAll({ all }: Nodes, idleMs: number): AsyncGenerator<number, void> {
   let most = 0
   for (const node of all) {
-    let forgotten = 0
-    for await (const names of node.forget(idleMs)) {
-      forgotten += names
+    let pruned = 0
+    for await (const names of node.prune(idleMs)) {
+      pruned += names
       yield 0
     }
-    most = Math.max(most, forgotten)
+    most = Math.max(most, pruned)
   }
-  // Nodes keep the same names, but for those that were out of reach.
+  // Nodes keep the same names, except those that were out of reach.
   yield most
 }

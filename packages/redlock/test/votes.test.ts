@@ -18,13 +18,13 @@ import {
 } from './support/bed.ts'
 
 for (const count of [2, 4])
-  test(`trap 1: with ${count} nodes a tie settles: contenders get the lock one after the other`, async () => {
+  test(`with ${count} nodes a tie settles: contenders get the lock one after the other`, async () => {
     const { servers: nodes } = await servers(count)
     const clients = Array.from({ length: 4 }, () => connect(over(nodes)))
     expect(await takeTurns(clients, 5)).toEqual({ most: 1, grants: 20 })
   })
 
-test('trap 1: half of an even number is no majority', async () => {
+test('half of an even number is not a majority', async () => {
   const { servers: nodes } = await servers(4)
   const { adapter, request } = bare(over(nodes))
   const lock = uniqueName()
@@ -33,7 +33,7 @@ test('trap 1: half of an even number is no majority', async () => {
   await until(async () => (await heldOn(nodes.slice(2), lock)) === 0)
 })
 
-test('trap 2: a majority that came together after the ttl is no grant, and nothing of it is left', async () => {
+test('a majority that is reached after the ttl is not a grant, and nothing of it is left', async () => {
   const { servers: nodes } = await servers(3)
   const proxies = await proxiesOf(nodes)
   const { adapter, request, take } = bare(over(proxies, { nodeTimeoutMs: 2_000 }))
@@ -44,11 +44,11 @@ test('trap 2: a majority that came together after the ttl is no grant, and nothi
   await expect(adapter.attempt(request(lock, { ttlMs: 150 }))).rejects.toMatchObject({
     code: 'LOCK_UNAVAILABLE',
   })
-  // The vote that was not waited for is given back behind it.
+  // The late vote is released behind it.
   await until(async () => (await heldOn(nodes, lock)) === 0)
 })
 
-test('trap 3: a vote split three ways that nobody gives back settles when it expires', async () => {
+test('a vote split three ways and never released settles when it expires', async () => {
   const { servers: nodes } = await servers(3)
   const locks = connect(over(nodes))
   const lock = uniqueName()
@@ -63,7 +63,7 @@ test('trap 3: a vote split three ways that nobody gives back settles when it exp
   await lease.release()
 })
 
-test('trap 4: a node that keeps what it acknowledged (appendfsync always) may be killed and come back', async () => {
+test('a node that keeps what it acknowledged (appendfsync always) may be killed and come back', async () => {
   const { servers: nodes } = await servers(3, { appendonly: 'yes', appendfsync: 'always' })
   const [, second, third] = nodes
   await third?.stop()
@@ -78,7 +78,7 @@ test('trap 4: a node that keeps what it acknowledged (appendfsync always) may be
   expect(await heldOn(nodes.slice(1, 2), lock)).toBe(1)
 })
 
-test('trap 4: a majority that comes back empty lets in a second holder, whose fence exposes the first', async () => {
+test('a majority that comes back empty lets in a second holder, whose fence exposes the first', async () => {
   const { servers: nodes } = await servers(3)
   const [, second, third] = nodes
   const [holder, other] = [bare(over(nodes)), bare(over(nodes))]
@@ -98,7 +98,7 @@ test('trap 4: a majority that comes back empty lets in a second holder, whose fe
   await until(async () => (await holder.adapter.renew([renewal]))[0] === 'lost')
 })
 
-test('trap 4: a node that stays away for longer than any ttl may come back empty', async () => {
+test('a node that stays away for longer than any ttl may come back empty', async () => {
   const { servers: nodes } = await servers(3)
   const [, second, third] = nodes
   const locks = createLocks(redlock(over(nodes)))
@@ -115,7 +115,7 @@ test('trap 4: a node that stays away for longer than any ttl may come back empty
   expect(next.fence).toBeGreaterThan(lease.fence)
 })
 
-test('trap 5: with three of five nodes down it fails fast, says why for each, and leaves nothing behind', async () => {
+test('with three of five nodes down it fails fast, says why for each, and leaves nothing behind', async () => {
   const { servers: nodes } = await servers(5)
   const up = nodes.slice(0, 2)
   const nodeTimeoutMs = 10_000
@@ -133,11 +133,11 @@ test('trap 5: with three of five nodes down it fails fast, says why for each, an
   const told = cause instanceof AggregateError ? cause.errors.map(String) : []
   // The two that work may be slower to answer than three refused connections are to fail.
   expect(told.slice(0, 2).join()).toMatch(/node 1: (ok|not waited for).*node 2: (ok|not waited for)/)
-  for (const n of [3, 4, 5]) expect(told[n - 1]).toMatch(new RegExp(`node ${n}: Redis failed`))
+  for (const n of [3, 4, 5]) expect(told[n - 1]).toMatch(new RegExp(`node ${n}: @locks/redis: Redis failed`))
   await until(async () => (await heldOn(up, lock)) === 0)
 })
 
-test('trap 6: a quorum below the majority is refused', () => {
+test('a quorum below the majority is refused', () => {
   const nodes = ['redis://a', 'redis://b', 'redis://c']
   expect(() => redlock({ nodes, quorum: 1 })).toThrow(/quorum must be a whole number from 2 to 3/)
   expect(() => redlock({ nodes: nodes.slice(0, 2), quorum: 1 })).toThrow(/from 2 to 2/)
