@@ -3,13 +3,6 @@ import { dirname, join, relative, resolve } from 'node:path'
 
 /** Sources that are still part of a cycle. This list only gets shorter. */
 const known = [
-  'packages/cas/src/contract/bench.ts',
-  'packages/cas/src/contract/index.ts',
-  'packages/cas/src/contract/process-rules.ts',
-  'packages/cas/src/contract/rule.ts',
-  'packages/cas/src/contract/rules.ts',
-  'packages/cas/src/contract/watch-rules.ts',
-  'packages/cas/src/contract/worker-process.ts',
   'packages/cli/src/command.ts',
   'packages/cli/src/commands/bench.ts',
   'packages/cli/src/commands/break.ts',

@@ -4,7 +4,7 @@ import { openLocks } from '@locks/core'
 import { setTimeout as pass } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { temporaryDirectory } from './support.ts'
+import { temporaryDirectory } from './support/bed.ts'
 
 const ttlMs = scaled(3_000)
 
@@ -22,7 +22,7 @@ describe.each([
   ['holder', 'jumps', 'true'],
   ['contender', 'true', 'jumps'],
   ['both', 'jumps', 'jumps'],
-] as const)('the wall clock of %s jumps by an hour, again and again (trap 6)', (_, ofHolder, ofContender) => {
+] as const)('the wall clock of %s jumps by an hour, again and again', (_, ofHolder, ofContender) => {
   test(
     'a live holder keeps its lock, and a dead one is taken over from after its ttl, not before',
     async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { atLength } from '../../../conformance/selection.ts'
-import { temporaryDirectory } from './support.ts'
+import { temporaryDirectory } from './support/bed.ts'
 
 const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
 const PROCESSES = 8

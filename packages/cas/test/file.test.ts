@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { untrustedFileSystem } from '../src/stores/file-directory.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
-import { bare, isBusy, temporaryDirectory } from './support.ts'
+import { bare, isBusy, temporaryDirectory } from './support/bed.ts'
 
 const run = promisify(execFile)
 
@@ -69,7 +69,7 @@ describe('the directory', () => {
   })
 })
 
-describe('names (trap 7)', () => {
+describe('names', () => {
   test.each([
     '../../etc/passwd',
     '/etc/passwd',
