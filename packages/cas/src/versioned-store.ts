@@ -2,7 +2,8 @@ import type { Finding } from '@locks/core/adapter'
 
 /**
  * All that the lock algorithm asks of a store: read a value with its version, and replace it if the version is still
- * the one that was read. Such a store takes a few lines; test it with `versionedStoreContract` of `@locks/cas/contract`.
+ * the one that was read. Such a store takes a few lines; test it with `versionedStoreContract` of
+ * `@locks/cas/contract`.
  *
  * Rules for every method:
  * - It MAY be called concurrently with any other.
@@ -57,15 +58,15 @@ export interface VersionedStore {
 
   /**
    * Calls `hint` soon after `key` changed, with its new value if that costs nothing. A hint may be lost, late or
-   * repeated. Resolves once later changes are reported, with a function that ends it; rejects if the store cannot report them
-   * now. Leave it out if there is no such signal.
+   * repeated. Resolves once later changes are reported, with a function that ends it; rejects if the store cannot
+   * report them now. Leave it out if there is no such signal.
    */
   watch?(key: string, hint: (current?: Versioned) => void): Promise<() => void>
 
   /**
    * For processes that look once and end, and so never see a record stand still: notes that `current` was read just
-   * now, and returns for how many ms at least it has been there, by the notes of all of them. They MUST count by one clock
-   * that never jumps ahead, so leave it out unless they run on one host.
+   * now, and returns for how many ms at least it has been there, by the notes of all of them. They MUST count by one
+   * clock that never jumps ahead, so leave it out unless they run on one host.
    */
   seenForMs?(key: string, current: Versioned): Promise<number>
 
@@ -83,8 +84,8 @@ export interface VersionedStore {
 
   /**
    * Drops values that were not replaced for `idleMs`, as far as the store can know, and that `isOver` accepts. Yields
-   * now and then, with how many it dropped since. MUST drop a value only if its version is still the one that `isOver` was
-   * asked about, as a put does. The next version of that key MUST be higher than every one it had, so keep one number
+   * now and then, with how many it dropped since. MUST drop a value only if its version is still the one that `isOver`
+   * was asked about, as a put does. The next version of that key MUST be higher than every one it had, so keep one number
    * for all dropped keys. With `background`, do nothing if another client has just done it. Leave it out if values
    * expire by `put`, or cannot be dropped.
    */

@@ -15,7 +15,7 @@ const KILLS = atLength(4, 12)
 const KILL_EVERY = Math.floor((PROCESSES * CYCLES) / BATCH / (KILLS + 1))
 const ttlMs = 1_000 * slow
 
-test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no violation, nothing left over`, async () => {
+test(`${PROCESSES} processes × ${CYCLES} cycles with random kills: no violation, nothing left over`, async () => {
   const [directory, work] = [await temporaryDirectory(), await temporaryDirectory()]
   const counter = join(work, 'counter')
   await writeFile(counter, '0')

@@ -154,7 +154,7 @@ if (isSelected('cas-redis'))
       expect(await own.dbsize()).toBe(1)
     })
 
-    test("leaves a client of the user's with the listeners it had, and a dozen stores do not look like a leak", async () => {
+    test("leaves the user's client with the listeners it had, and a dozen stores do not look like a leak", async () => {
       const own = new Redis(service.url)
       onTestFinished(() => own.disconnect())
       await own.ping()

@@ -34,7 +34,7 @@ async function useBoth(client: Redis | Cluster, prefix = ''): Promise<string> {
   return lock
 }
 
-test('a client with a db and a key prefix: locks are there, in the layout of Redisson, and it is left alone', async () => {
+test("a client with a db and a key prefix: locks are there, in Redisson's layout, and it is not changed", async () => {
   const client = new Redis({ host: server.host, port: server.port, db: 3, keyPrefix: 'app:' })
   onTestFinished(() => client.disconnect())
   const lock = await useBoth(client, 'locks:')

@@ -164,7 +164,7 @@ test('a process that listens to Sentinels ends by itself, although one of them i
   expect(await exited).toEqual([0, null])
 })
 
-test('failover in mid-hold: waiters get the lock from the new primary, and the fence exposes the stale holder', async () => {
+test('failover in mid-hold: a waiter gets the lock from the new primary; the fence exposes the stale holder', async () => {
   await using own = await startService('redis-sentinel', { needsControl: true })
   const connection = sentinelOptions(own)
   const [holder, waiter] = [

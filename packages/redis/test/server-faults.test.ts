@@ -149,7 +149,7 @@ test('an eviction policy that may take locks is warned of, or refused', async ()
   expect(warnings).toHaveLength(1)
 })
 
-test('when the clock of the server jumps ahead a lock ends early, and its fence identifies the stale holder', async () => {
+test("when the server's clock jumps ahead a lock ends early; the fence identifies the stale holder", async () => {
   const [holder, other] = [connect(at(server)), connect(at(server))]
   const lock = uniqueName()
   const user = new Redis({ host: server.host, port: server.port })

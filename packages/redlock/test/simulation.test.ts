@@ -259,7 +259,7 @@ function fallsOf(grants: readonly bigint[]): number {
   return grants.filter((fence, n) => n > 0 && fence <= (grants[n - 1] ?? 0n)).length
 }
 
-test('in virtual time, over ten thousand grants with failing nodes, fences strictly increase and holds never overlap', async () => {
+test('over ten thousand grants with failing nodes, fences strictly increase and holds never overlap', async () => {
   const { grants, most } = await simulate(true, 10_000)
   expect(grants.length).toBeGreaterThanOrEqual(10_000)
   expect(most).toBe(1)

@@ -1,5 +1,5 @@
 import { settleOptions, wrongOption } from '@locks/core/adapter'
-import type { Connection, Script, Watches } from '@locks/redis/connection'
+import type * as redis from '@locks/redis/connection'
 import { codeOf, errors, invalid, unavailable } from '../errors.ts'
 import { declared } from '../option-table.ts'
 
@@ -24,7 +24,7 @@ export interface RedisStoreOptions {
 }
 // </options>
 
-type Library = typeof import('@locks/redis/connection')
+type Library = typeof redis
 
 /** `@locks/redis` and ioredis are only needed where the store is a server. */
 export async function loadLibrary(): Promise<Library> {
@@ -38,8 +38,8 @@ export async function loadLibrary(): Promise<Library> {
 
 interface Opened {
   readonly library: Library
-  readonly connection: Connection
-  readonly watches: Watches
+  readonly connection: redis.Connection
+  readonly watches: redis.Watches
 }
 
 /** The connection of `@locks/redis`, opened when first needed. */
@@ -47,7 +47,7 @@ export class RedisLink {
   readonly #url: string | undefined
   readonly #client: unknown
   readonly #prefix: string
-  readonly #scripts = new Map<string, Script>()
+  readonly #scripts = new Map<string, redis.Script>()
   #opening: Promise<Opened> | undefined
   #opened: Opened | undefined
   #closed = false

@@ -21,11 +21,11 @@ test('a waiter that is subscribed to a replica only is dropped by the primary, a
   // As after a failover that left its subscription behind on what was the primary.
   const stranded = randomUUID()
   const channel = `locks_grants:${stranded}`
-  const ears = new Redis({ host: replica.host, port: replica.port })
-  onTestFinished(() => ears.disconnect())
+  const subscriber = new Redis({ host: replica.host, port: replica.port })
+  onTestFinished(() => subscriber.disconnect())
   const heard: string[] = []
-  ears.on('message', (_channel, text) => heard.push(text))
-  await ears.subscribe(channel)
+  subscriber.on('message', (_channel, text) => heard.push(text))
+  await subscriber.subscribe(channel)
   await redisCommand(primary, 'ZADD', `locks_queue:{${lock}}`, 1, `${stranded}:1 20000 0 secret {}`)
   await lease.release()
   const next = await turn

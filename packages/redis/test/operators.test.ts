@@ -72,7 +72,7 @@ test('on a Cluster, list asks every primary, and finds names that are encoded th
   expect((await operator.diagnose()).map(({ check }) => check)).toContain('persistence')
 })
 
-test('a hold of Redisson is identified by its field: only that one is broken, and Java waiters are notified', async () => {
+test('a hold of Redisson is identified by its field: only that one is broken, Java waiters are notified', async () => {
   const { adapter } = bare(at(server))
   const lock = uniqueName()
   await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
@@ -157,7 +157,7 @@ test('settings that a user may not read are findings; an outage is not', async (
   await expect(gone.diagnose()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
 })
 
-test('a lease that was handed on and serialised at once is there for its whole ttl, not for the short claim', async () => {
+test('a lease that was handed off and serialised at once lasts for its whole ttl, not for the claim', async () => {
   const [holder, other] = [connect(at(server)), connect({ ...at(server), claimTtlMs: 1_000 })]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()

@@ -142,7 +142,7 @@ test('a server that is named twice is refused: its vote would count twice', () =
   expect(() => bare({ nodes: [{ url: 'redis://a', waitForReplicas: 1 }] })).toThrow(/waitForReplicas/)
 })
 
-test('clients of the user have the listeners they had before, and a dozen sets of locks do not look like a leak', async () => {
+test("the user's clients keep the listeners they had, and a dozen sets of locks do not look like a leak", async () => {
   const { servers: nodes } = await servers(2)
   await using cluster = await startService('redis-cluster')
   const clients = [
@@ -188,7 +188,7 @@ test('a hold on a bare majority is released, although the others never had it', 
   await again.release()
 })
 
-test('a foreign key on a majority of the nodes fails at once, and stays; on a minority it does not matter', async () => {
+test('a foreign key on a majority of nodes fails at once, and stays; on a minority it does not matter', async () => {
   const { servers: nodes } = await servers(3)
   const [locks, lock] = [connect(over(nodes)), uniqueName()]
   const [first, second] = nodes
