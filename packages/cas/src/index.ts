@@ -14,7 +14,7 @@ export { fileStore } from './stores/file.ts'
 export type { FileStoreOptions } from './stores/file.ts'
 export { memoryStore } from './stores/memory.ts'
 export { redisStore } from './stores/redis.ts'
-export type { RedisClient, RedisStoreOptions } from './stores/redis-client.ts'
+export type { RedisClient, RedisStoreOptions } from './stores/redis-options.ts'
 export { tairStore } from './stores/tair.ts'
 export type { Put, StoreFactory, Versioned, VersionedStore } from './versioned-store.ts'
 

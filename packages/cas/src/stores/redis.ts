@@ -1,7 +1,7 @@
 import { unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { RedisLink } from './redis-client.ts'
-import type { RedisStoreOptions } from './redis-client.ts'
+import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 
 /** KEYS the record. Returns [version, value], or nothing of either. */

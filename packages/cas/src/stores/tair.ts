@@ -2,7 +2,7 @@ import { isLockError } from '@locks/core/adapter'
 import { codeOf, invalid, unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { RedisLink } from './redis-client.ts'
-import type { RedisStoreOptions } from './redis-client.ts'
+import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 
 /** No record has this version: they begin at the clock's microseconds. */
