@@ -15,7 +15,7 @@ const redis =
   (file: string) =>
   (find: string, replace: string): Edit => ({ file: `redis/${file}.js`, find, replace })
 const scripts = redis('queue-scripts')
-const waiters = redis('waiters')
+const waiters = redis('waiter')
 
 export const tortureMutants: readonly TortureMutant[] = [
   {

@@ -9,10 +9,10 @@ import type {
   Pruned,
   RenewOutcome,
 } from '@locks/core/adapter'
-import { isAttemptId, LockError, PruneSteps, Upkeep } from '@locks/core/adapter'
+import { capabilities, isAttemptId, PruneSteps, Upkeep } from '@locks/core/adapter'
 import { changeOf } from './change.ts'
 import type { Change, Decision, Trace, Write } from './change.ts'
-import { unavailable } from './errors.ts'
+import { errors } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
 import { decode, encodeFree, encodeHeld, holderOf, keptHold, nameOfHeld, newHold } from './record.ts'
 import type { Held } from './record.ts'
@@ -25,36 +25,31 @@ export type CasCapabilities = Capabilities & {
   readonly break: true
 }
 
-function capabilitiesOf(store: VersionedStore): CasCapabilities {
+export function capabilitiesOf(store: VersionedStore): CasCapabilities {
   const { scope, fencing } = store
-  return {
+  return capabilities({
     scope,
-    kind: 'lease',
     fencing,
     wait: store.watch === undefined ? 'poll' : 'notify',
-    fairness: 'none',
     handover: true,
     lockDelay: true,
     minHold: store.now !== undefined,
     list: store.values !== undefined,
     break: true,
-    modes: ['exclusive'],
     minTtlMs: scope === 'process' ? 10 : 50,
-    maxNameBytes: 1024,
-  }
+  })
 }
 
 type Lengths = Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>
 
-/** Since when a record stands, for all that this adapter cares: its holder may be dead only after that. */
+/** How long a record must stand still before its holder may be dead. */
 const blockedMs = ({ ttlMs, lockDelayMs }: Held): number => ttlMs + lockDelayMs
 
 /**
- * A lock by compare-and-set, without a clock that two machines would have to agree on. The record of
- * a name holds its holder and the length of the lease. Whoever holds it rewrites it in time, so that
- * its version moves; whoever wants it takes over only after he has seen it stand still for its whole
- * length, and only if it is still that version. The version of a record is the fence; one that is dropped while it is
- * idle comes back with a higher version.
+ * A lock by compare-and-set, without a clock that machines would have to agree on. The record of a name has its holder
+ * and the length of the lease. The holder rewrites it in time, so that its version changes. A contender takes over only
+ * after it has seen the record stand still for its whole length, and only if it is still that version. The version of
+ * a record is the fence; a record that is dropped while idle comes back with a higher version.
  */
 export function casAdapter(
   store: VersionedStore,
@@ -62,13 +57,10 @@ export function casAdapter(
   seen: Observations,
   fenceIdleMs: number,
 ): Adapter<CasCapabilities> {
-  const capabilities = capabilitiesOf(store)
   const [values, diagnose] = [store.values?.bind(store), store.diagnose?.bind(store)]
   const waits = new Waits(store, clock, seen)
   const change: Change = changeOf(store, seen)
-  /** Attempts that are being made, and whether they are still wanted. */
-  const underWay = new Map<string, { withdrawn: boolean }>()
-  /** Attempts whose last put was sent and not answered, and the version it was for. */
+  /** Attempts whose last put was not answered, and the version it was for. */
   const unanswered = new Map<string, bigint | undefined>()
   let writes = 0
   const [prune, upkeep] = pruning()
@@ -80,15 +72,15 @@ export function casAdapter(
   ): Decision<T> {
     return {
       write: encodeHeld(name, held),
-      // Only a put that mints a fence has to survive a crash.
+      // Only a put that mints a fence must survive a crash.
       durable: held.fence === undefined,
       done: (version) => answer({ name, attemptId, fence: held.fence ?? version, ttlMs }),
     }
   }
 
   /**
-   * What is asked for now, but no less than what remains of what was promised before: nothing brings the end
-   * of a hold forward. A record was written before it was seen, so it promises nothing beyond its length from then.
+   * What is asked for, but no less than what remains of the last promise: nothing brings the end of a hold forward. A
+   * record was written before it was seen, so it promises nothing beyond its length from then.
    */
   function lengthsOf(at: Observation, held: Held, asked: Lengths): Lengths {
     const ttlMs = Math.max(asked.ttlMs, Math.ceil(seen.remainingMs(at, held.ttlMs)))
@@ -101,7 +93,7 @@ export function casAdapter(
     return { write, durable: false, done: answer, ...(fenceIdleMs > 0 && { idleMs: fenceIdleMs }) }
   }
 
-  /** A hold that stood still for its whole length here is over, as for an attempt that takes it over. */
+  /** A hold that stood still for its whole length is over, as for an attempt that takes it over. */
   function isOver(current: Versioned): boolean {
     const held = decode(current.value)
     if (held === undefined) return true
@@ -139,7 +131,7 @@ export function casAdapter(
         fence: fenceOf(at, held),
         write: ++writes,
       }
-      // The put that minted its fence went unanswered, and may not have been made durable.
+      // The put that minted its fence was not answered, and may not be durable.
       return { ...grant(request, prolonged, (given) => given), durable: true }
     }
     if (held !== undefined && !seen.stoodStill(at, blockedMs(held))) {
@@ -151,7 +143,7 @@ export function casAdapter(
     return held === undefined ? taken : { ...taken, careful: true }
   }
 
-  /** Whether the record of a name turns out to be older than it is known here, by what other processes saw. */
+  /** Whether other processes saw the record of a name earlier than this one. */
   async function recall(name: string): Promise<boolean> {
     const at = seen.of(name)
     if (store.seenForMs === undefined || at?.value === undefined || at.version === undefined) return false
@@ -159,7 +151,7 @@ export function casAdapter(
     try {
       ms = await store.seenForMs(name, { value: at.value, version: at.version })
     } catch {
-      // What was read is true without it: somebody has the lock.
+      // The record itself is valid without it: the lock is held.
     }
     seen.backdate(name, at, ms)
     return ms > 0
@@ -167,11 +159,11 @@ export function casAdapter(
 
   async function now(name: string): Promise<number> {
     if (store.now === undefined)
-      throw new LockError('LOCK_UNSUPPORTED', 'this store has no clock for minHoldMs')
+      throw errors.unsupported('minHoldMs needs a clock, which this store does not have')
     return store.now(name)
   }
 
-  /** Whether a name that stays taken after a release has been so for some time already, by the store's clock. */
+  /** Whether a name that stays taken after its release has been so for a while, by the store's clock. */
   async function recallKept(name: string): Promise<boolean> {
     const at = seen.of(name)
     if (at?.held?.keptUntil === undefined) return false
@@ -221,32 +213,23 @@ export function casAdapter(
 
   return {
     name: '@locks/cas',
-    capabilities,
+    capabilities: capabilitiesOf(store),
 
     async attempt(request) {
       const { name, attemptId } = request
-      const state = { withdrawn: false }
-      underWay.set(attemptId, state)
       waits.looking(attemptId)
-      const step = (at: Observation): Decision<Grant | Busy> => {
-        if (state.withdrawn) throw unavailable('the attempt was withdrawn')
-        return decide(request, at)
-      }
+      const step = (at: Observation): Decision<Grant | Busy> => decide(request, at)
       const trace: Trace = {
         sending: (version) => void unanswered.set(attemptId, version),
         answered: () => void unanswered.delete(attemptId),
       }
-      try {
-        const isNew = seen.of(name) === undefined
-        let answer = await change(name, step, trace)
-        if ('busy' in answer && ((isNew && (await recall(name))) || (await recallKept(name))))
-          answer = await change(name, step, trace)
-        if ('fence' in answer) waits.end(attemptId)
-        else if (request.willWait && !state.withdrawn) waits.begin(request)
-        return answer
-      } finally {
-        if (underWay.get(attemptId) === state) underWay.delete(attemptId)
-      }
+      const isNew = seen.of(name) === undefined
+      let answer = await change(name, step, trace)
+      if ('busy' in answer && ((isNew && (await recall(name))) || (await recallKept(name))))
+        answer = await change(name, step, trace)
+      if ('fence' in answer) waits.end(attemptId)
+      else if (request.willWait) waits.begin(request)
+      return answer
     },
 
     ...(store.watch !== undefined && {
@@ -257,15 +240,12 @@ export function casAdapter(
     }),
 
     async withdraw({ name, attemptId }) {
-      const state = underWay.get(attemptId)
-      // Beaten to its put it would decide again, and take what nobody wants any more.
-      if (state !== undefined) state.withdrawn = true
-      // The last answer was "busy", and nothing was sent since: there is nothing to undo.
+      // The last answer was "busy", and nothing was sent since: there is nothing to withdraw.
       if (waits.end(attemptId) && !unanswered.has(attemptId)) return
       const freed = free(name, () => undefined)
       await change(name, (at): Decision<void> => {
         if (at.held !== undefined && isOf(at.held, attemptId)) return freed
-        // A put that may still arrive is shut out by moving the version it is for.
+        // A put that may still arrive fails once the version it is for has changed.
         const mayArrive = unanswered.has(attemptId) && unanswered.get(attemptId) === at.version
         return mayArrive ? freed : { answer: undefined }
       })

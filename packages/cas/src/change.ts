@@ -11,12 +11,12 @@ export interface Write<T> {
   readonly durable: boolean
   /** The store may drop it after so long. */
   readonly idleMs?: number
-  /** Only over what was seen during this very call: somebody else's record is about to be replaced. */
+  /** Replaces another client's record, so only over what was seen during this call. */
   readonly careful?: boolean
   readonly done: (version: bigint) => T
 }
 
-/** For a caller who has to know which of his puts were never answered. */
+/** For a caller that has to know which of its puts were never answered. */
 export interface Trace {
   sending(expected: bigint | undefined): void
   answered(): void
@@ -24,13 +24,12 @@ export interface Trace {
 
 export type Change = <T>(name: string, decide: (at: Observation) => Decision<T>, trace?: Trace) => Promise<T>
 
-/** Everybody who comes first makes somebody's progress, so this many in a row mean something else. */
+/** Each lost race is another client's progress, so this many in a row mean something else. */
 const MAX_TRIES = 32
 
 /**
- * One change of a name's record by compare-and-set. It starts from what was last seen of it, so that a
- * warm cache saves the read: a put proves that this was still true. An answer needs proof as well, so
- * one that comes of old knowledge is given only after a look.
+ * One change of a name's record by compare-and-set. It starts from what was last seen, so that a warm cache saves the
+ * read: a put confirms that this was still true. An answer without a put needs a look first.
  */
 export function changeOf(store: VersionedStore, seen: Observations): Change {
   return async (name, decide, trace) => {
@@ -58,6 +57,6 @@ export function changeOf(store: VersionedStore, seen: Observations): Change {
       // The put had arrived, and only its answer was lost.
       if (put.current?.value === write) return done(put.current.version)
     }
-    throw unavailable(`the record changed ${MAX_TRIES} times during one step`)
+    throw unavailable(`the record changed ${MAX_TRIES} times during one step, so nothing was done; try again`)
   }
 }

@@ -5,7 +5,7 @@ import type { CasCapabilities } from './adapter.ts'
 import { Observations } from './observations.ts'
 import { declared } from './option-table.ts'
 import { settle } from './options.ts'
-import { loadClient } from './stores/redis-client.ts'
+import { loadLibrary } from './stores/redis-client.ts'
 import type { StoreFactory } from './versioned-store.ts'
 
 export type { CasCapabilities } from './adapter.ts'
@@ -14,7 +14,7 @@ export { fileStore } from './stores/file.ts'
 export type { FileStoreOptions } from './stores/file.ts'
 export { memoryStore } from './stores/memory.ts'
 export { redisStore } from './stores/redis.ts'
-export type { RedisClient, RedisStoreOptions } from './stores/redis-client.ts'
+export type { RedisClient, RedisStoreOptions } from './stores/redis-options.ts'
 export { tairStore } from './stores/tair.ts'
 export type { Put, StoreFactory, Versioned, VersionedStore } from './versioned-store.ts'
 
@@ -31,7 +31,7 @@ export function cas(open: StoreFactory, options: CasOptions = {}): AdapterFactor
   if (typeof open !== 'function')
     throw invalidOption(declared, 'cas needs a store, such as fileStore({ directory })')
   const { fenceIdleMs } = settleOptions(declared, { ...options, store: 'memory' })
-  // What one client saw holds for all that share its clock.
+  // All clients with the same clock share what they saw.
   const seen = new WeakMap<Clock, Observations>()
   return (host) => {
     let observations = seen.get(host.clock)
@@ -45,6 +45,6 @@ export async function fromConfig(
   options: Readonly<Record<string, unknown>>,
 ): Promise<AdapterFactory<CasCapabilities>> {
   const { open, needsClient, fenceIdleMs } = settle(options)
-  if (needsClient) await loadClient()
+  if (needsClient) await loadLibrary()
   return cas(open, { fenceIdleMs })
 }

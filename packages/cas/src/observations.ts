@@ -3,7 +3,7 @@ import { decode } from './record.ts'
 import type { Held } from './record.ts'
 import type { Versioned } from './versioned-store.ts'
 
-/** What a name's record was when somebody here last looked, and since when it is known to be that. */
+/** The record of a name at the last look, and since when it has been that. */
 export interface Observation {
   /** Undefined when there is no record. */
   readonly version: bigint | undefined
@@ -13,12 +13,12 @@ export interface Observation {
   readonly since: number
 }
 
-/** As many names as one process is likely to work with; an older one only loses what was seen of it. */
+/** As many names as one process is likely to use; an older one only loses its observation. */
 const MAX_NAMES = 10_000
 
 /**
- * What has been seen of each name, for all clients of this process on one store and one clock. It
- * outlives the calls that saw it, so that a caller who only ever tries can take over from the dead.
+ * What was seen of each name, for all clients of this process on one store and one clock. It outlives the calls, so
+ * that a caller that never waits can take over from a dead holder.
  */
 export class Observations {
   readonly #clock: Clock
@@ -32,11 +32,11 @@ export class Observations {
     return this.#seen.get(name)
   }
 
-  /** Notes what was read or written just now. The watch over a record starts again when it is another. */
+  /** Notes what was read or written just now. A record that changed is observed from now on. */
   note(name: string, current: Versioned | undefined): Observation {
     const before = this.#seen.get(name)
     const { value, version } = current ?? { value: undefined, version: undefined }
-    // Both: when a key was deleted and made again, another holder may come by an old version.
+    // Both: a key that was deleted and created again may have an old version with another holder.
     const same = before !== undefined && before.version === version && before.value === value
     const held = same ? before.held : value === undefined ? undefined : decode(value)
     const now = same ? before : { version, value, held, since: this.#clock.now() }
@@ -46,7 +46,7 @@ export class Observations {
     return now
   }
 
-  /** Adds that a record has been there for `ms` already, if it is still what was seen last. */
+  /** Notes that a record has been there for `ms` already, if it is still the last one seen. */
   backdate(name: string, at: Observation, ms: number): void {
     if (this.#seen.get(name) !== at) return
     this.#seen.set(name, { ...at, since: Math.min(at.since, this.#clock.now() - ms) })

@@ -1,9 +1,9 @@
-import { isAttemptId, keptAttemptId } from '@locks/core/adapter'
+import { isAttemptId, isRecord, keptAttemptId, readMetadata } from '@locks/core/adapter'
 import type { AcquireRequest, Holder, HolderMetadata } from '@locks/core/adapter'
 
 /**
- * What stands in the store for a held name. No time among it but lengths, and `since`, which is for
- * people: whether a hold is over is for its observers to see, each by its own monotonic clock.
+ * The record of a held name. It has lengths but no times, except `since`, which is for people: each observer decides by
+ * its own monotonic clock whether a hold is over.
  */
 export interface Held {
   readonly attemptId: string
@@ -16,15 +16,15 @@ export interface Held {
   readonly since: number
   /** Present once it is released: until when the name stays taken, by the store's clock. Its length is `ttlMs`. */
   readonly keptUntil?: number
-  /** Tells every write of a holder from its others, so that one whose answer was lost is recognised. */
+  /** Different for every write of a holder, so that one whose answer was lost is recognised. */
   readonly write: number
 }
 
-/** How long a record that nobody can read is watched before it is taken over. */
+/** How long an unreadable record is watched before it is taken over. */
 const UNREADABLE_MS = 60_000
 
 const unreadable: Held = {
-  // No attempt has this id, so that nobody renews, releases or adopts it.
+  // No attempt has this id, so that none renews, releases or adopts it.
   attemptId: '',
   owner: '(unreadable record)',
   metadata: { host: '(unknown)', pid: 0 },
@@ -39,28 +39,29 @@ export function newHold(request: AcquireRequest, write: number): Held {
   return { attemptId, owner, metadata, ttlMs, lockDelayMs, since: Date.now(), write }
 }
 
-/** What a release leaves for `keepMs` more. No attempt has its id. */
+/** The record that a release leaves for `keepMs` more. No attempt has its id. */
 export function keptHold(held: Held & { readonly fence: bigint }, keepMs: number, keptUntil: number): Held {
   return { ...held, attemptId: keptAttemptId(held.attemptId), ttlMs: keepMs, lockDelayMs: 0, keptUntil }
 }
 
-/** The name is written along for people who look at the store. */
+/** The name is included for people who look at the store. */
 export function encodeHeld(name: string, { fence, ...rest }: Held): string {
   return JSON.stringify({ name, ...rest, ...(fence !== undefined && { fence: String(fence) }) })
 }
 
-/** Which client freed it by which write, so that each can tell its own release from that of another. */
+/** With client and write, so that each client recognises its own release. */
 export function encodeFree(name: string, client: string, write: number): string {
   return JSON.stringify({ name, freed: { client, write } })
 }
 
-/** Undefined means free. What cannot be understood counts as held: a torn file, or a later format. */
+/** Undefined means free. An unreadable record counts as held: a torn file, or a later format. */
 export function decode(value: string): Held | undefined {
   const parsed = parse(value)
   if (parsed === undefined) return unreadable
-  const { attemptId, owner, metadata, fence, ttlMs, lockDelayMs, since, keptUntil, write } = parsed
+  const { attemptId, owner, fence, ttlMs, lockDelayMs, since, keptUntil, write } = parsed
+  const metadata = readMetadata(parsed['metadata'])
   if (attemptId === undefined) return undefined
-  if (!isAttemptId(attemptId) || typeof owner !== 'string' || !isMetadata(metadata)) return unreadable
+  if (!isAttemptId(attemptId) || typeof owner !== 'string' || metadata === undefined) return unreadable
   if (!isLength(ttlMs) || !isLength(lockDelayMs) || !isLength(since) || !isLength(write)) return unreadable
   if (keptUntil !== undefined && !isLength(keptUntil)) return unreadable
   const kept = keptUntil === undefined ? {} : { keptUntil }
@@ -78,7 +79,7 @@ export function nameOfHeld(value: string): string | undefined {
 function parse(value: string): (Readonly<Record<string, unknown>> & { readonly name: string }) | undefined {
   try {
     const parsed: unknown = JSON.parse(value)
-    return isObject(parsed) && typeof parsed['name'] === 'string'
+    return isRecord(parsed) && typeof parsed['name'] === 'string'
       ? { ...parsed, name: parsed['name'] }
       : undefined
   } catch {
@@ -86,19 +87,11 @@ function parse(value: string): (Readonly<Record<string, unknown>> & { readonly n
   }
 }
 
-/** For people: never with the attempt id, which is what proves to the store who holds the name. */
+/** For people: never with the attempt id, which proves the hold to the store. */
 export function holderOf({ owner, metadata, since }: Held, fence: bigint): Holder {
   return { owner, fence, metadata, since }
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isLength(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0
-}
-
-function isMetadata(value: unknown): value is HolderMetadata {
-  return isObject(value) && typeof value['host'] === 'string' && typeof value['pid'] === 'number'
 }

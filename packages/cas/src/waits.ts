@@ -1,3 +1,4 @@
+import { Wake } from '@locks/core/adapter'
 import type { AcquireRequest, Clock, Timer } from '@locks/core/adapter'
 import type { Observations } from './observations.ts'
 import type { Held } from './record.ts'
@@ -8,36 +9,36 @@ const MIN_LOOK_MS = 100
 const MAX_LOOK_MS = 5_000
 const LOOKS_PER_LEASE = 5
 
-/** Back-off with full jitter where nothing tells of changes. */
+/** Back-off with full jitter where the store sends no hints. */
 const POLL_MS = 50
 const MAX_POLL_MS = 1_000
 
-/** Of those a release wakes one gets the lock; who was beaten comes a little later next time, or not at all. */
+/** One of the waiters that a release wakes gets the lock; the others come a little later next time. */
 const BEATEN_MS = 2
 const MAX_BEATEN_MS = 64
 
-interface Wait {
+interface Waiter {
   readonly name: string
-  /** Set by a change since the last look began. */
-  news: boolean
-  /** Whether that look was for news. */
+  readonly wake: Wake
+  /** There was a change since the last look began. */
+  changed: boolean
+  /** Whether a change caused that look. */
   woken: boolean
-  /** Woken by a release and beaten to it, so many times in a row. */
+  /** How many times in a row a release woke it and another client was faster. */
   beaten: number
-  /** Looks without anything to tell of changes. */
-  blindLooks: number
+  /** The store sends no hints for it. */
   blind: boolean
+  blindLooks: number
   stop: (() => void) | undefined
-  wake: (() => void) | undefined
   pause: Timer | undefined
 }
 
-/** The waiting requests of one client, and what they hear of their names. */
+/** The waiting requests of one client, and the hints about their names. */
 export class Waits {
   readonly #store: VersionedStore
   readonly #clock: Clock
   readonly #seen: Observations
-  readonly #waits = new Map<string, Wait>()
+  readonly #waiters = new Map<string, Waiter>()
 
   constructor(store: VersionedStore, clock: Clock, seen: Observations) {
     this.#store = store
@@ -45,111 +46,102 @@ export class Waits {
     this.#seen = seen
   }
 
-  /** By when to look again at a record that has `remainingMs` to stand. */
+  /** When to look again at a record that has `remainingMs` to stand. */
   retryInMs({ ttlMs }: Held, remainingMs: number): number {
     if (this.#store.watch === undefined) return Math.max(1, remainingMs)
     const look = Math.min(MAX_LOOK_MS, Math.max(MIN_LOOK_MS, ttlMs / LOOKS_PER_LEASE))
-    // Not all at once, where many wait.
+    // Many waiters do not look all at once.
     return Math.max(1, Math.min(remainingMs, look * (0.5 + this.#clock.random() / 2)))
   }
 
   begin({ attemptId, name }: AcquireRequest): void {
-    const known = this.#waits.get(attemptId)
+    const known = this.#waiters.get(attemptId)
     if (known !== undefined) {
       if (known.woken) known.beaten += 1
       return
     }
-    const wait: Wait = {
+    const waiter: Waiter = {
       name,
-      news: false,
+      wake: new Wake(this.#clock),
+      changed: false,
       woken: false,
-      // The look that follows the beginning of the watch is nobody's race.
+      // The look after the watch began is not a race.
       beaten: -1,
-      blindLooks: 0,
       blind: false,
+      blindLooks: 0,
       stop: undefined,
-      wake: undefined,
       pause: undefined,
     }
-    this.#waits.set(attemptId, wait)
-    void this.#watch(attemptId, wait)
+    this.#waiters.set(attemptId, waiter)
+    void this.#watch(attemptId, waiter)
   }
 
-  /** A look at the name begins, which will show what has happened until now. */
+  /** A look at the name begins, which shows all changes so far. */
   looking(attemptId: string): void {
-    const wait = this.#waits.get(attemptId)
-    if (wait === undefined) return
-    wait.woken = wait.news
-    wait.news = false
+    const waiter = this.#waiters.get(attemptId)
+    if (waiter === undefined) return
+    waiter.woken = waiter.changed
+    waiter.changed = false
+    waiter.wake.clear()
   }
 
-  /** Until there is something to see, but no longer than `maxMs`. */
+  /** Until there is something to see, at most `maxMs`. */
   async wait(attemptId: string, maxMs: number, signal: AbortSignal): Promise<void> {
-    const wait = this.#waits.get(attemptId)
-    if (wait === undefined || wait.news || signal.aborted) return
-    const poll = Math.min(MAX_POLL_MS, POLL_MS * 2 ** Math.min(wait.blindLooks, 10)) * this.#clock.random()
-    if (wait.blind) wait.blindLooks += 1
-    await new Promise<void>((resolve) => {
-      const timer = this.#clock.timer(wait.blind ? Math.min(maxMs, Math.max(1, poll)) : maxMs, done)
-      signal.addEventListener('abort', done, { once: true })
-      wait.wake = done
-      function done(): void {
-        timer.cancel()
-        signal.removeEventListener('abort', done)
-        wait?.pause?.cancel()
-        if (wait?.wake === done) wait.wake = undefined
-        resolve()
-      }
-    })
+    const waiter = this.#waiters.get(attemptId)
+    if (waiter === undefined || waiter.changed) return
+    const poll = Math.min(MAX_POLL_MS, POLL_MS * 2 ** Math.min(waiter.blindLooks, 10)) * this.#clock.random()
+    if (waiter.blind) waiter.blindLooks += 1
+    await waiter.wake.sleep(waiter.blind ? Math.min(maxMs, Math.max(1, poll)) : maxMs, { signal })
+    waiter.pause?.cancel()
   }
 
-  /** Answers whether that request was waiting. */
+  /** Returns whether that request was waiting. */
   end(attemptId: string): boolean {
-    const wait = this.#waits.get(attemptId)
-    if (wait === undefined) return false
-    this.#waits.delete(attemptId)
-    wait.stop?.()
-    wait.pause?.cancel()
-    wait.wake?.()
+    const waiter = this.#waiters.get(attemptId)
+    if (waiter === undefined) return false
+    this.#waiters.delete(attemptId)
+    waiter.stop?.()
+    waiter.pause?.cancel()
+    waiter.wake.wake()
     return true
   }
 
   close(): void {
-    for (const attemptId of [...this.#waits.keys()]) this.end(attemptId)
+    for (const attemptId of [...this.#waiters.keys()]) this.end(attemptId)
   }
 
-  async #watch(attemptId: string, wait: Wait): Promise<void> {
+  async #watch(attemptId: string, waiter: Waiter): Promise<void> {
     try {
-      const stop = await this.#store.watch?.(wait.name, (current) => this.#hear(wait, current))
-      if (this.#waits.get(attemptId) === wait) wait.stop = stop
+      const stop = await this.#store.watch?.(waiter.name, (current) => this.#hint(waiter, current))
+      if (this.#waiters.get(attemptId) === waiter) waiter.stop = stop
       else stop?.()
     } catch {
-      // Then it is looked at by back-off, like a store that cannot tell.
-      wait.blind = true
+      // It polls with back-off, as on a store without hints.
+      waiter.blind = true
     }
-    // What happened before anybody listened has to be looked for.
-    this.#tell(wait)
+    // Changes before the watch began need a look.
+    this.#notice(waiter)
   }
 
-  #hear(wait: Wait, current: Versioned | undefined): void {
-    if (current === undefined) return this.#tell(wait)
-    const at = this.#seen.note(wait.name, current)
-    // One that stays taken after its release ends at a time of its own, which the next look finds out.
-    if (at.held === undefined || at.held.keptUntil !== undefined) return this.#tell(wait)
-    // Somebody else was faster, or its holder renewed it: nothing to see for now.
-    wait.pause?.cancel()
-    wait.pause = undefined
+  #hint(waiter: Waiter, current: Versioned | undefined): void {
+    if (current === undefined) return this.#notice(waiter)
+    const at = this.#seen.note(waiter.name, current)
+    // The next look finds out when a name that stays taken after its release is free.
+    if (at.held === undefined || at.held.keptUntil !== undefined) return this.#notice(waiter)
+    // Another client was faster, or the holder renewed it: nothing to see for now.
+    waiter.pause?.cancel()
+    waiter.pause = undefined
   }
 
-  #tell(wait: Wait): void {
-    const ceiling = wait.beaten <= 0 ? 0 : Math.min(MAX_BEATEN_MS, BEATEN_MS * 2 ** wait.beaten)
+  #notice(waiter: Waiter): void {
+    const ceiling = waiter.beaten <= 0 ? 0 : Math.min(MAX_BEATEN_MS, BEATEN_MS * 2 ** waiter.beaten)
     const delayMs = this.#clock.random() * ceiling
-    wait.pause?.cancel()
-    const tell = (): void => {
-      wait.news = true
-      wait.wake?.()
+    waiter.pause?.cancel()
+    const notice = (): void => {
+      waiter.changed = true
+      waiter.wake.wake()
     }
-    if (delayMs < 1) tell()
-    else wait.pause = this.#clock.timer(delayMs, tell)
+    if (delayMs < 1) notice()
+    else waiter.pause = this.#clock.timer(delayMs, notice)
   }
 }

@@ -3,7 +3,7 @@ import { cas, memoryStore } from '@locks/cas'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/cas'
 import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
-import { bare, isBusy, troubled } from './support.ts'
+import { bare, isBusy, troubled } from './support/bed.ts'
 
 /** Versions that start at 1 again, as a store does which knows no better, and a way to delete. */
 function forgetful(): { readonly open: StoreFactory; readonly drop: () => void } {
@@ -25,7 +25,7 @@ function forgetful(): { readonly open: StoreFactory; readonly drop: () => void }
 }
 
 describe('taking over', () => {
-  test('needs the record to stand still for its own length, on the clock of who watches', async () => {
+  test('needs the record to stand still for its own length, on the clock of the observer', async () => {
     const [store, clock] = [memoryStore(), new HandClock()]
     const [holder, other] = [bare(store, new HandClock()), bare(store, clock)]
     const { fence } = await holder.take(holder.request({ ttlMs: 300 }))
@@ -54,7 +54,7 @@ describe('taking over', () => {
     await other.take(wanted)
   })
 
-  test('is possible for one who only ever tries: what was seen outlives the call', async () => {
+  test('is possible for a client that never waits: what was seen outlives the call', async () => {
     const [store, clock] = [memoryStore(), new HandClock()]
     const holder = bare(store, new HandClock())
     await holder.take(holder.request())
@@ -67,7 +67,7 @@ describe('taking over', () => {
     expect(await lock.tryAcquire()).not.toBeNull()
   })
 
-  test('is decided by the version: one of many who saw the same dead holder gets it', async () => {
+  test('is decided by the version: one of many clients that saw the same dead holder gets it', async () => {
     const [store, clock] = [memoryStore(), new HandClock()]
     const holder = bare(store, new HandClock())
     await holder.take(holder.request())
@@ -136,7 +136,7 @@ describe('a key deleted and made again', () => {
     await other.take(wanted)
   })
 
-  test('is lost to its old holder, who has no say over the new one', async () => {
+  test('is lost to its old holder, which cannot touch the new one', async () => {
     const [{ open, drop }, clock] = [forgetful(), new HandClock()]
     const [first, second] = [bare(open, clock), bare(open, clock)]
     const stale = await first.take(first.request())
@@ -184,7 +184,7 @@ describe('what the store is asked, counted', () => {
   })
 })
 
-test('a record that cannot be read is nobody to take over from at once, but not for ever', async () => {
+test('an unreadable record is not taken over at once, but after a while', async () => {
   const [store, clock] = [memoryStore(), new HandClock()]
   const client = bare(store, clock)
   await store().put('order', '{"name":"order","attemptId":"x', undefined, true)

@@ -4,7 +4,7 @@ import { openLocks } from '@locks/core'
 import { setTimeout as pass } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { temporaryDirectory } from './support.ts'
+import { temporaryDirectory } from './support/bed.ts'
 
 const ttlMs = scaled(3_000)
 

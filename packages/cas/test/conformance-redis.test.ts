@@ -30,7 +30,7 @@ if (isSelected('cas-redis')) {
     },
     async leftovers(lock) {
       const keys = await redisCommand(server, 'KEYS', `*${lock}*`)
-      // One key stays for ever: it carries the fence.
+      // One key stays: it carries the fence.
       return Array.isArray(keys) ? keys.map(String).filter((key) => key !== `locks:cas:${lock}`) : []
     },
   })

@@ -8,15 +8,14 @@ import { afterAll, describe, test } from 'vitest'
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
-import { startTairStub } from './tair-stub.ts'
+import { startTairStub } from './support/tair-stub.ts'
 
 function host(subject: StoreSubject): void {
   describe(`store contract: ${subject.name}`, () => {
     for (const { title, timeoutMs, untested, run } of versionedStoreContract(subject))
-      // Whatever still runs then hangs: a busy machine takes several times as long.
-      test(title, { timeout: timeoutMs * 6 }, async ({ skip }) => {
+      test(title, { timeout: timeoutMs }, async ({ skip, signal }) => {
         if (untested !== undefined) skip(untested)
-        await run()
+        await run({ signal })
       })
   })
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { folderOf } from '../src/stores/file-paths.ts'
-import { temporaryDirectory } from './support.ts'
+import { temporaryDirectory } from './support/bed.ts'
 
 const program = fileURLToPath(new URL('dying-writer.mjs', import.meta.url))
 const value = JSON.stringify({ name: 'order', text: 'x'.repeat(200) })
@@ -75,7 +75,7 @@ test('killed at any call while it makes a key, it leaves none or a whole one, an
   expect(await readdir(join(directory, '.floor', '0')), 'left over').toEqual([])
 }, 180_000)
 
-test('what a dead winner did not finish is finished by whoever looks next', async () => {
+test('the next process that looks finishes the put of a dead winner', async () => {
   const directory = await temporaryDirectory()
   const [store, other] = [fileStore({ directory })(), fileStore({ directory })()]
   const made = await store.put('order', 'old', undefined, true)

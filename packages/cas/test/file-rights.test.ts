@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { chmod } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { temporaryDirectory } from './support.ts'
+import { temporaryDirectory } from './support/bed.ts'
 
 const NOBODY = 65_534
 

@@ -4,12 +4,12 @@ import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { folderOf } from '../src/stores/file-paths.ts'
-import { bare, isBusy, temporaryDirectory } from './support.ts'
+import { bare, isBusy, temporaryDirectory } from './support/bed.ts'
 
-/** Why there are no notes: they need to tell one run of the host's clock from another. */
-const missing = process.platform === 'linux' ? undefined : 'only Linux tells which run of its clock it is'
+/** Why there are no notes: they need to identify the run of the host's clock. */
+const missing = process.platform === 'linux' ? undefined : 'only Linux identifies the run of its clock'
 
-/** As a process would that tries once and ends: with what nobody in it has seen before. */
+/** As a process that tries once and ends, without earlier observations. */
 function newcomer(directory: string): ReturnType<typeof bare> {
   return bare(fileStore({ directory }))
 }
@@ -27,7 +27,7 @@ describe('processes that only ever look once', () => {
       const answer = await other.adapter.attempt(other.request())
       looks += 1
       if ('busy' in answer) {
-        await assertInTime('somebody takes over', 20_000, performance.now() - sentAt)
+        await assertInTime('a takeover', 20_000, performance.now() - sentAt)
         continue
       }
       expect(performance.now() - sentAt).toBeGreaterThanOrEqual(500)
@@ -52,7 +52,7 @@ describe('processes that only ever look once', () => {
     }
   })
 
-  test('are told how long a version is known, and nothing of another one', async ({ skip }) => {
+  test('get how long a version is known, and nothing of another one', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const directory = await temporaryDirectory()
     const store = fileStore({ directory })()
@@ -66,7 +66,7 @@ describe('processes that only ever look once', () => {
     expect(told).toBeLessThanOrEqual(performance.now() - notedFrom)
     expect(await store.seenForMs?.('order', { ...current, value: 'two' })).toBe(0)
     expect(await store.seenForMs?.('order', { ...current, version: current.version + 1n })).toBe(0)
-    // A key whose value somebody deleted can be made again, whatever was noted.
+    // A key whose value was deleted can be created again, whatever was noted.
     await unlink(join(directory, folderOf('order'), String(made.version)))
     expect(await store.get('order')).toBe(undefined)
     expect(await store.put('order', 'again', undefined, true)).toHaveProperty('version')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { atLength } from '../../../conformance/selection.ts'
-import { temporaryDirectory } from './support.ts'
+import { temporaryDirectory } from './support/bed.ts'
 
 const slow = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
 const PROCESSES = 8
@@ -15,7 +15,7 @@ const KILLS = atLength(4, 12)
 const KILL_EVERY = Math.floor((PROCESSES * CYCLES) / BATCH / (KILLS + 1))
 const ttlMs = 1_000 * slow
 
-test(`${PROCESSES} processes × ${CYCLES} contended cycles with random kills: no violation, nothing left over`, async () => {
+test(`${PROCESSES} processes × ${CYCLES} cycles with random kills: no violation, nothing left over`, async () => {
   const [directory, work] = [await temporaryDirectory(), await temporaryDirectory()]
   const counter = join(work, 'counter')
   await writeFile(counter, '0')

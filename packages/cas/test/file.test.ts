@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { untrustedFileSystem } from '../src/stores/file-directory.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
-import { bare, isBusy, temporaryDirectory } from './support.ts'
+import { bare, isBusy, temporaryDirectory } from './support/bed.ts'
 
 const run = promisify(execFile)
 
@@ -143,7 +143,8 @@ describe('a directory that cannot serve is refused at once, saying why', () => {
     const script = `
       const { fileStore } = await import('@locks/cas')
       process.setgid?.(65534); process.setuid?.(65534)
-      await fileStore({ directory: process.argv[1] })().put('order', 'x', undefined, true).catch((e) => console.log(e.code, e.message))`
+      const store = fileStore({ directory: process.argv[1] })()
+      await store.put('order', 'x', undefined, true).catch((e) => console.log(e.code, e.message))`
     await run('chmod', ['755', join(directory, '..')])
     const cwd = join(import.meta.dirname, '..')
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script, directory], { cwd })

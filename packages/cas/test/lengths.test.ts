@@ -1,7 +1,7 @@
 import { memoryStore } from '@locks/cas'
 import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
-import { bare, isBusy } from './support.ts'
+import { bare, isBusy } from './support/bed.ts'
 
 describe('the length of a hold', () => {
   test('is what renewals ask for again once a longer promise is over', async () => {

@@ -3,8 +3,8 @@ import type { Lease } from '@locks/core'
 import { cas, fileStore, memoryStore } from '@locks/cas'
 import type { StoreFactory } from '@locks/cas'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { bare, temporaryDirectory, troubled } from './support.ts'
-import type { Bare } from './support.ts'
+import { bare, temporaryDirectory, troubled } from './support/bed.ts'
+import type { Bare } from './support/bed.ts'
 
 const stores: readonly (readonly [string, () => Promise<StoreFactory>])[] = [
   ['memory', async () => memoryStore()],
@@ -58,20 +58,20 @@ test('a release whose answer was lost is a release: the name is free, and nothin
   expect((await locks.inspect('order')).held).toBe(false)
 })
 
-test('of two operators who break one hold, one is told that it did', async () => {
+test('of two operators that break one hold, one gets `broken`', async () => {
   const store = memoryStore()
   const holder = bare(store)
   await holder.take(holder.request({ ttlMs: 60_000 }))
   const operators = [bare(store), bare(store)]
   const { holder: seen } = await holder.adapter.inspect('order')
-  if (seen === undefined) throw new Error('nobody holds it')
+  if (seen === undefined) throw new Error('it is not held')
   const breakIt = async ({ adapter }: Bare): Promise<unknown> => adapter.break?.('order', seen)
   const outcomes = await Promise.all(operators.map(breakIt))
   expect(outcomes).toContain('broken')
   expect(outcomes).toContain('not-held')
 })
 
-test('a record that nobody can read is not adopted, released or renewed under an empty attempt id', async () => {
+test('an unreadable record is not adopted, released or renewed under an empty attempt id', async () => {
   const store = memoryStore()
   await store().put('order', '{"name":"order","attemptId":"x', undefined, true)
   const client = bare(store)

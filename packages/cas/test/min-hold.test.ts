@@ -5,7 +5,7 @@ import { eventually } from '@locks/core/conformance'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
-import { bare, isBusy, temporaryDirectory } from './support.ts'
+import { bare, isBusy, temporaryDirectory } from './support/bed.ts'
 
 const KEEP_MS = 500
 

@@ -9,8 +9,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
-import { bare, temporaryDirectory } from './support.ts'
-import { startTairStub } from './tair-stub.ts'
+import { bare, temporaryDirectory } from './support/bed.ts'
+import { startTairStub } from './support/tair-stub.ts'
 
 async function findingsOf(open: StoreFactory): Promise<Record<string, Finding['level']>> {
   const locks = createLocks(cas(open))
@@ -24,7 +24,7 @@ describe('break', () => {
     const [holder, operator] = [bare(store), bare(store)]
     const grant = await holder.take(holder.request({ ttlMs: 60_000 }))
     const seen = await operator.adapter.inspect('order')
-    if (seen.holder === undefined) throw new Error('nobody holds it')
+    if (seen.holder === undefined) throw new Error('it is not held')
     const renewal = { grant, ttlMs: 60_000, lockDelayMs: 0 }
     expect(await holder.adapter.renew([renewal])).toEqual(['renewed'])
     expect(await operator.adapter.break?.('order', seen.holder)).toBe('broken')
@@ -37,7 +37,7 @@ describe('break', () => {
   })
 })
 
-describe('a store that cannot tell its values', () => {
+describe('a store that cannot list its values', () => {
   test('has no list', async () => {
     const open: StoreFactory = () => {
       const store = memoryStore()()

@@ -4,7 +4,7 @@ import { cas, fileStore, fromConfig, memoryStore, redisStore } from '@locks/cas'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { temporaryDirectory } from './support.ts'
+import { temporaryDirectory } from './support/bed.ts'
 
 async function refusal(options: Readonly<Record<string, unknown>>): Promise<string> {
   try {

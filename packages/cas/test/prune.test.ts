@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
-import { bare, temporaryDirectory } from './support.ts'
+import { bare, temporaryDirectory } from './support/bed.ts'
 
 // Names that are not used any more leave one number for all of them.
 
@@ -61,7 +61,7 @@ test('a fence stays above those of dropped names although the clock of the host 
   await locks.with('other', ({ fence }) => expect(fence).toBeGreaterThan(ahead))
 })
 
-test('clients prune behind their releases what nobody used for the idle time', async () => {
+test('clients prune idle names behind their releases', async () => {
   const directory = await temporaryDirectory()
   const locks = open(directory, 1_000)
   for (let n = 0; n < 30; n += 1) await locks.with(`order ${n}`, () => undefined)

@@ -10,7 +10,7 @@ import { isSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Service } from '../../../conformance/services/index.ts'
 import { listenersOf } from '../../../conformance/test-kit/listeners.ts'
-import { bare } from './support.ts'
+import { bare } from './support/bed.ts'
 
 /** A name whose record is on the first node. */
 function nameOnFirst(): string {
@@ -35,7 +35,7 @@ if (isSelected('cas-redis'))
       return client
     }
 
-    test('a release that was sent twice does not tell the next holder from a loss', async () => {
+    test('a release that was sent twice and finds the next holder is not a loss', async () => {
       const first = service.server('node-1')
       const proxy = await startFaultProxy({ host: first.host, port: first.port })
       onTestFinished(() => proxy.close())
@@ -71,7 +71,7 @@ if (isSelected('cas-redis'))
       expect(listenersOf(client)).toEqual(before)
     })
 
-    test('waiters are told of releases and list asks every node, under a key prefix too', async () => {
+    test('waiters get hints of releases and list asks every node, under a key prefix too', async () => {
       const open = (): Locks => {
         const locks = createLocks(cas(redisStore({ client: connect({ keyPrefix: 'app:' }) })))
         onTestFinished(() => locks.close())

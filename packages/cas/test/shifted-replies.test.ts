@@ -8,7 +8,7 @@ import { isSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
 import { shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
-import { startTairStub } from './tair-stub.ts'
+import { startTairStub } from './support/tair-stub.ts'
 
 // Where a reply is lost or one too many, no command may take the reply of another for its own.
 

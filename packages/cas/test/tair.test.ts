@@ -1,8 +1,8 @@
 import { tairStore } from '@locks/cas'
 import type { VersionedStore } from '@locks/cas'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { startTairStub } from './tair-stub.ts'
-import type { TairStub } from './tair-stub.ts'
+import { startTairStub } from './support/tair-stub.ts'
+import type { TairStub } from './support/tair-stub.ts'
 
 async function setUp(): Promise<{ stub: TairStub; store: VersionedStore }> {
   const stub = await startTairStub()
@@ -43,7 +43,7 @@ describe('the commands on the wire', () => {
     expect('version' in put && String(put.version)).toBe(stub.commands[2]?.[5])
   })
 
-  test('of a present key: one EXCAS, and a bell that nobody waits for', async () => {
+  test('of a present key: one EXCAS, and a notification that no call waits for', async () => {
     const { stub, store } = await setUp()
     stub.records.set('p:order', { value: 'old', version: 7 })
     expect(await store.put('order', 'new', 7n, true)).toEqual({ version: 8n })
@@ -108,7 +108,7 @@ describe('what the module answers', () => {
     }
   })
 
-  test('two who make one key at once: EXSET NX lets one of them, the other is shown it', async () => {
+  test('two clients create one key at once: EXSET NX lets one of them, the other gets its value', async () => {
     const { stub, store } = await setUp()
     stub.beforeNext('EXSET', () => void stub.records.set('p:order', { value: 'theirs', version: 9 }))
     expect(await store.put('order', 'mine', undefined, true)).toEqual({
@@ -124,7 +124,7 @@ describe('what the module answers', () => {
     await expect(store.put('order', 'x', undefined, true)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
   })
 
-  test('a change is heard by whoever waits', async () => {
+  test('a change wakes a waiter', async () => {
     const { store } = await setUp()
     const made = await store.put('order', 'a', undefined, true)
     if (!('version' in made)) throw new Error('it was there')

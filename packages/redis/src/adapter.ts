@@ -1,17 +1,24 @@
-import { isLockError, LockError, PruneSteps } from '@locks/core/adapter'
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, LockState } from '@locks/core/adapter'
+import { capabilities, isLockError, PruneSteps } from '@locks/core/adapter'
+import type {
+  AcquireRequest,
+  Adapter,
+  AdapterHost,
+  Busy,
+  CapabilitiesOf,
+  Grant,
+  LockState,
+} from '@locks/core/adapter'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
+import { unavailable } from './errors.ts'
 import type { RedisSettings } from './options.ts'
-import { checkServer } from './server-check.ts'
+import { reportFindings } from './start-up-findings.ts'
 import type { Refusal } from './store.ts'
 import { Store } from './store.ts'
-import { forgetTokens, sharedAmong } from './tokens.ts'
-import { Waiting } from './waiting.ts'
+import { pruneTokens, sharedAmong } from './tokens.ts'
+import { Waiters } from './waiters.ts'
 
-export const capabilities = {
-  scope: 'cluster',
-  kind: 'lease',
+const given = {
   fencing: 'clock-assisted',
   wait: 'handoff',
   fairness: 'fifo',
@@ -20,18 +27,16 @@ export const capabilities = {
   minHold: true,
   list: true,
   break: true,
-  modes: ['exclusive'],
   minTtlMs: 50,
-  maxNameBytes: 1024,
 } as const
 
-export type RedisCapabilities = typeof capabilities
+export type RedisCapabilities = CapabilitiesOf<typeof given>
 
-/** Whoever waits asks at least this often, whatever the holder's ttl: the queue forgets who never does. */
+/** A waiter asks at least this often, whatever the holder's ttl: the queue drops those that never ask. */
 const MAX_POLL_MS = 30_000
 
-/** Where grants cannot be heard. */
-const DEAF_POLL_MS = 500
+/** While grants would not arrive. */
+const UNSUBSCRIBED_POLL_MS = 500
 
 /** The first in the queue looks when the lease should be over, those behind it a little later each. */
 const POLL_STEP_MS = 50
@@ -39,85 +44,74 @@ const POLL_STEPS = 40
 
 export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapter<RedisCapabilities> {
   const connection = new Connection(settings)
-  // A replica that is down would keep renewals waiting behind WAIT.
+  // While a replica is down, renewals would wait behind WAIT.
   const replicated = settings.waitForReplicas > 0 ? new Connection(settings, { own: true }) : connection
   const store = new Store(connection, settings, replicated)
-  const waiting = new Waiting(connection, store, host)
+  const waiters = new Waiters(connection, store, host)
   const { waitForReplicas, waitForReplicasMs } = settings
-  const pruning = new PruneSteps(host.clock, (idleMs, names) => forgetTokens(connection, idleMs, names))
-  /** Answers still to come, by attempt id. One that failed stays until it is withdrawn or tried again. */
-  const underWay = new Map<string, Promise<unknown>>()
-  let checked = settings.serverSettings === 'ignore'
-  let checking: Promise<void> | undefined
+  const pruning = new PruneSteps(host.clock, (idleMs, names) => pruneTokens(connection, idleMs, names))
+  let looked = settings.serverSettings === 'ignore'
+  let looking: Promise<void> | undefined
 
-  /** Once; a failure lets the next attempt look again. */
-  async function check(name: string): Promise<void> {
-    // Each by its own key: whoever asks a primary that hangs must not keep those of the others waiting.
+  /** Once; after a failure the next attempt looks again. */
+  async function lookAtServer(name: string): Promise<void> {
+    // Each by its own key: a primary that hangs must not block the locks of the others.
     const primaries = await connection.primaries(store.layout(name).lock)
-    if (checked) return
-    checking ??= checkServer(primaries, settings, connection.cluster)
+    if (looked) return
+    looking ??= reportFindings(primaries, settings, connection.cluster)
     try {
-      await checking
-      checked = true
+      await looking
+      looked = true
     } finally {
-      checking = undefined
+      looking = undefined
     }
   }
 
-  async function askReplicas(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
+  async function attemptReplicated(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
     const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
     const { answer, replicas } = outcome
     if (typeof answer === 'object' || (replicas ?? -1) >= waitForReplicas) return answer
     await store.withdraw(request)
     const reached = replicas ?? 'an unknown number'
-    throw new LockError(
-      'LOCK_UNAVAILABLE',
-      `${reached} of ${waitForReplicas} replicas confirmed the grant within ${waitForReplicasMs} ms`,
+    throw unavailable(
+      `${reached} of ${waitForReplicas} replicas confirmed the grant within ${waitForReplicasMs} ms; it was withdrawn`,
     )
   }
 
   function attempt(request: AcquireRequest): Promise<Grant | Busy> {
-    const enqueue = request.willWait && waiting.expect(request)
+    const enqueue = request.willWait && waiters.expect(request)
     const sentAt = host.clock.now()
     const read = (answer: bigint | Refusal): Grant | Busy =>
       typeof answer === 'bigint' ? granted(request, answer) : refused(request, enqueue, sentAt, answer)
     return waitForReplicas > 0
-      ? askReplicas(request, enqueue).then(read)
+      ? attemptReplicated(request, enqueue).then(read)
       : store.attempt(request, enqueue, read)
   }
 
-  function tracked<T>(attemptId: string, answer: Promise<T>): Promise<T> {
-    underWay.set(attemptId, answer)
-    return answer
-  }
-
   function granted(request: AcquireRequest, fence: bigint): Grant {
-    underWay.delete(request.attemptId)
-    // Perhaps enqueued by an earlier attempt, when it could listen.
-    waiting.granted(request)
+    // An earlier attempt may have enqueued it.
+    waiters.granted(request)
     const { name, attemptId, ttlMs } = request
     return { name, attemptId, fence, ttlMs }
   }
 
   function refused(request: AcquireRequest, enqueued: boolean, sentAt: number, refusal: Refusal): Busy {
-    const { holder, leftMs, place } = refusal
-    underWay.delete(request.attemptId)
-    waiting.exchanged(request, sentAt, refusal)
-    if (enqueued && place < 0) waiting.unheard(request)
-    const soon = leftMs + 1 + Math.min(Math.max(place, 0), POLL_STEPS) * POLL_STEP_MS
-    const retryInMs = Math.min(soon, place < 0 ? DEAF_POLL_MS : MAX_POLL_MS)
+    const { holder, remainingMs, position } = refusal
+    waiters.exchanged(request, sentAt, refusal)
+    if (enqueued && position < 0) waiters.unsubscribed(request)
+    const soon = remainingMs + 1 + Math.min(Math.max(position, 0), POLL_STEPS) * POLL_STEP_MS
+    const retryInMs = Math.min(soon, position < 0 ? UNSUBSCRIBED_POLL_MS : MAX_POLL_MS)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 
   async function inspect(name: string): Promise<LockState> {
-    const { holder, leftMs: remainingMs, waiters, waiting: queue } = await store.look(name)
-    const line = { waiters, waiting: queue }
+    const { attempt: _, holder, remainingMs, ...queue } = await store.look(name)
     return holder === undefined
-      ? { name, held: false, ...line }
-      : { name, held: true, holder, remainingMs, ...line }
+      ? { name, held: false, ...queue }
+      : { name, held: true, holder, remainingMs, ...queue }
   }
 
-  /** What is found to be no lock any more does not keep the others from being listed. */
+  /** A key that is not a lock any more does not end the list. */
   async function listed(name: string): Promise<LockState> {
     try {
       return await inspect(name)
@@ -130,43 +124,30 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
   return {
     name: '@locks/redis',
-    capabilities,
+    capabilities: capabilities(given),
 
-    attempt(request) {
-      return tracked(
-        request.attemptId,
-        checked ? attempt(request) : check(request.name).then(() => attempt(request)),
-      )
-    },
+    attempt: (request) =>
+      looked ? attempt(request) : lookAtServer(request.name).then(() => attempt(request)),
 
     async wait(request, maxMs, signal) {
-      const pushed = await waiting.wait(request, maxMs, signal)
-      // That the replicas have it too, or the primary that replaces this one, only another attempt can tell.
+      const pushed = await waiters.wait(request, maxMs, signal)
+      // Only another attempt can show that the replicas, or the next primary, have it too.
       return waitForReplicas > 0 || connection.replaced ? undefined : pushed
     },
 
-    async withdraw(request) {
-      const { attemptId } = request
-      // It must not overtake the attempt, which may be held up by a first look at the server, a script to be
-      // loaded, or a slot that moved: what is granted then would stay.
-      await underWay.get(attemptId)?.catch(() => undefined)
-      underWay.delete(attemptId)
-      waiting.forget(request)
-      await store.withdraw(request)
+    withdraw(request) {
+      waiters.withdrawn(request)
+      return store.withdraw(request)
     },
 
     renew: (renewals) => store.renew(renewals),
 
     release({ name, attemptId }, keepMs = 0) {
-      waiting.over(attemptId)
-      return keepMs > 0 ? store.keep(name, attemptId, keepMs) : store.free(name, attemptId)
+      waiters.released(attemptId)
+      return keepMs > 0 ? store.keep(name, attemptId, keepMs) : store.release(name, attemptId)
     },
 
-    async adopt(from, request) {
-      const adopted = await tracked(request.attemptId, store.adopt(from, request))
-      underWay.delete(request.attemptId)
-      return adopted
-    },
+    adopt: (from, request) => store.adopt(from, request),
 
     inspect,
 
@@ -180,7 +161,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
       return held.slice(0, limit)
     },
 
-    break: (name, holder) => store.end(name, holder),
+    break: (name, holder) => store.break(name, holder),
 
     diagnose: () => diagnose(connection, waitForReplicas),
 
@@ -190,7 +171,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     },
 
     async close() {
-      waiting.close()
+      waiters.close()
       connection.close()
       replicated.close()
     },

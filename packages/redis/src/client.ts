@@ -1,11 +1,11 @@
 import type { Cluster, Redis } from 'ioredis'
 
-/** By its own word: a program may have several copies of ioredis. */
+/** The class says nothing, since a program may have several copies of ioredis. */
 export function isCluster(client: Redis | Cluster): client is Cluster {
   return client.isCluster
 }
 
-/** A program may have several copies of ioredis, so the class says nothing. A client of node-redis has no status. */
+/** Whether a value is a client of any copy of ioredis. A client of node-redis has no status. */
 export function isClient(value: unknown): value is Redis | Cluster {
   if (typeof value !== 'object' || value === null) return false
   const field = (name: string): unknown => Reflect.get(value, name)
@@ -18,7 +18,7 @@ export function isClient(value: unknown): value is Redis | Cluster {
   )
 }
 
-/** What must never be shown. The nodes of a Cluster may each have another. */
+/** What must never be shown. Each node of a Cluster may have its own. */
 export function passwordsOf(client: Redis | Cluster): readonly string[] {
   const all = isCluster(client)
     ? [client.options.redisOptions, ...client.nodes('all').map(({ options }) => options)]

@@ -1,50 +1,62 @@
 import { shareListener } from '@locks/core/adapter'
-import type { LockError } from '@locks/core/adapter'
-import { Cluster, Command, Redis } from 'ioredis'
+import type { AdapterErrors, LockError } from '@locks/core/adapter'
+import type { Redis } from 'ioredis'
 import { isCluster } from './client.ts'
-import { codeOf, failure } from './errors.ts'
+import {
+  copyOf,
+  gather,
+  nodeOf,
+  nodesOf,
+  open,
+  placeOf,
+  primariesOf,
+  reconnect,
+  send,
+} from './drivers/ioredis.ts'
+import type { Argument, Client, Place } from './drivers/ioredis.ts'
+import { failure } from './errors.ts'
 import { Failovers } from './failovers.ts'
-import { gather } from './gather.ts'
-import { loosen } from './loosen.ts'
-import type { RedisSettings } from './options.ts'
-import { askChecked, callScript, keysOf, send } from './script-call.ts'
-import type { Argument, Keys, Means } from './script-call.ts'
+import { listOf } from './replies.ts'
+import { askChecked, callScript, keysOf } from './script-call.ts'
+import type { Keys, Requests } from './script-call.ts'
 import type { Script } from './script.ts'
 import { SILENCE_MS, watchForSilence } from './silence.ts'
 
-/** For connections of our own: found broken within seconds, and tried again soon. */
-export const ownOptions = {
-  lazyConnect: true,
-  connectTimeout: 3_000,
-  // One Sentinel that hangs would else keep the others from being asked.
-  sentinelCommandTimeout: 3_000,
-  keepAlive: 10_000,
-  maxRetriesPerRequest: 2,
-  retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 10), 1_000),
-  // After a failover the old primary still answers, but only reads.
-  reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
-} as const
-
-/** How a client and a Cluster tell of a lost connection. */
+/** How a client and a Cluster report a lost connection. */
 const BREAKS = ['close', '-node'] as const
 
-/** One of the servers that may be written to. */
+/** Keys that one step of a search passes. */
+const SCAN_PAGE = 1_000
+
+/** One of the servers that accept writes. */
 export interface Primary {
   readonly at: string
   readonly ask: (name: string, ...args: Argument[]) => Promise<unknown>
   readonly run: (script: Script, args: readonly Argument[]) => Promise<unknown>
+  /** The keys of that server that pass a filter of SCAN, a page at a time. A key may come twice. */
+  readonly scan: (...filter: string[]) => AsyncGenerator<readonly string[], void>
 }
 
-/** The commands of one client: how scripts get to the server that keeps a lock, and back. */
-export class Connection {
-  readonly client: Redis | Cluster
+export interface ConnectionSettings extends Place {
+  /** The user's client, which is never closed or reconfigured. */
+  readonly client?: Client | undefined
+  /** In front of every key, behind the key prefix of the client. */
   readonly prefix: string
-  /** Whether names, and so fences, are those of Redisson. */
+  readonly waitForReplicasMs?: number
+  /** Of the package that uses the connection. Default: those of `@locks/redis`. */
+  readonly errors?: AdapterErrors
+}
+
+/** The commands of one client: how they reach the server that keeps a lock, and their replies. */
+export class Connection {
+  readonly client: Client
+  readonly prefix: string
+  /** Whether names, and so fences, are shared with Redisson. */
   readonly isShared: boolean
-  /** Made here, and so closed here. */
-  readonly owned: boolean
+  readonly #owned: boolean
   readonly #silenceMs: number
-  readonly #means: Means
+  readonly #errors: AdapterErrors | undefined
+  readonly #requests: Requests
   #failovers: Failovers | undefined
   #started = false
   readonly #onSwitch = new Set<() => void>()
@@ -53,25 +65,25 @@ export class Connection {
   #watchdog: NodeJS.Timeout | undefined
   readonly #stopCounting: readonly (() => void)[]
 
-  /** The user's client where there is one, or an own one; with `own`, always an own one. */
-  constructor(settings: RedisSettings, { own = false }: { readonly own?: boolean } = {}) {
-    const { client } = settings
-    this.owned = client === undefined || own
-    this.#silenceMs = SILENCE_MS + (own ? settings.waitForReplicasMs : 0)
+  /** Uses the user's client if there is one, otherwise its own. With `own` it always makes its own. */
+  constructor(settings: ConnectionSettings, { own = false }: { readonly own?: boolean } = {}) {
+    const { client, prefix, waitForReplicasMs = 0 } = settings
+    this.#owned = client === undefined || own
+    this.#silenceMs = SILENCE_MS + (own ? waitForReplicasMs : 0)
+    this.#errors = settings.errors
     this.client = client === undefined ? open(settings) : own ? copyOf(client) : client
-    this.#means = {
-      by: (to, name, args) => this.#send(to, name, args),
+    this.#requests = {
+      send: (to, name, args) => this.#send(to, name, args),
       failed: (error) => this.#failed(error),
     }
-    this.isShared = settings.prefix === ''
-    this.prefix = `${this.client.options.keyPrefix ?? ''}${settings.prefix}`
-    if (this.owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
-    if (this.owned) loosen(this.client)
+    this.isShared = prefix === ''
+    this.prefix = `${this.client.options.keyPrefix ?? ''}${prefix}`
+    if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
     const count = (): void => void (this.#breaks += 1)
     this.#stopCounting = BREAKS.map((event) => shareListener(this.client, event, count))
   }
 
-  /** Changes whenever a connection broke: ioredis may then have sent again what had been executed already. */
+  /** Changes whenever a connection broke: ioredis may then have sent an executed command again. */
   get breaks(): number {
     return this.#breaks
   }
@@ -79,6 +91,12 @@ export class Connection {
   /** Whether Sentinels are replacing the primary that this leads to. */
   get replaced(): boolean {
     return this.#failovers?.underWay ?? false
+  }
+
+  /** Whether the client leaves a primary as soon as Sentinels replace it. Undefined without Sentinels. */
+  get leavesReplaced(): boolean | undefined {
+    if (isCluster(this.client) || !this.client.options.sentinels) return undefined
+    return this.#owned || this.client.options.failoverDetector === true
   }
 
   /** Calls `call` whenever Sentinels send clients to another primary. */
@@ -90,6 +108,11 @@ export class Connection {
     return this.client.isCluster
   }
 
+  /** The number of the database. */
+  get db(): number {
+    return isCluster(this.client) ? 0 : (this.client.options.db ?? 0)
+  }
+
   run<T>(
     script: Script,
     keys: Keys,
@@ -99,9 +122,23 @@ export class Connection {
     return this.#runOn(this.client, script, keys, args, read)
   }
 
+  /** A command whose reply decides nothing about a lock: it is not checked. */
+  async call(name: string, ...args: Argument[]): Promise<unknown> {
+    try {
+      return await this.#send(this.client, name, args)
+    } catch (error) {
+      throw this.#failed(error)
+    }
+  }
+
+  /** A command about `key` whose reply cannot name it. */
+  ask(key: string, name: string, ...args: Argument[]): Promise<unknown> {
+    return askChecked(this.client, name, args, this.#requests, keysOf([key]))
+  }
+
   /**
-   * Calls a script, and answers how many replicas have what it wrote. Undefined when a connection
-   * broke in between: WAIT speaks of what its own connection wrote, and of nothing else.
+   * Calls a script, and returns how many replicas have what it wrote. Undefined if a connection broke in between: WAIT
+   * only counts what its own connection wrote.
    */
   async runAndWait(
     script: Script,
@@ -112,89 +149,73 @@ export class Connection {
   ): Promise<{ readonly reply: unknown; readonly replicas: number | undefined }> {
     const node = await this.#nodeFor(keys.names[0] ?? '')
     const breaks = this.#breaks
-    // One after the other: a NOSCRIPT would let WAIT overtake the script.
+    // One after the other: after a NOSCRIPT, WAIT would overtake the script.
     const reply = await this.#runOn(node, script, keys, args, (value) => value)
-    const count = Number(await askChecked(node, 'wait', [replicas, timeoutMs], this.#means))
+    const count = Number(await askChecked(node, 'wait', [replicas, timeoutMs], this.#requests))
     return { reply, replicas: this.#breaks === breaks ? count : undefined }
   }
 
-  /**
-   * The connection that a key's commands go through. A Cluster finds out where that is by asking, and only
-   * so learns that a slot has moved: WAIT has no key, and would go anywhere.
-   */
+  /** The connection for the commands of a key. A Cluster learns of a moved slot by asking; WAIT has no key. */
   async #nodeFor(key: string): Promise<Redis> {
     const { client } = this
     if (!isCluster(client)) return client
-    await this.#ask(client, 'exists', [key])
-    const node = this.nodeOf(key)
-    if (node === undefined) throw failure(new Error('no connection to that slot'), client)
+    await this.call('exists', key)
+    const node = nodeOf(client, key)
+    if (node === undefined) throw this.#failed(new Error('no connection to that slot'))
     return node
   }
 
-  /** Every primary: where it is, and how to ask that one. With a key, only the one that has it must be in reach. */
+  /** Every primary. With a key, only the one that has it must be in reach. */
   async primaries(key?: string): Promise<readonly Primary[]> {
-    const { client } = this
-    // A Cluster knows its nodes once any of them has answered something.
-    if (isCluster(client))
-      await (key === undefined ? this.#ask(client, 'ping', []) : this.#ask(client, 'exists', [key]))
-    const nodes = isCluster(client) ? client.nodes('master') : [client]
-    return nodes.map((node) => ({
-      at: `${node.options.host}:${node.options.port}`,
-      ask: (name, ...args) => askChecked(node, name, args, this.#means),
-      run: (script, args) => this.#runOn(node, script, keysOf([]), args, (reply) => reply),
-    }))
-  }
-
-  /** On a Cluster, the connection to the primary that has the key at present. */
-  nodeOf(key: string): Redis | undefined {
-    const { client } = this
-    if (!isCluster(client)) return undefined
-    const owner = client.slots[slotOf(key)]?.[0]
-    return client.nodes('master').find(({ options }) => `${options.host}:${options.port}` === owner)
+    // A Cluster knows its nodes once any of them has replied.
+    if (this.cluster) await (key === undefined ? this.call('ping') : this.call('exists', key))
+    return primariesOf(this.client).map((node) => {
+      const ask: Primary['ask'] = (name, ...args) => askChecked(node, name, args, this.#requests)
+      return {
+        at: placeOf(node),
+        ask,
+        run: (script, args) => this.#runOn(node, script, keysOf([]), args, (reply) => reply),
+        scan: (...filter) => pagesOf(ask, filter),
+      }
+    })
   }
 
   close(): void {
     clearInterval(this.#watchdog)
     for (const stop of this.#stopCounting) stop()
     this.#failovers?.close()
-    if (this.owned) this.client.disconnect()
+    if (this.#owned) this.client.disconnect()
   }
 
   #runOn<T>(
-    client: Redis | Cluster,
+    client: Client,
     script: Script,
     keys: Keys,
     args: readonly Argument[],
     read: (reply: unknown) => T | Promise<T>,
   ): Promise<T> {
-    return callScript(client, script, keys, args, this.#unlessReplaced(read), this.#means)
+    return callScript(client, script, keys, args, this.#unlessReplaced(read), this.#requests)
   }
 
-  /** What a primary says that is being replaced may be unknown to the next one: nothing follows from it. */
+  /** The next primary may not know what a primary that is being replaced replied: nothing follows from it. */
   #unlessReplaced<T>(read: (reply: unknown) => T | Promise<T>): (reply: unknown) => T | Promise<T> {
     if (isCluster(this.client) || !this.client.options.sentinels) return read
     return async (reply) => {
-      // What has arrived from the Sentinels meanwhile is read first, also after this process stood still.
+      // Read first what has arrived from the Sentinels, also after a pause of this process.
       await new Promise(setImmediate)
       while (this.#failovers?.looking !== undefined) await this.#failovers.looking
-      if (this.replaced) throw this.#failed(new Error('the primary that answered is being replaced'))
+      if (this.replaced) throw this.#failed(new Error('the primary that replied is being replaced'))
       return read(reply)
     }
   }
 
-  #ask(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
-    return this.#send(client, name, args).catch((error: unknown) => {
-      throw this.#failed(error)
-    })
-  }
-
   #failed(error: unknown): LockError {
-    return failure(error, this.client, this.#lastError)
+    return failure(error, this.client, this.#lastError, this.#errors)
   }
 
-  #send(client: Redis | Cluster, name: string, args: Argument[]): Promise<unknown> {
+  #send(client: Client, name: string, args: readonly Argument[]): Promise<unknown> {
     if (!this.#started) this.#start()
-    if (this.owned) gather(client)
+    if (this.#owned) gather(client)
     return send(client, name, args)
   }
 
@@ -203,46 +224,28 @@ export class Connection {
     const { client } = this
     this.#failovers = failoversOf(client, () => {
       for (const call of this.#onSwitch) call()
-      // The old primary would go on answering until a Sentinel demotes it, some ten seconds later.
-      if (!this.owned || isCluster(client)) return
-      if (isOpen(client)) client.stream.destroy()
-      // It may be on its way to the old one.
-      else client.once('connect', () => client.stream.destroy())
+      // The old primary would go on replying until a Sentinel demotes it, some ten seconds later.
+      if (this.#owned && !isCluster(client)) reconnect(client)
     })
-    if (!this.owned) return
-    const connections = (): readonly Redis[] => (isCluster(client) ? client.nodes('all') : [client])
-    this.#watchdog = watchForSilence(connections, this.#silenceMs)
+    if (this.#owned) this.#watchdog = watchForSilence(() => nodesOf(client), this.#silenceMs)
   }
 }
 
-/** A client that is asking Sentinels for its primary must not be disconnected: ioredis would not connect again. */
-export function isOpen({ status }: Redis): boolean {
-  return status === 'connect' || status === 'ready'
+async function* pagesOf(
+  ask: Primary['ask'],
+  filter: readonly string[],
+): AsyncGenerator<readonly string[], void> {
+  let cursor = '0'
+  do {
+    const [next, keys] = listOf(await ask('scan', cursor, 'COUNT', SCAN_PAGE, ...filter))
+    cursor = String(next)
+    yield listOf(keys).map(String)
+  } while (cursor !== '0')
 }
 
 /** Of a client behind Sentinels. */
-function failoversOf(client: Redis | Cluster, onSwitch: () => void): Failovers | undefined {
+function failoversOf(client: Client, onSwitch: () => void): Failovers | undefined {
   if (isCluster(client)) return undefined
   const { sentinels, name } = client.options
   return sentinels && name ? new Failovers(client, name, onSwitch) : undefined
-}
-
-export function slotOf(key: string): number {
-  return Number(new Command('get', [key]).getSlot())
-}
-
-function open({ connection, cluster }: RedisSettings): Redis | Cluster {
-  const forced = { lazyConnect: true, replyMapping: 'legacy' } as const
-  if (cluster === undefined) return new Redis({ ...ownOptions, ...connection, ...forced })
-  return new Cluster([...cluster.nodes], {
-    // It asks any one node whether all is well, and for ever if that one hangs.
-    enableReadyCheck: false,
-    ...cluster.options,
-    lazyConnect: true,
-    redisOptions: { ...ownOptions, ...cluster.options?.redisOptions, ...forced },
-  })
-}
-
-function copyOf(client: Redis | Cluster): Redis | Cluster {
-  return isCluster(client) ? client.duplicate() : client.duplicate({ lazyConnect: true })
 }

@@ -1,6 +1,5 @@
-import { isRecord } from '@locks/core/adapter'
+import { isRecord, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
-import { isCluster } from './client.ts'
 import type { Connection, Primary } from './connection.ts'
 import { repliedWith } from './errors.ts'
 import {
@@ -14,7 +13,7 @@ import { leftoversFinding } from './tokens.ts'
 
 const SETTINGS = ['appendfsync', 'save', 'min-replicas-to-write'] as const
 
-/** Beyond this a server's clock is thought to be wrong, or this machine's. */
+/** Beyond this either clock is probably wrong. */
 const CLOCK_MS = 1_000
 
 /** Beyond this, leases of a second or two are hard to keep. */
@@ -22,7 +21,7 @@ const ROUND_TRIP_MS = 100
 
 const severity = { ok: 0, warning: 1, danger: 2 } as const
 
-/** What every primary says about itself; where several do, the worst of each check. */
+/** Findings about every primary; of several, the worst of each check. */
 export async function diagnose(connection: Connection, waitForReplicas: number): Promise<readonly Finding[]> {
   const primaries = await connection.primaries()
   const worst = new Map<string, Finding>()
@@ -34,13 +33,9 @@ export async function diagnose(connection: Connection, waitForReplicas: number):
       worst.set(finding.check, { ...finding, message })
     }
   const leftovers = await allowed(() => leftoversFinding(connection))
-  return [...worst.values(), ...failoverFindings(connection), ...(leftovers ? [leftovers] : [])]
-}
-
-/** Behind Sentinels only. */
-function failoverFindings({ client, owned }: Connection): readonly Finding[] {
-  if (isCluster(client) || !client.options.sentinels) return []
-  return [failoverFinding(owned || client.options.failoverDetector === true)]
+  const { leavesReplaced } = connection
+  const failover = leavesReplaced === undefined ? undefined : failoverFinding(leavesReplaced)
+  return [...worst.values(), failover, leftovers].filter((finding) => finding !== undefined)
 }
 
 async function findingsOf(
@@ -64,9 +59,9 @@ async function findingsOf(
   return findings
 }
 
-/** The server's clock against this machine's, which may differ by as much as the answer took. */
+/** The difference of the clocks is known up to the time that the answer took. */
 async function timeFindings({ ask }: Primary): Promise<Finding[]> {
-  // The first answer may have had to wait for a connection.
+  // The first answer may include the time to connect.
   await ask('time')
   const [sentAt, startedAt] = [Date.now(), performance.now()]
   const reply = await ask('time')
@@ -74,30 +69,21 @@ async function timeFindings({ ask }: Primary): Promise<Finding[]> {
   const [seconds, micros] = Array.isArray(reply) ? reply.map(Number) : []
   const offsetMs = (seconds ?? NaN) * 1_000 + (micros ?? NaN) / 1_000 - (sentAt + roundTripMs / 2)
   const surelyMs = Math.max(0, Math.abs(offsetMs) - roundTripMs / 2)
-  const told = `${Math.round(Math.abs(offsetMs))} ms ${offsetMs < 0 ? 'behind' : 'ahead of'} this machine's, give or take ${Math.ceil(roundTripMs / 2)}`
-  const clock: Finding = { check: 'clock', level: 'ok', message: `the server's clock is ${told}` }
-  const roundTrip: Finding = {
-    check: 'round-trip',
-    level: 'ok',
-    message: `the server answers within ${roundTripMs.toFixed(1)} ms`,
-  }
+  const offset = `${Math.round(Math.abs(offsetMs))} ms ${offsetMs < 0 ? 'behind' : 'ahead of'} this machine's`
+  const clock = `the server's clock is ${offset}, give or take ${Math.ceil(roundTripMs / 2)}`
+  const roundTrip = `the server answers within ${roundTripMs.toFixed(1)} ms`
   return [
     surelyMs <= CLOCK_MS
-      ? clock
-      : {
-          ...clock,
-          level: 'warning',
-          advice:
-            'let NTP slew clocks instead of stepping them: a step ahead ends leases early, a step back keeps the lock ' +
+      ? ok('clock', clock)
+      : warning(
+          'clock',
+          clock,
+          'let NTP slew clocks instead of stepping them: a step ahead ends leases early, a step back keeps the lock ' +
             'of a crashed holder for as much longer, and after a failover to a clock that is behind, fences repeat',
-        },
+        ),
     roundTripMs <= ROUND_TRIP_MS
-      ? roundTrip
-      : {
-          ...roundTrip,
-          level: 'warning',
-          advice: 'give leases at least ten times as long as an answer takes',
-        },
+      ? ok('round-trip', roundTrip)
+      : warning('round-trip', roundTrip, 'give leases at least ten times as long as an answer takes'),
   ]
 }
 
@@ -111,22 +97,21 @@ async function settingsOf({ ask }: Primary): Promise<ReadonlyMap<string, string>
   return settings
 }
 
-/** Undefined when the user may not ask that; an outage is one all the same. */
+/** Undefined if this user may not ask that. Rejects if the server is out of reach. */
 async function allowed<T>(ask: () => Promise<T>): Promise<T | undefined> {
   try {
     return await ask()
   } catch (error) {
-    // Where a service does not offer a command, it is an unknown one.
+    // A command that a service does not offer is an unknown one.
     if (repliedWith(error, 'NOPERM', 'ERR')) return undefined
     throw error
   }
 }
 
 function unread(check: string, command: string, what: string): Finding {
-  return {
+  return warning(
     check,
-    level: 'warning',
-    message: `this user may not call ${command}: nothing is known about ${what}`,
-    advice: `permit ${command}, or look at these settings yourself`,
-  }
+    `this user may not call ${command}: nothing is known about ${what}`,
+    `permit ${command}, or check these settings yourself`,
+  )
 }

@@ -1,13 +1,19 @@
-import { LockError } from '@locks/core/adapter'
+import { errorsOf } from '@locks/core/adapter'
+import type { AdapterErrors, LockError } from '@locks/core/adapter'
 import type { Cluster, Redis } from 'ioredis'
 import { passwordsOf } from './client.ts'
 
-/** What went wrong, without what ioredis hangs on its errors: the arguments of a command, a password among them. */
+const errors = errorsOf('@locks/redis')
+export const invalid: AdapterErrors['invalid'] = errors.invalid
+export const unavailable: AdapterErrors['unavailable'] = errors.unavailable
+export const unsupported: AdapterErrors['unsupported'] = errors.unsupported
+
+/** What went wrong, without what ioredis attaches to its errors: the arguments of a command, a password among them. */
 class RedisFailure extends Error {
   override readonly name: string = 'RedisFailure'
   /**
-   * Redis' own (`OOM`, `READONLY`), the system's (`ECONNREFUSED`), or the name of ioredis' error; `REDIRECTIONS` where
-   * the nodes of a Cluster sent a command to each other or told it to try again until ioredis gave up.
+   * Of Redis (`OOM`, `READONLY`) or the system (`ECONNREFUSED`), or the name of ioredis' error. `REDIRECTIONS`: the
+   * nodes of a Cluster sent a command to each other, or asked to try again, until ioredis gave up.
    */
   readonly code: string
 
@@ -17,7 +23,7 @@ class RedisFailure extends Error {
   }
 }
 
-/** The code that a failure of ioredis stands for. A reply's first word is its code, by the protocol. */
+/** The code of an ioredis failure. By the protocol, the first word of an error reply is its code. */
 export function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'UNKNOWN'
   if ('code' in error && typeof error.code === 'string') return error.code
@@ -39,34 +45,35 @@ const permanent: ReadonlyMap<string, string> = new Map([
   ],
   [
     'WRONGTYPE',
-    'a key of this lock has a value of another type, left as it is; choose another name or prefix, or delete it',
+    'a key of this lock has a value of another type, left unchanged; choose another name or prefix, or delete it',
   ],
 ])
 
-/** Whatever the client fails with, as an outage or as final: never as "busy", and without its secrets. */
-export function failure(error: unknown, client: Redis | Cluster, lastConnectionError?: unknown): LockError {
-  const behind = reasonOf(error, lastConnectionError)
-  const told = behind instanceof Error ? behind.message : 'unknown error'
-  const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), told)
-  const cause = new RedisFailure(codeOf(behind), message)
+/** Any failure of the client as an outage or as final. Never as "busy", and without secrets. */
+export function failure(
+  error: unknown,
+  client: Redis | Cluster,
+  lastConnectionError?: unknown,
+  given: AdapterErrors = errors,
+): LockError {
+  const reason = reasonOf(error, lastConnectionError)
+  const text = reason instanceof Error ? reason.message : 'unknown error'
+  const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), text)
+  const cause = new RedisFailure(codeOf(reason), message)
   const advice = permanent.get(cause.code)
-  if (advice === undefined)
-    return new LockError('LOCK_UNAVAILABLE', `Redis failed (${cause.code}): ${message}`, { cause })
-  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/redis: ${advice}: ${message}`, { cause })
+  return advice === undefined
+    ? given.unavailable(`Redis failed (${cause.code}): ${message}`, cause)
+    : given.invalid(`${advice}: ${message}`, cause)
 }
 
-/** ioredis gave up or was cut off: why, only the connection knows. A Cluster says what its last node answered. */
+/** Where ioredis gave up, the last error of the connection says why. A Cluster says what its last node replied. */
 function reasonOf(error: unknown, lastConnectionError: unknown): unknown {
   if (codeOf(error) === 'MaxRetriesPerRequestError') return lastConnectionError ?? error
   return error instanceof Error && 'lastNodeError' in error ? (error.lastNodeError ?? error) : error
 }
 
-/** Whether Redis itself answered with one of these codes. */
+/** Whether Redis itself replied with one of these codes. */
 export function repliedWith(error: unknown, ...codes: readonly string[]): boolean {
   const cause = error instanceof Error ? error.cause : undefined
   return cause instanceof RedisFailure && codes.includes(cause.code)
-}
-
-export function invalid(message: string): LockError {
-  return new LockError('LOCK_INVALID_ARGUMENT', `@locks/redis: ${message}`)
 }

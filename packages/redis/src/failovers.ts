@@ -1,10 +1,9 @@
 import { shareListener } from '@locks/core/adapter'
-import { Redis } from 'ioredis'
-import type { RedisOptions } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { isIP } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { loosen } from './loosen.ts'
-import { opinionOf, sentinelsOf } from './sentinels.ts'
+import { addressOf, mapped, openSentinel, sentinelsOf } from './drivers/ioredis.ts'
+import { opinionOf } from './sentinels.ts'
 import type { Opinion } from './sentinels.ts'
 
 /** Published by the Sentinel that leads a failover: just before it promotes a replica, and when it gives up. */
@@ -14,12 +13,12 @@ const GIVES_UP = [
   '-failover-abort-no-good-slave',
   '-failover-abort-not-elected',
 ]
-/** Published by every Sentinel as it learns of it: `name old-host old-port new-host new-port`. */
+/** Published by every Sentinel when it learns of the new primary: `name old-host old-port new-host new-port`. */
 const SWITCHES = '+switch-master'
 
-/** A failover that is not over by then will not be: the Sentinel that led it is gone. */
+/** A failover that takes longer will not end: the Sentinel that led it is gone. */
 const FORGET_MS = 60_000
-/** While a connection is suspected, the Sentinels are asked again this often. */
+/** How often the Sentinels are asked again about a suspected connection. */
 const AGAIN_MS = 500
 const GATHER_MS = 5
 
@@ -27,19 +26,19 @@ const GATHER_MS = 5
  * Learns from the Sentinels when a primary is being replaced. Once a replica is promoted, the old primary still
  * confirms everything, for some ten seconds in a planned failover, and the new one knows nothing of it. A lease that
  * only the old one has renewed ends early on the new one, which gives the lock to the next client. So from the
- * promotion on, what a connection to the old primary says does not count. The Sentinel publishes the promotion
- * before it sends it. A connection that is made later has missed that, so for each new one the Sentinels are asked
- * whether a failover is under way, and where it leads.
+ * promotion on, replies of the old primary do not count. The Sentinel publishes the promotion before it sends it. A
+ * later connection has missed that message, so for each new one the Sentinels are asked whether a failover is under
+ * way and where it leads.
  */
 export class Failovers {
   readonly #client: Redis
   readonly #name: string
   readonly #onSwitch: () => void
-  readonly #ears: readonly Redis[]
+  readonly #sentinels: readonly Redis[]
   readonly #stopListening: () => void
-  /** The address that the client was connected to when its server was about to be replaced. */
+  /** The server that is about to be replaced, by the address of the client's connection. */
   #replaced: { readonly address: string | undefined; readonly at: number } | undefined
-  /** The present connection may lead to a primary that is being replaced, by what the Sentinels answered. */
+  /** According to the Sentinels, the present connection may lead to a primary that is being replaced. */
   #suspected = false
   #looking: Promise<void> | undefined
   #again: NodeJS.Timeout | undefined
@@ -52,22 +51,20 @@ export class Failovers {
     this.#client = client
     this.#name = name
     this.#onSwitch = onSwitch
-    this.#ears = sentinelsOf(client.options).map((options) => {
-      const ear = new Redis({ ...options, replyMapping: 'legacy' })
-      loosen(ear)
-      ear.on('error', () => undefined)
-      ear.on('message', (event: string, text: string) => this.#heard(event, text))
+    this.#sentinels = sentinelsOf(client.options).map((options) => {
+      const sentinel = openSentinel(options)
+      sentinel.on('message', (event: string, text: string) => this.#received(event, text))
       // What was published while it was away is not repeated.
-      ear.on('ready', () => this.#look())
-      // Rejected when it is closed; until then it is tried again.
-      ear.subscribe(PROMOTES, SWITCHES, ...GIVES_UP).catch(() => undefined)
-      return ear
+      sentinel.on('ready', () => this.#look())
+      // ioredis retries until the connection is closed, and rejects then.
+      sentinel.subscribe(PROMOTES, SWITCHES, ...GIVES_UP).catch(() => undefined)
+      return sentinel
     })
     this.#stopListening = shareListener(client, 'connect', () => this.#look())
     this.#look()
   }
 
-  /** Undefined when the Sentinels have been asked about the present connection; until then its answers do not count. */
+  /** Undefined once the Sentinels have been asked about the present connection; until then its replies do not count. */
   get looking(): Promise<void> | undefined {
     return this.#looking
   }
@@ -86,10 +83,10 @@ export class Failovers {
     clearTimeout(this.#again)
     this.#looking = undefined
     this.#closed = true
-    for (const ear of this.#ears) ear.disconnect()
+    for (const sentinel of this.#sentinels) sentinel.disconnect()
   }
 
-  #heard(event: string, text: string): void {
+  #received(event: string, text: string): void {
     // About a primary: `master name …`. About a replica: `slave … @ name …`.
     const [, host = '', port = ''] = text.split(' ')
     const concerned = text.startsWith(`master ${this.#name} `) || text.includes(` @ ${this.#name} `)
@@ -97,7 +94,7 @@ export class Failovers {
     else if (GIVES_UP.includes(event) && concerned) this.#replaced = undefined
     else if (event === SWITCHES && text.startsWith(`${this.#name} `)) {
       if (addressOf(this.#client) === `${host}:${port}`) this.#doubt()
-      // The other Sentinels tell of it too, some of them when the client has left the old primary.
+      // Every Sentinel publishes it, some of them after the client has left the old primary.
       if (text === this.#lastSwitch) return
       this.#lastSwitch = text
       this.#onSwitch()
@@ -108,7 +105,7 @@ export class Failovers {
     this.#replaced = { address: addressOf(this.#client), at: performance.now() }
   }
 
-  /** What follows within a few milliseconds is asked about together: connections come in groups. */
+  /** Connections come in groups: those made within a few milliseconds are asked about together. */
   #look(): void {
     if (this.#gathering || this.#closed) return
     this.#gathering = true
@@ -116,7 +113,7 @@ export class Failovers {
     const look = (this.#looking = pause(GATHER_MS, undefined, { ref: false }).then(async () => {
       this.#gathering = false
       const place = await this.#ask()
-      // There is a newer connection to ask about, or none any more.
+      // A newer connection is asked about, or this was closed.
       if (this.#looking !== look) return
       this.#looking = undefined
       this.#suspected = place !== 'right'
@@ -132,19 +129,19 @@ export class Failovers {
     const asked = await Promise.all(sentinelsOf(options).map((each) => opinionOf(each, this.#name)))
     const trusted = newest(asked.filter((one) => one !== undefined))
     if (trusted.length === 0) return 'right'
-    // Before it is connected there is nothing to suspect, and once it is, this is asked again.
+    // Without a connection there is nothing to suspect; the next one is asked about.
     const at = addressOf(this.#client)
     const places = trusted.map(({ address }) => mapped(address, options))
     if (at === undefined || places.includes(at)) return 'right'
     const info = await this.#client.info('server').catch(() => '')
     const [, runId] = /^run_id:(\w+)/m.exec(info) ?? []
     if (trusted.some((one) => one.runId !== undefined && one.runId === runId)) return 'right'
-    // A host name may be that of the present server, restarted, and the Sentinels do not know its run id yet.
+    // A host name may be that of the present server, restarted, whose new run id the Sentinels do not know yet.
     return trusted.some(({ replacing }) => replacing) || !places.every(isNumeric) ? 'doubtful' : 'wrong'
   }
 }
 
-/** Those that know most: of a failover under way its leader, of one that is over the Sentinels that have learnt of it. */
+/** The most recent opinions: of the leader while a failover is under way, otherwise of the highest epoch. */
 function newest(opinions: readonly Opinion[]): readonly Opinion[] {
   const leaders = opinions.filter(({ replacing }) => replacing)
   const epoch = Math.max(...opinions.map((one) => one.epoch))
@@ -153,16 +150,4 @@ function newest(opinions: readonly Opinion[]): readonly Opinion[] {
 
 function isNumeric(place: string | undefined): boolean {
   return place !== undefined && isIP(place.slice(0, place.lastIndexOf(':'))) !== 0
-}
-
-/** Where the connection leads. Undefined when there is none. */
-function addressOf({ stream }: Partial<Pick<Redis, 'stream'>>): string | undefined {
-  return stream?.remoteAddress === undefined ? undefined : `${stream.remoteAddress}:${stream.remotePort}`
-}
-
-/** The same server as the client has to connect to it. */
-function mapped(address: string | undefined, { natMap }: RedisOptions): string | undefined {
-  if (address === undefined || natMap === undefined || natMap === null) return address
-  const to = typeof natMap === 'function' ? natMap(address) : natMap[address]
-  return to ? `${to.host}:${to.port}` : address
 }

@@ -1,9 +1,9 @@
 import { LockError, whatIs } from '@locks/core/adapter'
-import { Command } from 'ioredis'
 import type { Cluster, Redis } from 'ioredis'
 import { isClient } from './client.ts'
+import { prefixed, send } from './drivers/ioredis.ts'
 import { invalid, failure } from './errors.ts'
-import { callScript, keysOf, send } from './script-call.ts'
+import { callScript, keysOf } from './script-call.ts'
 import { guarded } from './scripts.ts'
 
 /** Lets commands through to Redis under fences that only rise. */
@@ -11,27 +11,27 @@ export interface RedisGuard {
   /** Shuts out every lower fence. `LOCK_LOST` if a higher one was seen. */
   register(fence: bigint): Promise<void>
   /**
-   * Runs one command, in the same atomic step that compares the fence. The client's key prefix goes in front
-   * of its keys, as in every command. On a Cluster they share a slot with the guard.
+   * Runs one command in the same atomic step that compares the fence. The client's key prefix goes in front of its
+   * keys, as in every command. On a Cluster they must share a slot with the guard.
    */
   call(fence: bigint, command: readonly [name: string, ...args: string[]]): Promise<unknown>
 }
 
 /**
- * The resource's side of fencing, for what is kept in Redis itself. `key` remembers the highest fence
- * seen: give each lock whose resources it protects one of its own, and keep it as long as those.
+ * The resource's side of fencing, for resources in Redis itself. `key` keeps the highest fence seen: use one key per
+ * lock, and keep it as long as the resources it protects.
  */
 export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
   if (!isClient(client))
     throw invalid(`redisGuard needs a Redis or a Cluster of ioredis, not ${whatIs(client)}`)
   const prefix = client.options.keyPrefix ?? ''
+  const requests = { send, failed: (error: unknown): LockError => failure(error, client) }
 
   async function run(fence: bigint, command: readonly string[], keys: readonly string[]): Promise<unknown> {
     if (typeof fence !== 'bigint' || fence < 0n) throw invalid('fence must be a bigint of 0 or more')
-    const failed = (error: unknown): LockError => failure(error, client)
     const all = keysOf([prefix + key, ...keys])
     const args = [String(fence), ...command]
-    const reply = await callScript(client, guarded, all, args, (answer) => answer, { by: send, failed })
+    const reply = await callScript(client, guarded, all, args, (answer) => answer, requests)
     if (Array.isArray(reply)) return reply[0]
     if (Number(reply) === -1)
       throw invalid(`the guard's key ${JSON.stringify(prefix + key)} holds something that is not a fence`)
@@ -43,8 +43,8 @@ export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
       await run(fence, [], [])
     },
     call(fence, [name, ...args]) {
-      const command = new Command(name, args, prefix === '' ? {} : { keyPrefix: prefix })
-      return run(fence, [name, ...command.args.map(String)], command.getKeys().map(String))
+      const command = prefixed(name, args, prefix)
+      return run(fence, [name, ...command.args], command.keys)
     },
   }
 }

@@ -1,8 +1,8 @@
-import { defaultOwner, isRecord } from '@locks/core/adapter'
-import type { AcquireRequest, Holder, HolderMetadata, Waiter } from '@locks/core/adapter'
+import { defaultOwner, readHolder } from '@locks/core/adapter'
+import type { AcquireRequest, Holder, Waiter } from '@locks/core/adapter'
 import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
 
-/** What a request says about its holder, as it is kept beside the lock. The default owner is left out. */
+/** What is stored about a holder beside its lock. The default owner is left out. */
 export function aboutOf({ attemptId, owner, metadata }: AcquireRequest): string {
   const { host, pid, label } = metadata
   const named = owner !== defaultOwner(attemptId)
@@ -12,10 +12,10 @@ export function aboutOf({ attemptId, owner, metadata }: AcquireRequest): string 
   return usual.text
 }
 
-/** Nearly every request of a process says this: short, and written once. */
+/** The text of nearly every request of a process: short, and built once. */
 let usual = { host: '', text: '' }
 
-/** The holder by the fields of its lock: ours says more than Redisson's, whose field is all there is. */
+/** The holder in the fields of a lock. Redisson's lock has nothing but the field of its holder. */
 export function holderOf(fields: readonly unknown[]): {
   readonly attempt?: string
   readonly holder: Holder | undefined
@@ -37,7 +37,7 @@ export function holderOf(fields: readonly unknown[]): {
   return { attempt, holder: metadata === undefined ? holder : { ...holder, metadata }, foreign: false }
 }
 
-/** The waiters of a queue, by its members and their scores. Neither attempt nor secret of a member goes on. */
+/** The waiters of a queue, from its members and their scores, without attempt ids and secrets. */
 export function waitersOf(members: readonly unknown[]): Waiter[] {
   const waiters: Waiter[] = []
   for (let n = 0; n < members.length; n += 2) {
@@ -50,18 +50,7 @@ export function waitersOf(members: readonly unknown[]): Waiter[] {
   return waiters
 }
 
-function readAbout(json: string): { owner?: string; metadata?: HolderMetadata } {
-  const short = /^(\d+)@(.*)$/s.exec(json)
-  if (short !== null) return { metadata: { host: short[2] ?? '', pid: Number(short[1]) } }
-  let about: unknown
-  try {
-    about = JSON.parse(json)
-  } catch {
-    return {}
-  }
-  if (!isRecord(about)) return {}
-  const { owner, host, pid, label } = about
-  const named = typeof owner === 'string' ? { owner } : {}
-  if (typeof host !== 'string' || typeof pid !== 'number') return named
-  return { ...named, metadata: typeof label === 'string' ? { host, pid, label } : { host, pid } }
+function readAbout(about: string): ReturnType<typeof readHolder> {
+  const [, pid, host = ''] = /^(\d+)@(.*)$/s.exec(about) ?? []
+  return pid === undefined ? readHolder(about) : { metadata: { host, pid: Number(pid) } }
 }

@@ -1,25 +1,25 @@
 import { keysOf } from './script-call.ts'
 import type { Keys } from './script-call.ts'
 
-/** Names of what Redis keeps for one lock: Redisson's, and a queue and channels of ours beside them. */
+/** The keys and channels of one lock: Redisson's, and our queue and channel beside them. */
 export interface Layout {
   readonly lock: string
   readonly token: string
   readonly queue: string
   /** The three of them. */
   readonly keys: Keys
-  /** Where Redisson tells its waiters of a release. */
+  /** The channel on which Redisson publishes a release. */
   readonly redisson: string
-  /** Where grants are told, with the client's id behind it. */
+  /** The channel of grants, without the client id that ends it. */
   readonly grants: string
 }
 
-/** On a Cluster, what does not share a slot in Redisson's layout gets names of its own under this. */
+/** On a Cluster, names whose keys do not share a slot in Redisson's layout are encoded under this. */
 const ENCODED = 'locks_name:{'
 
 /**
- * As Redisson names its keys. There a name with a brace may not share its slot with its token; on one
- * server that does not matter, on a Cluster Redisson cannot use such a name, and we encode it.
+ * As Redisson names its keys. There a name with a brace may not share its slot with its token. On a Cluster Redisson
+ * cannot use such a name, and we encode it; on one server it does not matter.
  */
 export function layoutOf(name: string, cluster: boolean): Layout {
   const lock = cluster && !sharesSlot(name) ? `${ENCODED}${encodeURIComponent(name)}}` : name
@@ -40,7 +40,7 @@ export function layoutBeside(lock: string, cluster: boolean): Layout {
   }
 }
 
-/** The name whose lock is kept under `key`, if any is. */
+/** The name of the lock under `key`, if it is one. */
 export function nameOf(key: string, cluster: boolean): string | undefined {
   if (!cluster || sharesSlot(key)) return key
   const name = key.startsWith(ENCODED) ? decoded(key.slice(ENCODED.length, -1)) : undefined
@@ -55,12 +55,12 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** As Redisson does it, so that `x` and `{x}` share it: a counter or a bell may be shared. */
+/** As Redisson does it: `x` and `{x}` share it, which a counter or a channel may be. */
 function beside(prefix: string, lock: string): string {
   return lock.includes('{') ? `${prefix}:${lock}` : `${prefix}:{${lock}}`
 }
 
-/** For what no two locks may share. A brace behind the first colon is always ours. */
+/** For keys that no two locks may share. A brace behind the first colon is always ours. */
 function ownBeside(prefix: string, lock: string): string {
   return lock.includes('{') ? `${prefix}::${lock}` : `${prefix}:{${lock}}`
 }
@@ -68,6 +68,6 @@ function ownBeside(prefix: string, lock: string): string {
 function sharesSlot(name: string): boolean {
   if (name.startsWith(ENCODED)) return false
   const open = name.indexOf('{')
-  // Without a tag the whole name decides, and a prefix puts it into braces: a closing one would end it early.
+  // Without a tag the whole name counts, and goes into braces: a closing one in it would end the tag early.
   return open < 0 ? !name.includes('}') : name.indexOf('}', open + 1) > open + 1
 }

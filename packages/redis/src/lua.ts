@@ -1,14 +1,12 @@
 import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
 
-// Parts of the scripts: how they recognise what is theirs. What they do not recognise they never change.
+// Units of the scripts: how they recognise their keys. A key that they do not recognise they never change.
+// Each names the Lua variables it reads (in) and the ones it defines (out).
 
-/** An attempt id or a holder field of Redisson's: `uuid:number`. Never one of the fields that we keep beside it. */
+/** An attempt id or Redisson's holder field: `uuid:number`. Never one of the fields beside it. */
 export const ATTEMPT = '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$'
 
-/**
- * Lua for whether a text has the form of an attempt id, as far as the fields beside a holder have not: cheaper than
- * `ATTEMPT`, for what every call does.
- */
+/** Lua for whether a text is an attempt id and not a field beside a holder. Cheaper than `ATTEMPT`, for every call. */
 export const isAttempt = (text: string): string =>
   `(string.sub(${text}, 37, 37) == ':' and string.find(${text}, '^%d+$', 38))`
 
@@ -26,7 +24,7 @@ const MAX_FENCE = '9007199254740991'
 export const isAbove = (fence: string, than: '>' | '>='): string =>
   `(#${fence} > ${MAX_FENCE.length} or (#${fence} == ${MAX_FENCE.length} and ${fence} ${than} '${MAX_FENCE}'))`
 
-/** How a script says that it has changed nothing, and why; `refused.ts` reads it. */
+/** Out: `refused(why, key)`, the reply of a script that has changed nothing; `refused.ts` reads it. */
 export const refused: string = `
 local function refused(why, key)
   local kind = redis.call('TYPE', key).ok
@@ -34,15 +32,15 @@ local function refused(why, key)
 end
 `
 
-/** Lua for whether `reply` says that a key is of another type. Every other error is raised, by calling once more. */
+/** Lua for whether `reply` is the error of a key of another type. Every other error is raised by calling once more. */
 const isOfOtherType = (reply: string, call: string): string => `
 (type(${reply}) == 'table' and ${reply}.err
   and (string.find(${reply}.err, 'WRONGTYPE', 1, true) or redis.call(${call})))
 `
 
 /**
- * `readLock(key)`: fields, holder, fence and since of a lock of ours; of Redisson's only fields and holder; of a free
- * one no fields. Nil where the key is anything else. A hash is read only if it is as small as a lock.
+ * Out: `readLock(lock)`, which returns fields, holder, fence, since and queued of our lock; fields and holder of
+ * Redisson's; no fields of a free one; nil if the key is anything else. It reads only hashes as small as a lock.
  */
 export const readLock: string = `
 local function readLock(lock)
@@ -68,7 +66,7 @@ local function readLock(lock)
 end
 `
 
-/** `headOf(queue)`: its first entry, false without one. Nil where the key is anything but a queue of ours. */
+/** Out: `headOf(queue)`, which returns its first entry, false if it is empty, nil if the key is not our queue. */
 export const headOf: string = `
 local function headOf(queue)
   local members = redis.pcall('ZRANGE', queue, 0, 0)
@@ -79,7 +77,7 @@ end
 `
 
 /**
- * Reads the counter of fences into `last`, false without one; `wrong` says why it cannot be used. Inline, so that an
+ * In: token. Out: `last`, the counter of fences, false without one; `wrong`, why it cannot be used. Inline, so that an
  * uncontended acquire makes no function.
  */
 export const readToken: string = `
@@ -94,13 +92,13 @@ if last then
 end
 `
 
-/** Time is the server's in µs: sixteen digits until the year 2286, so that texts compare like numbers. */
+/** Out: `t`; `now`, the server's time in µs: sixteen digits until 2286, so that texts compare like numbers. */
 export const clock: string = `
 local t = redis.call('TIME')
 local now = t[1] .. string.sub('00000' .. t[2], -6)
 `
 
-/** Writes a fence that may be ahead of the clock: it expires when the clock is past it by the idle time. */
+/** In: token. Writes a fence that may be ahead of the clock: it expires once the clock is past it by the idle time. */
 export const setToken = (fence: string, fenceIdleMs: number | string): string =>
   fenceIdleMs === 0
     ? `redis.call('SET', token, ${fence})`

@@ -4,9 +4,9 @@ import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto'
 const SECRET_LENGTH = 22
 
 /**
- * Tells grants of the store from messages of anybody else who may publish. Every entry of a queue carries a secret that
- * only the store and this client know; a grant ends with a hash keyed with it. Secrets follow from one key, so that
- * none has to be remembered: a grant may also come for an attempt that was withdrawn.
+ * Distinguishes grants of the store from messages of other publishers. Every entry of a queue carries a secret that
+ * only the store and this client know; a grant ends with a hash keyed with it. Secrets are derived from one key, so
+ * that none has to be remembered: a grant may also come for a withdrawn attempt.
  */
 export class Proofs {
   readonly #key = randomBytes(32)
@@ -16,7 +16,7 @@ export class Proofs {
     return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, SECRET_LENGTH)
   }
 
-  /** Whether `proof` is what the store ends `text` with, a grant of `lock` to `attemptId`. */
+  /** Whether `proof` is the store's for `text`, a grant of `lock` to `attemptId`. */
   isValid(lock: string, attemptId: string, text: string, proof: string): boolean {
     const secret = this.secretOf(lock, attemptId)
     // As `redis.sha1hex` does it in the scripts.

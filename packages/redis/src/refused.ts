@@ -1,12 +1,13 @@
-import { LockError } from '@locks/core/adapter'
+import type { LockError } from '@locks/core/adapter'
+import { invalid, unsupported } from './errors.ts'
 
 export function notAnAttempt(): LockError {
-  return new LockError('LOCK_INVALID_ARGUMENT', 'an attempt id must be <uuid>:<number>; nothing was changed')
+  return invalid('an attempt id must be <uuid>:<number>; nothing was changed')
 }
 
 /**
- * What a script found that it must not touch, as an error that is final: trying again cannot help before a person
- * has looked at the key. Undefined for any other reply.
+ * The error of a script that refused to touch a key. It is final: trying again cannot help before a person has looked
+ * at the key. Undefined for any other reply.
  */
 export function refusalIn(reply: unknown): LockError | undefined {
   if (!Array.isArray(reply) || reply[0] !== 'refused') return undefined
@@ -14,8 +15,7 @@ export function refusalIn(reply: unknown): LockError | undefined {
   const quoted = JSON.stringify(key)
   switch (why) {
     case 'range':
-      return new LockError(
-        'LOCK_UNSUPPORTED',
+      return unsupported(
         `the fence counter ${quoted} in Redis is above 2^53 - 2, so the next fence could repeat; ` +
           'nothing was granted. Choose another name or prefix, or delete the key if no resource has seen its fences',
       )
@@ -23,8 +23,7 @@ export function refusalIn(reply: unknown): LockError | undefined {
       return notAnAttempt()
     default: {
       const what = kind === 'hash' ? `a hash of ${size} ${size === '1' ? 'field' : 'fields'}` : `a ${kind}`
-      return new LockError(
-        'LOCK_INVALID_ARGUMENT',
+      return invalid(
         `the key ${quoted} in Redis is ${what} that does not belong to a lock of @locks or Redisson; ` +
           'nothing was changed. Choose another lock name or another prefix',
       )

@@ -8,9 +8,8 @@ export interface Script {
 
 /**
  * Redis pairs replies with commands by their order alone. So the last argument of every call names that call, and the
- * reply begins with that name: a reply to another call is noticed (see `script-call.ts`). The body of a script does
- * not see that argument; what it returns comes as a text or a list. Error replies stay as they are: they are never
- * taken for an outcome.
+ * reply begins with that name: `script-call.ts` notices a reply to another call. The body of a script does not see
+ * that argument; it returns a text or a list. Error replies stay as they are, since they are never an outcome.
  */
 export function script(body: string): Script {
   // A text costs Redis half of what a list does.
@@ -29,11 +28,10 @@ return { call, reply }
 }
 
 /**
- * In the hash of the lock, beside Redisson's field of the holder: `fence;since;about`. Since when is in µs, and left out
- * when the fence is that time; about the holder there is as little as will do: Redis keeps a hash compact
- * while no value is longer than 64 bytes.
+ * In the hash of the lock, beside Redisson's holder field: `fence;since;about`. `since` is in µs, empty if the fence is
+ * that time. It is short because Redis keeps a hash compact while no value is longer than 64 bytes.
  */
 export const HOLD_FIELD = 'hold'
 
-/** In the hash of a lock of ours while somebody may be in its queue, so that a release need not look. */
+/** In the hash of our lock while its queue may have entries, so that other releases need not look. */
 export const QUEUE_FIELD = 'queue'

@@ -2,11 +2,11 @@ import { ATTEMPT, clock, headOf, isAbove, isAttempt, readLock, readToken, refuse
 import { HOLD_FIELD, script } from './script.ts'
 import type { Script } from './script.ts'
 
-// The scripts that know a lock and its holder alone. Those with a queue are in `queue-scripts.ts`.
+// The scripts that need no queue. The others are in `queue-scripts.ts`.
 
 /**
- * KEYS one lock each. ARGV for each: attempt, life in ms, lock-delay in ms.
- * Returns for each 1 renewed, 0 lost, -1 unknown. A key that is no hash any more is no hold.
+ * KEYS one lock each. ARGV for each: attempt, ttl with lock-delay in ms, lock-delay in ms.
+ * Returns for each 1 renewed, 0 lost, -1 unknown. A key that is not a hash any more is not a hold.
  */
 export const renew: Script = script(`
 local outcomes = {}
@@ -25,8 +25,8 @@ return outcomes
 `)
 
 /**
- * KEYS lock. ARGV from, to, fence, life in ms, lock-delay in ms, about.
- * Returns 1, or 0 when neither holds it under that fence.
+ * KEYS lock. ARGV from, to, fence, ttl with lock-delay in ms, lock-delay in ms, about.
+ * Returns 1, or 0 if neither attempt holds it under that fence.
  */
 export const adopt: Script = script(`
 local lock, from, to, fence, lifeMs, delayMs = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -44,7 +44,7 @@ if leftMs < tonumber(lifeMs) then redis.call('PEXPIRE', lock, lifeMs) end
 return 1
 `)
 
-/** KEYS lock, queue. Returns [remaining ms, waiters, the first of them with scores, fields of the lock …]. Changes nothing. */
+/** KEYS lock, queue. Returns [remaining ms, waiters, the first 100 and scores, fields of the lock …]. Only reads. */
 export const inspect: Script = script(`
 local lock, queue = KEYS[1], KEYS[2]
 ${refused}
@@ -58,8 +58,8 @@ return { redis.call('PTTL', lock), redis.call('ZCARD', queue), first, unpack(fie
 `)
 
 /**
- * ARGV keys of hashes. Returns those that are held locks, ours or Redisson's. They are no KEYS, which would have to be
- * in one slot and all within reach of the user; what has moved, or may not be read, is none. Changes nothing.
+ * ARGV keys of hashes. Returns those that are held locks, ours or Redisson's. Not as KEYS, which would have to be in
+ * one slot and all permitted; a key that has moved, or may not be read, is left out. Changes nothing.
  */
 export const locksAmong: Script = script(`
 ${readLock}
@@ -74,9 +74,9 @@ return locks
 `)
 
 /**
- * KEYS lock, token. ARGV attempt, fence, what it was minted here, idle time in ms or 0. Where the attempt still holds
- * the lock, that fence is its own, and every later one is higher. Returns 1, or 0 when it does not hold it. It may come
- * late: never lowers the token, nor the fence of what the attempt was granted since.
+ * KEYS lock, token. ARGV attempt, fence, the fence minted here, idle time in ms or 0. If the attempt still holds the
+ * lock, that fence becomes its own, and every later one is higher. Returns 1, or 0 if it does not hold it. It may come
+ * late: it never lowers the token, nor the fence of a newer grant of the attempt.
  */
 export const raise: Script = script(`
 local lock, token, attempt, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
@@ -101,9 +101,9 @@ return 1
 
 /**
  * KEYS token, lock, queue. ARGV idle time in ms. Deletes the fence of a free name that was minted longer ago than that:
- * the next one is the time, which is past it. Returns 1, or 0 when it is left alone.
+ * the next one is the time, which is past it. Returns 1, or 0 if it is kept.
  */
-export const forget: Script = script(`
+export const prune: Script = script(`
 local token = KEYS[1]
 if redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then return 0 end
 ${readToken}
@@ -117,7 +117,7 @@ return redis.call('DEL', token)
 export const isThere: Script = script("return redis.call('EXISTS', KEYS[1])")
 
 /**
- * ARGV keys of fences. Returns how many of them never expire, and the lowest of these or 0. No KEYS, as for
+ * ARGV keys of fences. Returns how many of them never expire, and the lowest of these or 0. Not as KEYS, as for
  * `locksAmong`. Changes nothing.
  */
 export const lastingTokens: Script = script(`
@@ -136,8 +136,8 @@ return { count, least or '0' }
 
 /**
  * KEYS highest fence seen, keys of the command. ARGV fence, command and its arguments, or the fence alone.
- * Returns 0 when a higher fence was seen, -1 when the key holds something else, else [the command's reply]. Fences are
- * compared as texts: they may be larger than a double is exact.
+ * Returns 0 if a higher fence was seen, -1 if the key holds something else, otherwise [the command's reply]. Fences are
+ * compared as texts: a double is not exact for all of them.
  */
 export const guarded: Script = script(`
 local fence = ARGV[1]

@@ -1,6 +1,5 @@
-import { Redis } from 'ioredis'
-import type { RedisOptions as ConnectionOptions } from 'ioredis'
-import { loosen } from './loosen.ts'
+import type { RedisOptions } from 'ioredis'
+import { openSentinel } from './drivers/ioredis.ts'
 import { listOf } from './replies.ts'
 
 /** A Sentinel that takes longer to answer is not waited for. */
@@ -8,38 +7,18 @@ const ANSWER_MS = 1_000
 
 /** What one Sentinel says of a primary. */
 export interface Opinion {
-  /** Higher with every failover. */
+  /** Rises with every failover. */
   readonly epoch: number
   /** Whether it is replacing the primary. */
   readonly replacing: boolean
-  /** The server that clients may use, as `host:port`: the primary, or the replica that is promoted in its place, if any. */
+  /** The server that clients may use, as `host:port`: the primary, or the replica that is promoted, if any. */
   readonly address: string | undefined
   readonly runId: string | undefined
 }
 
-/** How to reach each Sentinel of a client. */
-export function sentinelsOf(options: ConnectionOptions): readonly ConnectionOptions[] {
-  const { sentinelUsername, sentinelPassword, sentinelTLS, family } = options
-  return (options.sentinels ?? []).map(({ host = 'localhost', port = 26_379 }) => ({
-    host,
-    port,
-    ...(family !== undefined && { family }),
-    ...(sentinelUsername && { username: sentinelUsername }),
-    ...(sentinelPassword && { password: sentinelPassword }),
-    ...(sentinelTLS && { tls: sentinelTLS }),
-    enableReadyCheck: false,
-    maxRetriesPerRequest: null,
-    keepAlive: 10_000,
-    retryStrategy: (times: number) => Math.min(50 * times, 1_000),
-  }))
-}
-
 /** Undefined when the Sentinel does not answer. */
-export async function opinionOf(options: ConnectionOptions, name: string): Promise<Opinion | undefined> {
-  const bounds = { connectTimeout: ANSWER_MS, commandTimeout: ANSWER_MS, maxRetriesPerRequest: 0 }
-  const sentinel = new Redis({ ...options, ...bounds, retryStrategy: () => null, replyMapping: 'legacy' })
-  loosen(sentinel)
-  sentinel.on('error', () => undefined)
+export async function opinionOf(options: RedisOptions, name: string): Promise<Opinion | undefined> {
+  const sentinel = openSentinel(options, ANSWER_MS)
   try {
     const primary = fieldsOf(await sentinel.call('SENTINEL', 'MASTER', name))
     const replacing = hasFlag(primary, 'failover_in_progress')

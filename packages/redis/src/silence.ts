@@ -1,34 +1,27 @@
+import { systemClock } from '@locks/core/adapter'
 import type { Redis } from 'ioredis'
+import { oldestUnanswered } from './drivers/ioredis.ts'
 
-/** How often silent connections are looked for. A server may take as long to answer. */
+/** How often silent connections are looked for. A server may take this long to answer. */
 export const SILENCE_MS = 3_000
 
 /**
- * A connection that has owed the same answer at two looks in a row is taken for dead, and made anew: without
- * this a half-open one would stay for a quarter of an hour. No command pays for it.
+ * Replaces a connection that waits for the same reply at two looks in a row. Otherwise a half-open one would stay for a
+ * quarter of an hour. It costs no command anything.
  */
 export function watchForSilence(connections: () => readonly Redis[], everyMs: number): NodeJS.Timeout {
-  /** What each connection was waiting for at the last look. */
+  /** What each connection waited for at the last look. */
   const awaited = new WeakMap<Redis, unknown>()
   const look = (): void => {
     for (const one of connections()) {
-      const first = frontOf(one)
-      // The answer may be here, unread, when this process was paused: let it be read first.
+      const first = oldestUnanswered(one)
+      // After a pause of this process the reply may have arrived unread.
       if (first !== undefined && awaited.get(one) === first)
-        setImmediate(() => {
-          if (frontOf(one) === first) one.disconnect(true)
+        systemClock.afterPoll?.(() => {
+          if (oldestUnanswered(one) === first) one.disconnect(true)
         })
       awaited.set(one, first)
     }
   }
   return setInterval(look, everyMs).unref()
-}
-
-/**
- * What a connection has been owed for longest. At 'connect' that is a part of the handshake, which a server
- * that hangs never answers either; one that loads its data does, again and again.
- */
-function frontOf(client: Redis): unknown {
-  const { status } = client
-  return status === 'ready' || status === 'connect' ? client.commandQueue.peekFront() : undefined
 }

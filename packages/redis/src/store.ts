@@ -1,18 +1,19 @@
-import { isAttemptId, keptAttemptId, LockError } from '@locks/core/adapter'
+import { isAttemptId, keptAttemptId } from '@locks/core/adapter'
 import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
-import { slotOf } from './connection.ts'
-import { repliedWith } from './errors.ts'
+import { slotOf } from './drivers/ioredis.ts'
+import type { Argument } from './drivers/ioredis.ts'
+import { repliedWith, unavailable } from './errors.ts'
 import { aboutOf, holderOf, waitersOf } from './holder.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import type { RedisSettings } from './options.ts'
 import { Proofs } from './proofs.ts'
 import { notAnAttempt, refusalIn } from './refused.ts'
-import { answerOf, isOne, leftOf, listOf, outcomeOf } from './replies.ts'
+import { answerOf, isOne, listOf, outcomeOf, remainingOf } from './replies.ts'
 import type { Look, Refusal } from './replies.ts'
 import { keysOf } from './script-call.ts'
-import type { Argument, Keys } from './script-call.ts'
+import type { Keys } from './script-call.ts'
 import { scriptsOf } from './queue-scripts.ts'
 import type { Scripts } from './queue-scripts.ts'
 import type { Script } from './script.ts'
@@ -20,16 +21,13 @@ import * as scripts from './scripts.ts'
 
 export type { Look, Refusal } from './replies.ts'
 
-/** So many leases are renewed by one call: some thousand steps, which Redis does in about a millisecond. */
+/** How many leases one call renews: some thousand steps, which take Redis about a millisecond. */
 const RENEW_BATCH = 500
 
-/** Keys that one step of a search through all of them passes. */
-const SCAN_PAGE = 1_000
-
-/** Names whose keys are remembered, for programs that use a few again and again. */
+/** How many names have their keys remembered, for programs that use a few again and again. */
 const LAYOUTS = 1_000
 
-/** A renewal, the key of its lock, and which of all it is. */
+/** A renewal, the key of its lock, and its index among all. */
 interface Due {
   readonly key: string
   readonly renewal: Renewal
@@ -39,22 +37,22 @@ interface Due {
 /** How one Redis keeps locks: each method is one atomic step there. */
 export class Store {
   readonly #connection: Connection
-  /** Where WAIT is asked, which keeps a connection from everything else until it is answered. */
-  readonly #waiting: Connection
+  /** For WAIT, which blocks its connection until it is answered. */
+  readonly #replicated: Connection
   readonly #claimTtlMs: number
   readonly #fenceIdleMs: number
   readonly #scripts: Scripts
   readonly #layouts = new Map<string, Layout>()
-  /** What makes grants believable that are pushed to this client. */
+  /** Prove that pushed grants come from the store. */
   readonly proofs: Proofs = new Proofs()
 
   constructor(
     connection: Connection,
     { claimTtlMs, fenceIdleMs }: Pick<RedisSettings, 'claimTtlMs' | 'fenceIdleMs'>,
-    waiting: Connection = connection,
+    replicated: Connection = connection,
   ) {
     this.#connection = connection
-    this.#waiting = waiting
+    this.#replicated = replicated
     this.#claimTtlMs = claimTtlMs
     this.#fenceIdleMs = fenceIdleMs
     this.#scripts = scriptsOf(connection.cluster, fenceIdleMs)
@@ -69,7 +67,7 @@ export class Store {
     return layout
   }
 
-  /** Answers what `read` makes of the fence or the refusal. */
+  /** Resolves with what `read` makes of the fence or the refusal. */
   attempt<T>(
     request: AcquireRequest,
     enqueue: boolean,
@@ -90,15 +88,15 @@ export class Store {
     if (!isAttemptId(request.attemptId)) throw notAnAttempt()
     const [keys, args] = this.#attemptCall(request, enqueue)
     const { acquire } = this.#scripts
-    const { reply, replicas } = await this.#waiting.runAndWait(acquire, keys, args, wanted, timeoutMs)
+    const { reply, replicas } = await this.#replicated.runAndWait(acquire, keys, args, wanted, timeoutMs)
     const refusal = refusalIn(reply)
     if (refusal !== undefined) throw refusal
     return { answer: answerOf(reply), replicas }
   }
 
-  /** Ends the hold of `attemptId`. `not-held` when it does not hold the name: that is free, or another's. */
-  free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
-    return this.#endOnce(this.#scripts.free, this.layout(name), [attemptId], 'released')
+  /** Ends the hold of `attemptId`. `not-held`: the name is free, or held by another attempt. */
+  release(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+    return this.#endOnce(this.#scripts.release, this.layout(name), [attemptId], 'released')
   }
 
   /** Ends the hold of `attemptId`, and keeps the name taken for `keepMs` more. */
@@ -111,16 +109,16 @@ export class Store {
   async withdraw(request: AcquireRequest): Promise<void> {
     const { name, attemptId, willWait } = request
     const args = willWait ? [attemptId, this.#memberOf(request)] : [attemptId]
-    await this.#run(this.#scripts.free, this.layout(name).keys, args, () => undefined)
+    await this.#run(this.#scripts.release, this.layout(name).keys, args, () => undefined)
   }
 
-  /** As `withdraw`, by the key that a grant was told with. */
-  async giveBack(lock: string, attemptId: string): Promise<void> {
+  /** Ends a hold by the key in the message of its grant. */
+  async releaseUnwanted(lock: string, attemptId: string): Promise<void> {
     const { keys } = layoutBeside(lock, this.#connection.cluster)
-    await this.#run(this.#scripts.free, keys, [attemptId], () => undefined)
+    await this.#run(this.#scripts.release, keys, [attemptId], () => undefined)
   }
 
-  /** How long a lock that is handed over to `request` waits for its first renewal. */
+  /** How long a lock that is handed off to `request` waits for its first renewal. */
   claimOf({ ttlMs }: AcquireRequest): number {
     return Math.min(ttlMs, this.#claimTtlMs)
   }
@@ -145,42 +143,35 @@ export class Store {
   async look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
     const reply = await this.#run(scripts.inspect, keysOf([lock, queue]), [], listOf)
-    const [leftMs, waiters, first, ...fields] = reply
+    const [remainingMs, waiters, first, ...fields] = reply
     const { attempt, holder } = holderOf(fields)
     const waiting = waitersOf(listOf(first))
-    return { attempt, holder, leftMs: leftOf(leftMs), waiters: Number(waiters ?? 0), waiting }
+    return { attempt, holder, remainingMs: remainingOf(remainingMs), waiters: Number(waiters ?? 0), waiting }
   }
 
   /** Ends the hold that `look` described. */
-  end(name: string, { fence, owner }: Holder): Promise<'broken' | 'not-held'> {
+  break(name: string, { fence, owner }: Holder): Promise<'broken' | 'not-held'> {
     const args = [fence === undefined ? '' : String(fence), owner]
-    return this.#endOnce(this.#scripts.end, this.layout(name), args, 'broken')
+    return this.#endOnce(this.#scripts.break, this.layout(name), args, 'broken')
   }
 
-  /** Calls `found` with names that are held, by whomever, a page at a time, until it answers false. */
+  /** Calls `found` with held names, a page at a time, until it returns false. */
   async names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
     const { prefix, cluster } = this.#connection
     const seen = new Set<string>()
-    for (const { ask, run } of await this.#connection.primaries()) {
-      let cursor = '0'
-      do {
-        const [next, hashes] = listOf(await ask('scan', cursor, 'COUNT', SCAN_PAGE, 'TYPE', 'hash'))
-        cursor = String(next)
-        const own = listOf(hashes).filter((key) => nameOf(String(key), cluster)?.startsWith(prefix))
-        const locks = own.length === 0 ? [] : listOf(await run(scripts.locksAmong, own.map(String)))
+    for (const { run, scan } of await this.#connection.primaries())
+      for await (const hashes of scan('TYPE', 'hash')) {
+        const own = hashes.filter((key) => nameOf(key, cluster)?.startsWith(prefix))
+        const locks = own.length === 0 ? [] : listOf(await run(scripts.locksAmong, own))
         const names = locks
           .map((key) => nameOf(String(key), cluster)?.slice(prefix.length) ?? '')
           .filter((name) => name !== '' && !seen.has(name))
         names.forEach((name) => seen.add(name))
         if (names.length > 0 && !(await found(names))) return
-      } while (cursor !== '0')
-    }
+      }
   }
 
-  /**
-   * Whether `attemptId` still holds the name. If so, `fence` is its own from now on instead of what it was
-   * `minted` here, and later ones are higher.
-   */
+  /** Whether `attemptId` still holds the name. If so, `fence` replaces the one `minted`, and later ones are higher. */
   async raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
     const args = [attemptId, String(fence), String(minted), this.#fenceIdleMs]
@@ -190,7 +181,7 @@ export class Store {
   async #renewAll(batches: readonly Due[][], outcomes: RenewOutcome[]): Promise<void> {
     const calls = batches.map((batch) => this.#renewBatch(batch, outcomes))
     const failures = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected')
-    // Where some of them were answered, the others are unknown; where none was, the reason is worth more.
+    // If some were answered, the others are unknown; if none was, the caller needs the reason.
     if (failures[0] !== undefined && failures.length === calls.length) throw failures[0].reason
   }
 
@@ -214,7 +205,7 @@ export class Store {
     }
   }
 
-  /** What a script must not touch makes the call fail, before the reply is read. */
+  /** Rejects if the script refused to touch a key. */
   #run<T>(
     script: Script,
     keys: Keys,
@@ -233,9 +224,9 @@ export class Store {
     const { breaks } = connection
     return this.#run(script, keys, args, (reply) => {
       if (!isOne(reply)) return done
-      // Perhaps by this very call, whose reply was lost: asked again, core knows what to make of it.
+      // This call may have ended the hold and lost its reply: core asks again.
       if (connection.breaks !== breaks)
-        throw new LockError('LOCK_UNAVAILABLE', 'the connection broke in between')
+        throw unavailable('the connection broke during a release, which may have acted')
       return 'not-held'
     })
   }
@@ -248,7 +239,7 @@ export class Store {
     return [this.layout(name).keys, args]
   }
 
-  /** An entry says all that the release needs to make this attempt the holder; the script writes it alike. */
+  /** An entry has all that a release needs to make this attempt the holder; the script writes the same. */
   #memberOf(request: AcquireRequest): string {
     const { attemptId, lockDelayMs } = request
     return `${attemptId} ${this.claimOf(request)} ${lockDelayMs} ${this.#secretOf(request)} ${aboutOf(request)}`
@@ -258,7 +249,7 @@ export class Store {
     return this.proofs.secretOf(this.layout(name).lock, attemptId)
   }
 
-  /** Groups of one slot on a Cluster, of any on a single server. */
+  /** Each batch is of one slot on a Cluster. */
   #batches(renewals: readonly Renewal[]): Due[][] {
     const bySlot = new Map<number, Due[][]>()
     renewals.forEach((renewal, index) => {

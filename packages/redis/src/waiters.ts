@@ -1,141 +1,185 @@
-import type { AcquireRequest, Clock, PushedGrant, Timer } from '@locks/core/adapter'
+import type { AcquireRequest, AdapterHost, PushedGrant } from '@locks/core/adapter'
+import type { Connection } from './connection.ts'
+import { readMessage } from './grant-messages.ts'
+import type { GrantMessage } from './grant-messages.ts'
+import type { Refusal, Store } from './store.ts'
+import { Subscriber } from './subscriber.ts'
+import { Waiter } from './waiter.ts'
 
-/** A grant as the release that made it tells: `attempt fence µs claim lock proof`. Anyone may have sent it. */
-export interface Told {
-  readonly attemptId: string
-  readonly fence: bigint
-  /** By the server's clock, in µs. */
-  readonly madeAt: number
-  readonly ttlMs: number
-  /** Key of the lock. */
-  readonly lock: string
-  /** All of the message but its proof, which is empty where there is none. */
-  readonly text: string
-  readonly proof: string
-}
+/** Head start of Redisson's waiters on their turn. */
+const NUDGE_MS = 30
 
-/** Worth a look after a while: `attempt ms` when somebody else's claim ends, `attempt` on Redisson's turn. */
-export interface Hint {
-  readonly attemptId: string
-  readonly inMs: number | undefined
-}
+/** Subscriptions kept for names without a waiter. */
+const IDLE_CHANNELS = 128
 
-const attempt = String.raw`([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}:\d{1,19})`
-const grantForm = new RegExp(
-  String.raw`^(${attempt} (\d{1,16}) (\d{16}) (\d{1,9}) (.+?))(?: ([\da-f]{40}))?$`,
-  's',
-)
-const hintForm = new RegExp(String.raw`^${attempt}(?: (\d{1,9}))?$`)
+/** Grants remembered, so that a late message is not mistaken for the grant of a withdrawn attempt. */
+const GRANTS = 10_000
 
-/** Undefined for what has neither form. */
-export function readMessage(message: string): Told | Hint | undefined {
-  const hint = hintForm.exec(message)
-  if (hint !== null) {
-    const [, attemptId = '', inMs] = hint
-    return { attemptId, inMs: inMs === undefined ? undefined : Number(inMs) }
-  }
-  const grant = grantForm.exec(message)
-  if (grant === null) return undefined
-  const [, text = '', attemptId = '', fence = '', madeAt, ttlMs, lock = '', proof = ''] = grant
-  return { attemptId, fence: BigInt(fence), madeAt: Number(madeAt), ttlMs: Number(ttlMs), lock, text, proof }
-}
+/** Unwanted grants that are released at the same time. */
+const MAX_RELEASING = 1_000
 
-/** Anyone may send hints: so often one makes a waiter look, and not more. */
-const HINT_EVERY_MS = 50
+/** The attempts of one client that wait in queues, and how grants reach them. */
+export class Waiters {
+  readonly #store: Store
+  readonly #host: AdapterHost
+  readonly #subscriber: Subscriber
+  readonly #waiters = new Map<string, Waiter>()
+  /** Attempts that were granted after they had been in a queue, each with the key of its lock. */
+  readonly #granted = new Map<string, string>()
+  /** The latest known time of the server, in µs. */
+  #serverTime = 0
+  /** Unwanted grants that are being released. */
+  readonly #releasing = new Set<string>()
+  /** Waiters for a release by Redisson, by its channel. */
+  readonly #foreign = new Map<string, Set<Waiter>>()
 
-/** One attempt in the queue of a lock. */
-export class Waiter {
-  readonly request: AcquireRequest
-  readonly #clock: Clock
-  /** The last exchange with the server: when it was sent, here, and when that was, there. */
-  #exchange: { readonly sentAt: number; readonly serverTime: number } | undefined
-  #told: Told | undefined
-  #woken = false
-  #wake: (() => void) | undefined
-  /** When to look again, whatever the wait was to last. */
-  #lookAt = Infinity
-  #endsAt = Infinity
-  /** A look because of a hint is not due before. */
-  #hintedAfter = 0
-  #timer: Timer | undefined
-
-  constructor(request: AcquireRequest, clock: Clock) {
-    this.request = request
-    this.#clock = clock
+  constructor(connection: Connection, store: Store, host: AdapterHost) {
+    this.#store = store
+    this.#host = host
+    this.#subscriber = new Subscriber(connection, {
+      message: (channel, text) => this.#received(channel, text),
+      gap: (channels) => {
+        for (const waiter of this.#waiters.values())
+          if (this.#channelsOf(waiter).some((channel) => channels.has(channel))) waiter.doubt()
+      },
+    })
   }
 
-  exchanged(sentAt: number, serverTime: number): void {
-    this.#exchange = { sentAt, serverTime }
+  /** Whether a grant for `request` would arrive; if so, it may now come at any time. */
+  expect(request: AcquireRequest): boolean {
+    if (!this.#subscriber.used || !this.#subscriber.isLive(this.#channelOf(request.name))) return false
+    if (!this.#waiters.has(request.attemptId))
+      this.#waiters.set(request.attemptId, new Waiter(request, this.#host.clock))
+    return true
   }
 
-  told(told: Told): void {
-    this.#told = told
-    this.wake()
+  /** The server does not have the subscription that this side assumes. */
+  unsubscribed({ name }: AcquireRequest): void {
+    this.#subscriber.distrust(this.#channelOf(name))
   }
 
-  /** Worth trying again. */
-  wake(): void {
-    this.#woken = true
-    this.#wake?.()
+  exchanged({ name, attemptId }: AcquireRequest, sentAt: number, refusal: Refusal): void {
+    this.#serverTime = Math.max(this.#serverTime, refusal.serverTime)
+    const waiter = this.#waiters.get(attemptId)
+    if (waiter === undefined) return
+    waiter.exchanged(sentAt, refusal.serverTime)
+    // The second in the queue stands in for the first.
+    if (refusal.foreign && refusal.position <= 1) this.#watchRedisson(name, waiter)
   }
 
-  /** Perhaps worth trying again in a while. Never puts off what is due earlier. */
-  hint(ms: number): void {
-    const at = Math.max(this.#clock.now() + ms, this.#hintedAfter)
-    if (at >= this.#lookAt) return
-    this.#lookAt = at
-    if (this.#wake === undefined) return
-    this.#timer?.cancel()
-    this.#arm()
-  }
-
-  /** The server may be another one now, with a clock of its own. */
-  doubt(): void {
-    this.#exchange = undefined
-    this.#told = undefined
-    this.wake()
-  }
-
-  /** Until told of a grant, woken, aborted, or `maxMs`. */
-  async wait(maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined> {
-    if (!this.#woken && !signal.aborted)
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          this.#timer?.cancel()
-          signal.removeEventListener('abort', done)
-          this.#wake = undefined
-          resolve()
-        }
-        signal.addEventListener('abort', done)
-        this.#wake = done
-        this.#endsAt = this.#clock.now() + maxMs
-        this.#arm()
+  /** Enqueue only after subscribing, otherwise the grant message is lost: so the first wait ends with that. */
+  async wait(request: AcquireRequest, maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined> {
+    const waiter = this.#waiters.get(request.attemptId) ?? new Waiter(request, this.#host.clock)
+    const channel = this.#channelOf(request.name)
+    if (!this.#subscriber.isLive(channel))
+      void this.#subscriber.subscribe(channel).then((live) => {
+        if (live) waiter.wake()
+        this.#subscriber.trim(IDLE_CHANNELS, (other) => !this.#wanted(other))
       })
-    this.#woken = false
-    const now = this.#clock.now()
-    if (now >= this.#lookAt) this.#hintedAfter = now + HINT_EVERY_MS
-    this.#lookAt = Infinity
-    return this.#grant()
+    const pushed = await waiter.wait(maxMs, signal)
+    if (pushed !== undefined) this.granted(request)
+    return pushed
   }
 
-  #arm(): void {
-    const ms = Math.min(this.#endsAt, this.#lookAt) - this.#clock.now()
-    this.#timer = this.#clock.timer(Math.max(0, ms), () => this.#wake?.())
+  granted(request: AcquireRequest): void {
+    if (!this.#remove(request)) return
+    this.#granted.set(request.attemptId, this.#lockOf(request))
+    if (this.#granted.size > GRANTS)
+      for (const first of this.#granted.keys()) return void this.#granted.delete(first)
   }
 
-  /**
-   * A lower bound of when the grant was made: not before the exchange was sent, plus the time that has
-   * passed on the server since. Read after a long pause, it is so found to be over: then it is worth a look only.
-   */
-  #grant(): PushedGrant | undefined {
-    const [told, exchange] = [this.#told, this.#exchange]
-    this.#told = undefined
-    if (told === undefined || exchange === undefined) return undefined
-    const mapped = exchange.sentAt + (told.madeAt - exchange.serverTime) / 1_000
-    const { name } = this.request
-    const { attemptId, fence, ttlMs } = told
-    const now = this.#clock.now()
-    if (mapped + ttlMs <= now) return undefined
-    return { name, attemptId, fence, ttlMs, grantedAt: Math.min(mapped, now) }
+  withdrawn(request: AcquireRequest): void {
+    this.#remove(request)
+    this.released(request.attemptId)
+  }
+
+  released(attemptId: string): void {
+    this.#granted.delete(attemptId)
+  }
+
+  close(): void {
+    this.#subscriber.close()
+  }
+
+  #lockOf({ name }: AcquireRequest): string {
+    return this.#store.layout(name).lock
+  }
+
+  #channelOf(name: string): string {
+    return this.#store.layout(name).grants + this.#host.clientId
+  }
+
+  #channelsOf({ request: { name } }: Waiter): string[] {
+    return [this.#channelOf(name), this.#store.layout(name).redisson]
+  }
+
+  #remove({ name, attemptId }: AcquireRequest): boolean {
+    const waiter = this.#waiters.get(attemptId)
+    if (waiter === undefined) return false
+    this.#waiters.delete(attemptId)
+    const channel = this.#store.layout(name).redisson
+    const foreign = this.#foreign.get(channel)
+    if (foreign?.delete(waiter) === true && foreign.size === 0) {
+      this.#foreign.delete(channel)
+      this.#subscriber.unsubscribe(channel)
+    }
+    return true
+  }
+
+  #wanted(channel: string): boolean {
+    if (this.#foreign.has(channel)) return true
+    for (const { request } of this.#waiters.values())
+      if (this.#channelOf(request.name) === channel) return true
+    return false
+  }
+
+  #watchRedisson(name: string, waiter: Waiter): void {
+    const channel = this.#store.layout(name).redisson
+    let watchers = this.#foreign.get(channel)
+    if (watchers === undefined) this.#foreign.set(channel, (watchers = new Set()))
+    watchers.add(waiter)
+    if (this.#subscriber.isLive(channel)) return
+    // The release may have come before the subscription: look again.
+    void this.#subscriber.subscribe(channel).then((live) => {
+      if (live) waiter.wake()
+    })
+  }
+
+  #received(channel: string, text: string): void {
+    const watchers = this.#foreign.get(channel)
+    if (watchers !== undefined) for (const waiter of watchers) waiter.hint(0)
+    else this.#read(text)
+  }
+
+  /** Any client that may publish to the channel can have sent it. */
+  #read(text: string): void {
+    const message = readMessage(text)
+    if (message === undefined) return
+    const waiter = this.#waiters.get(message.attemptId)
+    if (!('fence' in message)) waiter?.hint(message.inMs ?? NUDGE_MS)
+    else if (this.#store.proofs.isValid(message.lock, message.attemptId, message.text, message.proof))
+      this.#pushed(message, waiter)
+    else waiter?.hint(0)
+  }
+
+  /** A grant that the store has made. */
+  #pushed(message: GrantMessage, waiter: Waiter | undefined): void {
+    const { lock, attemptId, madeAt, ttlMs } = message
+    this.#serverTime = Math.max(this.#serverTime, madeAt)
+    if (waiter !== undefined && this.#lockOf(waiter.request) === lock)
+      waiter.granted({ ...message, ttlMs: Math.min(ttlMs, this.#store.claimOf(waiter.request)) })
+    // Withdrawn, and enqueued or granted all the same by a request that came late; or not the lock that was asked for.
+    // One that is older than its claim has ended by itself, or is held: a repeated message must not end that hold.
+    else if (this.#granted.get(attemptId) !== lock && madeAt + ttlMs * 1_000 >= this.#serverTime)
+      this.#release(lock, attemptId)
+  }
+
+  /** If this fails, the claim ends by itself. A message may be repeated: one release at a time is enough. */
+  #release(lock: string, attemptId: string): void {
+    const grant = `${attemptId} ${lock}`
+    if (this.#releasing.has(grant) || this.#releasing.size >= MAX_RELEASING) return
+    this.#releasing.add(grant)
+    const over = (): void => void this.#releasing.delete(grant)
+    this.#store.releaseUnwanted(lock, attemptId).then(over, over)
   }
 }

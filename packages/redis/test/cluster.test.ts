@@ -130,12 +130,15 @@ test('all keys of a lock are in one slot, for any name, and hand-off works there
 })
 
 test('a withdrawal does not overtake its attempt on the way to another node', async () => {
-  const { adapter, request } = bare(options)
-  const wanted = request(nameOnFirst())
-  const attempt = adapter.attempt(wanted)
-  await adapter.withdraw?.(wanted)
-  expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
-  expect(await redisCommand(one, 'EXISTS', wanted.name)).toBe(0)
+  const locks = connect(options)
+  const lock = nameOnFirst()
+  const controller = new AbortController()
+  const outcome = locks.lock(lock).acquire({ signal: controller.signal })
+  controller.abort('given up')
+  await expect(outcome).rejects.toBe('given up')
+  // It waits for the attempt and for its withdrawal.
+  await locks.close()
+  expect(await redisCommand(one, 'EXISTS', lock)).toBe(0)
 })
 
 test('a client that starts while one primary hangs has the locks of the others', async () => {

@@ -97,7 +97,7 @@ describe.each(kinds)('where a lock would be is %s', (_, what, content) => {
   })
 })
 
-test.each(kinds)('a queue that is %s stays as it is: nobody waits there', async (_, what, content) => {
+test.each(kinds)('a queue that is %s stays as it is: no waiter is added', async (_, what, content) => {
   const locks = connect(at(server))
   const lock = uniqueName()
   const queue = `locks_queue:{${lock}}`
@@ -187,7 +187,7 @@ test('an empty prefix, in a URL too, shares names with Redisson', async () => {
     expect(await connect(options).inspect(lock)).toMatchObject({ held: true, holder: { owner: java } })
 })
 
-describe('fences stay below what a number of Lua can tell apart', () => {
+describe('fences stay in the range that Lua counts exactly', () => {
   const last = 2n ** 53n - 1n
 
   test('the last one is granted, and none after it', async () => {

@@ -17,7 +17,7 @@ function textOf(fields: Readonly<Record<string, unknown>>): string {
   return Buffer.from(JSON.stringify({ v: 1, ...fields })).toString('base64url')
 }
 
-test('a hand-over text that names no attempt, but all that is public, resumes nothing', async () => {
+test('a hand-over text with everything public but without the attempt resumes nothing', async () => {
   const [locks, stranger] = [connect(at(server)), connect(at(server))]
   const lease = await locks.lock(uniqueName()).acquire()
   const { name } = lease
@@ -42,7 +42,7 @@ test('no script takes anything but an attempt id for the holder of a lock', asyn
   ]
   await redisCommand(server, 'HSET', lock, 'queue', 1)
   const before = await redisFields(server, 'HGETALL', lock)
-  const { acquire, free } = scriptsOf(false, 0)
+  const { acquire, release } = scriptsOf(false, 0)
   const other = `${randomUUID()}:1`
   /** The last argument names the call; what a script says may begin with it. */
   const run = async (
@@ -61,7 +61,7 @@ test('no script takes anything but an attempt id for the holder of a lock', asyn
     )
     expect(await run(acquire.text, [lock, token, queue], name, 60_000, '{}')).toContain('"refused","attempt"')
     expect(await run(renew.text, [lock], name, 90_000, 0)).toContain('[0]')
-    expect(await run(free.text, [lock, token, queue], name)).toMatch(/^("call )?1"?$/)
+    expect(await run(release.text, [lock, token, queue], name)).toMatch(/^("call )?1"?$/)
     expect(await run(raise.text, [lock, token], name, higher, fence)).toMatch(/^("call )?0"?$/)
   }
   expect(await redisFields(server, 'HGETALL', lock)).toEqual(before)
@@ -79,7 +79,7 @@ test('nothing that can be read shows the attempt id of a hold, which is all that
   const [locks, reader] = [connect(at(server)), connect(at(server))]
   const lease = await locks.lock(uniqueName()).acquire()
   const [first] = await holdersOf(server, lease.name)
-  const [attempt] = first ?? expect.fail('nobody holds it')
+  const [attempt] = first ?? expect.fail('it is not held')
   const failure: unknown = await reader
     .lock(lease.name)
     .acquire({ waitMs: 60_000, retry: { attempts: 1 } })

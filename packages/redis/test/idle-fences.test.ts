@@ -35,7 +35,7 @@ test('the fence of a name expires a day after its last grant, and that costs no 
   expect(await redisCommand(server, 'EXISTS', `locks:${lock}`)).toBe(0)
 })
 
-test('a grant that is handed over sets the end of its fence anew', async () => {
+test('a grant by hand-off renews the expiry of its fence', async () => {
   const options = { ...prefixed, fenceIdleMs: 3_600_000 }
   const holder = bare(options)
   const lock = uniqueName()

@@ -58,7 +58,7 @@ test('a break whose reply was lost is sent again, and not taken for one that cam
   // The server knows the script from here on.
   await operator.lock((await holder.lock(uniqueName()).acquire()).name).break()
   const lease = await holder.lock(uniqueName()).acquire()
-  const { sha } = scriptsOf(false, 0).end
+  const { sha } = scriptsOf(false, 0).break
   const swallowed = proxy.swallowNextReply({ matching: (request) => request.includes(sha) })
   expect(await operator.lock(lease.name).break()).toMatchObject({ fence: lease.fence })
   await swallowed
@@ -136,15 +136,18 @@ test('an aborted acquire that the server grants leaves nothing behind', async ()
 
 test('a withdrawal never overtakes its own attempt, not even the first of a client', async () => {
   await redisCommand(server, 'SCRIPT', 'FLUSH')
-  const { adapter, request } = bare(at(server))
-  const wanted = request(uniqueName())
-  const attempt = adapter.attempt(wanted)
-  await adapter.withdraw?.(wanted)
-  expect(await attempt).toMatchObject({ attemptId: wanted.attemptId })
-  expect(await exists(server, wanted.name)).toBe(false)
+  const locks = connect(at(server))
+  const lock = uniqueName()
+  const controller = new AbortController()
+  const outcome = locks.lock(lock).acquire({ signal: controller.signal })
+  controller.abort('given up')
+  await expect(outcome).rejects.toBe('given up')
+  // It waits for the attempt and for its withdrawal.
+  await locks.close()
+  expect(await exists(server, lock)).toBe(false)
 })
 
-test('a grant for an attempt that was given up is handed back by the client that hears it', async () => {
+test('a grant for a withdrawn attempt is released by the client that receives it', async () => {
   const [holder, other] = [bare(at(server)), bare(at(server))]
   const lock = uniqueName()
   const held = await holder.take(holder.request(lock))
@@ -155,7 +158,7 @@ test('a grant for an attempt that was given up is handed back by the client that
   const entry = await entryOf(server, lock)
   await other.adapter.withdraw?.(late)
   await holder.adapter.release(held)
-  // The same request again, from a connection that was slow: it queues for somebody who has gone.
+  // The same request again, from a slow connection: it enqueues an attempt that was withdrawn.
   await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))
@@ -180,7 +183,7 @@ test('a grant for an attempt that got the lock otherwise, and has released it, i
   proxy.retarget({ host: server.host, port: server.port })
   const channel = `locks_grants:${wanted.attemptId.split(':')[0]}`
   await until(async () => String(await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)).endsWith(',1'))
-  // As if a request of that attempt had come late: whoever looks finds the lock given to it.
+  // As if a request of that attempt had come late: the lock is granted to it.
   await redisCommand(server, 'ZADD', `locks_queue:{${lock}}`, 1, entry)
   expect(await holder.adapter.attempt(holder.request(lock))).toMatchObject({ busy: true })
   await until(async () => !(await exists(server, lock)))

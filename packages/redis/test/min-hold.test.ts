@@ -28,7 +28,7 @@ test('a lock that stays taken is taken for Redisson too, for the time that remai
   }
 })
 
-test('and shows who held it, an owner without a name too, but not by what', async () => {
+test('and shows the earlier holder, with its default owner too, but not its attempt id', async () => {
   const locks = connect(at(server))
   const lease = await locks.lock(uniqueName()).acquire({ minHoldMs: 60_000, label: 'the job' })
   await lease.release()

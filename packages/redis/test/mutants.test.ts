@@ -7,7 +7,7 @@ import { at, bare, enqueue, uniqueName } from './support/bed.ts'
 import { mutate } from './support/mutate.ts'
 import type { Factory } from './support/mutate.ts'
 
-// Deliberate bugs in what keeps strangers out, as edits of the built adapter: each must be noticed.
+// Deliberate bugs in the checks of keys and messages, as edits of the built adapter: each must be noticed.
 
 const service = await startService('redis')
 afterAll(() => service.close())
@@ -66,7 +66,7 @@ async function releaseOfFree(factory: Factory): Promise<void> {
 async function shownOwner(factory: Factory): Promise<void> {
   const { adapter: locks, request, take } = bare(at(server), {}, factory)
   const wanted = request(uniqueName())
-  // As core names an owner who gave no name.
+  // As core names an owner by default.
   const digest = createHash('sha256').update(wanted.attemptId).digest('hex')
   await take({ ...wanted, owner: `${wanted.attemptId.slice(0, 8)}-${digest.slice(0, 12)}` })
   expect((await locks.inspect(wanted.name)).holder?.owner).not.toContain(wanted.attemptId)
@@ -83,7 +83,7 @@ async function keptFromItsAttempt(factory: Factory): Promise<void> {
   expect(await locks.attempt(wanted)).toMatchObject({ busy: true })
 }
 
-async function heirsAreTold(factory: Factory): Promise<void> {
+async function nextGetHints(factory: Factory): Promise<void> {
   const lock = uniqueName()
   const holder = bare(at(server), {}, factory)
   const grant = await holder.take(holder.request(lock))
@@ -114,7 +114,7 @@ const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, 
     'the proof of a pushed grant is not checked',
     forgedGrant,
     {
-      file: 'redis/waiting.js',
+      file: 'redis/waiters.js',
       find: 'this.#store.proofs.isValid(message.lock, message.attemptId, message.text, message.proof)',
       replace: 'true',
     },
@@ -175,9 +175,9 @@ const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, 
     },
   ],
   [
-    'waiters are not told when a kept lock ends',
-    heirsAreTold,
-    { file: 'redis/queue-scripts.js', find: "tellHeirs(' ' .. keepMs)", replace: '' },
+    'waiters get no hint when a kept lock ends',
+    nextGetHints,
+    { file: 'redis/queue-scripts.js', find: "hintNext(' ' .. keepMs)", replace: '' },
   ],
   [
     'a fence that is ahead of the clock expires like any other',

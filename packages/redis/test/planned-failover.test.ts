@@ -38,7 +38,7 @@ async function lastHeld(lease: Lease, over: AbortSignal): Promise<number> {
   return last
 }
 
-/** Tries until it has the lock, or it is over. Answers when it got it. */
+/** Tries until it has the lock, or it is over. Returns when it got it. */
 async function grantedAt(locks: Locks, name: string, over: AbortSignal): Promise<number | undefined> {
   while (!over.aborted) {
     const lease = await locks
@@ -140,13 +140,13 @@ test('a client that connects while a replica is promoted gets nothing from the o
   await locks.with(met.lock, (lease) => lease.assertHeld())
 })
 
-test('caught: nobody asks the Sentinels about a new connection', async () => {
+test('caught: the Sentinels are not asked about a new connection', async () => {
   const edit = { file: 'redis/failovers.js', find: 'if (trusted.length === 0)', replace: 'if (true)' }
   await using met = await meetFailover(await mutate([edit]))
   expect(met.answer).toMatchObject({ state: 'held' })
 })
 
-/** Resolves with the announcement of the next promotion, once it can be heard. */
+/** Resolves with the announcement of the next promotion, once it is subscribed to. */
 async function promotionOf(service: Service): Promise<{ readonly promoted: Promise<void> }> {
   const { host, port } = service.server('sentinel-1')
   const listener = new Redis({ host, port, enableReadyCheck: false })

@@ -24,7 +24,7 @@ test('a killed process with 50 waiters delays those behind it by nothing', async
   await queued(holder, lock, 2)
   await doomed.kill()
   await lost
-  // The kernel has told the server by then; the queue still has both.
+  // The server has noticed by then; the queue still has both.
   await until(
     async () =>
       String(await redisCommand(server, 'CLIENT', 'LIST', 'TYPE', 'pubsub')).split('\n').length === 2,
@@ -38,7 +38,7 @@ test('a killed process with 50 waiters delays those behind it by nothing', async
   await assertInTime('granted to the next', 10_000, tookMs)
 })
 
-test('a paused process delays those behind it by one claim at most, and does not believe in its grant when it goes on', async () => {
+test('a paused process delays the next waiters by one claim at most, and does not use its grant later', async () => {
   const options = { ...at(server), claimTtlMs: CLAIM_MS }
   const [holder, behind, paused] = [connect(options), connect(options), await startProcess(options)]
   const lock = uniqueName()
@@ -129,10 +129,10 @@ test('waiters of Redisson are not starved: every other release or so is left to 
   const channel = `redisson_lock__channel:{${lock}}`
   const { Redis } = await import('ioredis')
   const java = new Redis({ host: server.host, port: server.port })
-  const ears = java.duplicate()
+  const subscriber = java.duplicate()
   let told = 0
-  ears.on('message', () => (told += 1))
-  await ears.subscribe(channel)
+  subscriber.on('message', () => (told += 1))
+  await subscriber.subscribe(channel)
   let grants = 0
   const busy = locks.map(async (client) => {
     for (let n = 0; n < 20; n += 1) {
@@ -141,7 +141,7 @@ test('waiters of Redisson are not starved: every other release or so is left to 
     }
   })
   await Promise.all(busy)
-  ears.disconnect()
+  subscriber.disconnect()
   java.disconnect()
   expect(grants).toBe(60)
   expect(told).toBeGreaterThanOrEqual(10)

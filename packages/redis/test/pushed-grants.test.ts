@@ -15,7 +15,7 @@ import {
   until,
 } from './support/bed.ts'
 
-// What a user can do to waiters who may publish to every channel, and nothing else.
+// What a user that may publish to every channel, and nothing else, can do to waiters.
 
 const service = await startService('redis')
 const cluster = await startService('redis-cluster')
@@ -117,7 +117,7 @@ describe.each(places)('on $title', ({ options, servers, publish, subscribe, chan
     return counts.reduce((sum, { evalsha }) => sum + (evalsha ?? 0), 0)
   }
 
-  test('a forged grant makes nobody a holder: its waiter looks, and waits on', async () => {
+  test('a forged grant makes no holder: its waiter looks, and waits on', async () => {
     const [holder, waiter] = [connect(options), connect(options)]
     const lock = uniqueName()
     const lease = await holder.lock(lock).acquire({ renew: false, ttlMs: 600_000 })
@@ -152,7 +152,7 @@ describe.each(places)('on $title', ({ options, servers, publish, subscribe, chan
     await until(() => heard.length > 0)
     const { signal } = new AbortController()
     expect(await first.adapter.wait?.(first.wanted, 60_000, signal)).toMatchObject({ ttlMs: 2_000 })
-    // It asks for the same lock once more, and is told the same with another length.
+    // It asks for the same lock once more, and gets the same message with another length.
     const again = { ...first.wanted }
     await first.adapter.release({ ...held, attemptId: again.attemptId })
     await holder.take(holder.request(lock))

@@ -10,7 +10,7 @@ const server = service.server('redis')
 
 const never = new AbortController().signal
 
-/** A lock that so many wait for, left free by its release because somebody listens as Redisson's waiters do. */
+/** A lock with so many waiters, left free by its release because a subscriber listens as Redisson's waiters do. */
 async function leftForRedisson(count: number): Promise<readonly Waiting[]> {
   const java = new Redis({ host: server.host, port: server.port })
   onTestFinished(() => java.disconnect())
@@ -27,7 +27,7 @@ async function leftForRedisson(count: number): Promise<readonly Waiting[]> {
   }
 }
 
-/** Whether the last of them is told to look, and gets the lock by that. */
+/** Whether the last of them gets a hint, and the lock by that. */
 async function lastGets(waiters: readonly Waiting[]): Promise<void> {
   const last = waiters.at(-1)
   await last?.adapter.wait?.(last.wanted, 600_000, never)
@@ -40,7 +40,7 @@ test("on Redisson's turn the second in the queue looks too: the first may be dea
   await lastGets(waiters)
 })
 
-test("when those leave who were told to look on Redisson's turn, the next in the queue looks", async () => {
+test("when the waiters that got a hint on Redisson's turn leave, the next in the queue looks", async () => {
   const waiters = await leftForRedisson(3)
   for (const { adapter, wanted } of waiters.slice(0, 2)) await adapter.withdraw?.(wanted)
   await lastGets(waiters)

@@ -16,7 +16,7 @@ import type { ShiftingProxy } from '../../../conformance/test-kit/shifting-proxy
 const service = await startService('redis')
 afterAll(() => service.close())
 const server = service.server('redis')
-const { acquire, free } = scriptsOf(false, 0)
+const { acquire, release } = scriptsOf(false, 0)
 
 const clients: readonly (readonly [string, (proxy: ShiftingProxy) => RedisOptions])[] = [
   ['an own client', (proxy) => at(proxy)],
@@ -66,34 +66,31 @@ describe.each(clients)('%s', (_whose, optionsFor) => {
     },
   )
 
-  test.each(shifts)(
-    'a reply to a renewal or a release is %s: nobody loses a lock by it',
-    async (_, shift) => {
-      const proxy = await startShiftingProxy(server)
-      const { adapter, request, take } = bare(optionsFor(proxy))
-      const [lasting, ended, given] = [
-        await take(request(uniqueName())),
-        request(uniqueName()),
-        request(uniqueName()),
-      ]
-      const [gone, mine] = [await take(ended), await take(given)]
-      // The scripts are known to the server from here on.
-      await adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])
-      await adapter.release(await take(request(uniqueName())))
-      await redisCommand(server, 'DEL', gone.name)
-      const shifted = proxy.shift(shift, renew.sha)
-      const [alive, dead, released] = [
-        outcome(adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])),
-        outcome(adapter.renew([{ grant: gone, ttlMs: 20_000, lockDelayMs: 0 }])),
-        outcome(adapter.release(mine)),
-      ]
-      await shifted
-      expect([['renewed'], 'unavailable']).toContainEqual(await alive)
-      expect([['lost'], 'unavailable']).toContainEqual(await dead)
-      expect(['released', 'unavailable']).toContain(await released)
-      expect(await adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])).toEqual(['renewed'])
-    },
-  )
+  test.each(shifts)('a reply to a renewal or a release is %s: no lock is lost by it', async (_, shift) => {
+    const proxy = await startShiftingProxy(server)
+    const { adapter, request, take } = bare(optionsFor(proxy))
+    const [lasting, ended, given] = [
+      await take(request(uniqueName())),
+      request(uniqueName()),
+      request(uniqueName()),
+    ]
+    const [gone, mine] = [await take(ended), await take(given)]
+    // The scripts are known to the server from here on.
+    await adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])
+    await adapter.release(await take(request(uniqueName())))
+    await redisCommand(server, 'DEL', gone.name)
+    const shifted = proxy.shift(shift, renew.sha)
+    const [alive, dead, released] = [
+      outcome(adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])),
+      outcome(adapter.renew([{ grant: gone, ttlMs: 20_000, lockDelayMs: 0 }])),
+      outcome(adapter.release(mine)),
+    ]
+    await shifted
+    expect([['renewed'], 'unavailable']).toContainEqual(await alive)
+    expect([['lost'], 'unavailable']).toContainEqual(await dead)
+    expect(['released', 'unavailable']).toContain(await released)
+    expect(await adapter.renew([{ grant: lasting, ttlMs: 20_000, lockDelayMs: 0 }])).toEqual(['renewed'])
+  })
 
   test.each(shifts)(
     'a reply to a release is %s: a release is reported only for what was released',
@@ -102,7 +99,7 @@ describe.each(clients)('%s', (_whose, optionsFor) => {
       const { adapter, request, take } = bare(optionsFor(proxy))
       const [one, other] = [await take(request(uniqueName())), await take(request(uniqueName()))]
       await adapter.release(await take(request(uniqueName())))
-      const shifted = proxy.shift(shift, free.sha)
+      const shifted = proxy.shift(shift, release.sha)
       const releases = [one, other].map(async (grant) => {
         const said = await outcome(adapter.release(grant))
         if (said === 'released') expect(await exists(server, grant.name)).toBe(false)

@@ -1,25 +1,20 @@
-import { LockError } from '@locks/core/adapter'
-import type { AcquireRequest, Holder } from '@locks/core/adapter'
+import type { AcquireRequest, Holder, LockError } from '@locks/core/adapter'
 import type { Refusal } from '@locks/redis/node'
+import { errors } from './errors.ts'
 import { holdsIn } from './hold.ts'
 import type { RedlockNode } from './node.ts'
 import type { Answers, Nodes } from './nodes.ts'
-import { count, misconfigured, saidOf, valuesOf } from './nodes.ts'
-
-/** As core counts: clocks may differ by 1 %, and 2 ms. */
-export function validMs(ttlMs: number): number {
-  return ttlMs - ttlMs / 100 - 2
-}
+import { answerOf, count, misconfigured, valuesOf } from './nodes.ts'
 
 export interface Refused {
   readonly busy: true
-  /** Which attempt has a majority. */
+  /** The attempt with a majority. */
   readonly attempt: string | undefined
-  /** Who has a majority; nobody when the votes are split. */
+  /** Undefined when the votes are split. */
   readonly holder: Holder | undefined
   readonly settled: boolean
   /** Until a node that refused is free by itself. */
-  readonly leftMs: number
+  readonly remainingMs: number
 }
 
 interface Rules {
@@ -31,7 +26,7 @@ type Ballot = bigint | Refusal
 
 const isGrant = (ballot: Ballot | undefined): ballot is bigint => typeof ballot === 'bigint'
 
-/** One vote: a majority of the nodes, or nothing of it anywhere. Rejects when too few answer. */
+/** One vote: a majority of the nodes, or nothing left on any of them. Rejects when too few answer. */
 export async function attemptAll(
   nodes: Nodes,
   request: AcquireRequest,
@@ -40,10 +35,10 @@ export async function attemptAll(
   const { name, attemptId } = request
   const { quorum } = nodes
   const minority = nodes.all.length - quorum
-  let verdict: bigint | 'open' | 'given up' = 'open'
+  let verdict: bigint | 'open' | 'withdrawn' = 'open'
   const late: { readonly node: RedlockNode; readonly vote: bigint }[] = []
-  // A vote that comes late still counts against others, so it must carry the same fence. One for a vote that
-  // was given up is freed by what is in line behind it, and by nothing later: that could meet the next vote.
+  // A late grant still counts against other attempts, so it must carry the same fence. After a withdrawal, the release
+  // that is queued behind it frees it, and nothing later, which could meet the next vote.
   const settleLate = (): void => {
     for (const { node, vote } of late.splice(0))
       if (fencing && typeof verdict === 'bigint' && vote !== verdict)
@@ -64,26 +59,28 @@ export async function attemptAll(
     },
     hurry: true,
   })
-  const votes = answers.map(saidOf)
+  const votes = answers.map(answerOf)
   let failure = misconfigured(answers)
   if (failure !== undefined) {
-    verdict = 'given up'
-    await undo(nodes, request, votes)
+    verdict = 'withdrawn'
+    await withdrawVotes(nodes, request, votes)
     throw failure
   }
   if (votes.filter(isGrant).length >= quorum) {
     const fence = votes.filter(isGrant).reduce((highest, vote) => (vote > highest ? vote : highest))
-    // The fence is settled by now, if not yet that there is a grant.
+    // The fence is settled now, even if the grant is not.
     verdict = fence
     settleLate()
     failure = fencing ? await writeBack(nodes, request, votes, fence) : undefined
     if (failure === undefined && inTime()) return { fence }
-    failure ??= new LockError('LOCK_UNAVAILABLE', `${JSON.stringify(name)} was granted after its time`)
+    failure ??= errors.unavailable(
+      `${JSON.stringify(name)} was granted after its lease was over; it was withdrawn`,
+    )
   }
-  verdict = 'given up'
-  await undo(nodes, request, votes)
+  verdict = 'withdrawn'
+  await withdrawVotes(nodes, request, votes)
   const refusals = votes.filter((vote) => typeof vote === 'object')
-  // A majority out of reach because others have it is "busy"; because nodes do not answer, it is an outage.
+  // Out of reach because other attempts hold it: busy. Because nodes do not answer: an outage.
   if (refusals.length > minority) return refusedBy(refusals, nodes, fencing)
   if (valuesOf(answers).length < quorum)
     throw nodes.outage(`no majority for ${JSON.stringify(name)}`, answers)
@@ -91,17 +88,14 @@ export async function attemptAll(
   return refusedBy(refusals, nodes, fencing)
 }
 
-/** Somebody else was first at the node that is asked first. */
+/** Another attempt was first at the node that is asked first. */
 export interface Ahead {
   readonly busy: true
   readonly attempt: string | undefined
   readonly holder: Holder | undefined
 }
 
-/**
- * Those who compete ask one and the same node first: whoever gets its vote will hardly meet another at the
- * rest. Answers who is ahead there.
- */
+/** All competitors ask the same node first: the one with its vote rarely meets another at the rest. */
 export async function whoIsAhead(
   nodes: Nodes,
   request: AcquireRequest,
@@ -114,8 +108,8 @@ export async function whoIsAhead(
 }
 
 /**
- * Every node minted a fence of its own. The highest is written to a majority that still holds the lock: any
- * later majority has a node in common with it, whose next fence is higher. Answers what went wrong.
+ * Each node minted its own fence. The highest is written to a majority that still holds the lock: any later majority
+ * shares a node with it, whose next fence is higher. Returns what went wrong.
  */
 async function writeBack(
   nodes: Nodes,
@@ -137,25 +131,25 @@ async function writeBack(
   return nodes.outage(`the fence of ${JSON.stringify(name)} did not reach a majority`, answers)
 }
 
-/** Every node that may have voted for us, silent ones too: in order behind the attempt, whenever they read on. */
-async function undo(
+/** On every node that may have granted it, silent ones too: in order behind the attempt, whenever they read on. */
+async function withdrawVotes(
   nodes: Nodes,
   { name, attemptId }: AcquireRequest,
   votes: readonly (Ballot | undefined)[],
 ): Promise<void> {
   const refused = votes.map((vote) => typeof vote === 'object')
-  const freed = nodes.ask(
-    async (node, index) => (refused[index] === true ? 'released' : node.free(name, attemptId)),
-    // Whoever voted for us has to let go before others try again; the rest may take its time.
+  const released = nodes.ask(
+    async (node, index) => (refused[index] === true ? 'released' : node.release(name, attemptId)),
+    // Nodes that granted it must release it before others try again; the rest may take their time.
     { enough: (soFar) => votes.every((vote, index) => !isGrant(vote) || soFar[index] !== undefined) },
   )
-  if (votes.some(isGrant)) await freed
+  if (votes.some(isGrant)) await released
 }
 
 function refusedBy(refusals: readonly Refusal[], { quorum }: Nodes, fencing: boolean): Refused {
   const [first] = holdsIn(refusals, fencing)
   const settled = first !== undefined && first.votes.length >= quorum
-  const leftMs = Math.min(...refusals.map((refusal) => refusal.leftMs))
-  if (!settled) return { busy: true, attempt: undefined, holder: undefined, settled, leftMs }
-  return { busy: true, attempt: first.votes[0]?.attempt, holder: first.holder, settled, leftMs }
+  const remainingMs = Math.min(...refusals.map((refusal) => refusal.remainingMs))
+  if (!settled) return { busy: true, attempt: undefined, holder: undefined, settled, remainingMs }
+  return { busy: true, attempt: first.votes[0]?.attempt, holder: first.holder, settled, remainingMs }
 }

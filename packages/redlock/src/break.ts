@@ -1,5 +1,5 @@
-import { LockError } from '@locks/core/adapter'
 import type { Holder } from '@locks/core/adapter'
+import { errors } from './errors.ts'
 import { isSameHold } from './hold.ts'
 import type { Hold } from './hold.ts'
 import type { RedlockNode } from './node.ts'
@@ -7,7 +7,7 @@ import type { Nodes } from './nodes.ts'
 import { valuesOf } from './nodes.ts'
 import { holdOf } from './state.ts'
 
-/** Ends the hold that `inspect` described so, everywhere. A majority has to confirm it. */
+/** Ends the hold that `inspect` described, on every node. A majority has to confirm it. */
 export async function breakHold(
   nodes: Nodes,
   name: string,
@@ -18,10 +18,12 @@ export async function breakHold(
   if (hold === undefined) return 'not-held'
   if (!isOf(hold, holder)) {
     if (holder.fence !== undefined || hold.holder.fence !== undefined || hold.silent === 0) return 'not-held'
-    // To RedissonRedLock a silent node is another client, which may be the one that `inspect` met.
-    throw new LockError('LOCK_UNAVAILABLE', `not every node said who has ${JSON.stringify(name)}`)
+    // RedissonRedLock has another id on each node: `inspect` may have seen that of a silent one.
+    throw errors.unavailable(
+      `not every node reported the holder of ${JSON.stringify(name)}, so nothing was broken; try again`,
+    )
   }
-  const answers = await nodes.ask((node) => free(node, name, hold), {
+  const answers = await nodes.ask((node) => release(node, name, hold), {
     enough: (soFar) => valuesOf(soFar).length >= nodes.quorum,
   })
   if (valuesOf(answers).length >= nodes.quorum) return 'broken'
@@ -33,13 +35,13 @@ function isOf(hold: Hold, { owner, fence }: Holder): boolean {
   return hold.holder.fence === undefined && hold.votes.some((vote) => vote.holder?.owner === owner)
 }
 
-async function free(node: RedlockNode, name: string, { votes }: Hold): Promise<unknown> {
+async function release(node: RedlockNode, name: string, { votes }: Hold): Promise<unknown> {
   const [first] = votes
   const alike = votes.every(({ attempt }) => attempt === first?.attempt)
   if (first?.attempt !== undefined && alike && first.holder?.fence !== undefined)
-    return node.free(name, first.attempt)
+    return node.release(name, first.attempt)
   // RedissonRedLock has another id on each node.
   const look = await node.look(name)
   if (first === undefined || look.attempt === undefined || !isSameHold(look, first)) return undefined
-  return node.free(name, look.attempt)
+  return node.release(name, look.attempt)
 }

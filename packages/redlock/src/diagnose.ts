@@ -1,22 +1,23 @@
+import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import type { Nodes } from './nodes.ts'
-import { saidOf, valuesOf } from './nodes.ts'
+import { answerOf, valuesOf } from './nodes.ts'
 
 /** A diagnosis takes a handful of round trips, the first over a new connection. */
 const DIAGNOSIS_MS = 4_000
 
 const severity = { ok: 0, warning: 1, danger: 2 } as const
 
-/** What is right for a single server is not always so for one of several. */
+/** Advice for one of several servers, where it differs from that for a single one. */
 const otherAdvice = new Map([
   [
     'persistence',
-    'set appendonly yes and appendfsync always on every node, or keep one that crashed down for longer than the longest ttl',
+    'set appendonly yes and appendfsync always on every node, or keep a crashed one down longer than the longest ttl',
   ],
   ['replication', 'let nodes be independent primaries: a replica that takes over may let in a second holder'],
 ])
 
-/** How many nodes there are and answer; then, of what each says about itself, the worst. */
+/** How many nodes there are and answer; then the worst finding of each check on the nodes. */
 export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
   const { all, quorum } = nodes
   const answers = await nodes.ask(
@@ -27,15 +28,17 @@ export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
   if (up === 0) throw nodes.outage('no node answers', answers)
   const worst = new Map<string, { readonly finding: Finding; readonly nodes: number[] }>()
   answers.forEach((answer, index) => {
-    for (const finding of saidOf(answer)?.findings ?? []) {
+    for (const finding of answerOf(answer)?.findings ?? []) {
       const known = worst.get(finding.check)
       const more = known === undefined ? 1 : severity[finding.level] - severity[known.finding.level]
       if (more > 0) worst.set(finding.check, { finding, nodes: [index + 1] })
       else if (more === 0) known?.nodes.push(index + 1)
     }
   })
-  const ofNodes = [...worst.values()].map(({ finding, nodes: numbers }) => told(finding, numbers, all.length))
-  const identities = answers.map((answer) => saidOf(answer)?.identity?.server)
+  const ofNodes = [...worst.values()].map(({ finding, nodes: numbers }) =>
+    onNodes(finding, numbers, all.length),
+  )
+  const identities = answers.map((answer) => answerOf(answer)?.identity?.server)
   return [
     countFinding(all.length, quorum),
     reachFinding(nodes, up, answers),
@@ -44,7 +47,7 @@ export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
   ]
 }
 
-function told(finding: Finding, numbers: readonly number[], count: number): Finding {
+function onNodes(finding: Finding, numbers: readonly number[], count: number): Finding {
   const who = numbers.length === count ? 'every node' : `node ${numbers.join(', ')}`
   const message = `${who}: ${finding.message}`
   if (finding.level === 'ok') return { ...finding, message }
@@ -56,21 +59,16 @@ function countFinding(count: number, quorum: number): Finding {
   const check = 'node-count'
   const spare = count - quorum
   const message = `${count} nodes, of which ${quorum} must agree: ${spare === 0 ? 'none' : spare} may be down`
-  if (spare > 0 && count % 2 === 1) return { check, level: 'ok', message }
-  return {
-    check,
-    level: 'warning',
-    message,
-    advice:
-      'use three or five nodes: an even number bears no more failures than one less, and splits more votes',
-  }
+  if (spare > 0 && count % 2 === 1) return ok(check, message)
+  const advice = 'use three or five nodes: an even number tolerates no more failures, and splits more votes'
+  return warning(check, message, advice)
 }
 
 function reachFinding(nodes: Nodes, up: number, answers: Parameters<Nodes['outage']>[1]): Finding {
   const check = 'nodes-reachable'
-  if (up === nodes.all.length) return { check, level: 'ok', message: `all ${up} nodes answer` }
-  const { message } = nodes.outage(up < nodes.quorum ? 'no lock can be had' : 'some nodes fail', answers)
-  return { check, level: 'warning', message, advice: 'start the nodes that fail, or look at the network' }
+  if (up === nodes.all.length) return ok(check, `all ${up} nodes answer`)
+  const { message } = nodes.outage(up < nodes.quorum ? 'no lock can be acquired' : 'some nodes fail', answers)
+  return warning(check, message, 'start the nodes that fail, or check the network')
 }
 
 /** One server under two addresses, or with several databases. */
@@ -79,11 +77,10 @@ function independenceFinding(identities: readonly (string | undefined)[]): Findi
   const shared = identities.flatMap((one, index) =>
     one !== undefined && identities.filter((other) => other === one).length > 1 ? [index + 1] : [],
   )
-  if (shared.length === 0) return { check, level: 'ok', message: 'no server is more than one node' }
-  return {
+  if (shared.length === 0) return ok(check, 'every node is another server')
+  return danger(
     check,
-    level: 'danger',
-    message: `nodes ${shared.join(', ')} are not on servers of their own: what is one to fail, votes as several`,
-    advice: 'give every node a server of its own',
-  }
+    `nodes ${shared.join(', ')} share a server: it fails as one and votes as several`,
+    'give every node its own server',
+  )
 }

@@ -1,11 +1,11 @@
 import type { Clock } from '@locks/core/adapter'
 
-/** From so many on, those that are over are looked for. */
+/** From this many on, fences of ended holds are removed. */
 const MANY = 1_000
 
 /**
- * Fences of holds made here: a repeated attempt must get its own again, and a late node may know another. Core
- * does not tell of a hold that it leaves to its lock-delay, so each is kept only as long as the nodes keep it.
+ * Fences of holds made here: a repeated attempt must get its own again, and a late node may have another. Core does not
+ * report a hold that it leaves to its lock-delay, so each fence is kept as long as the nodes keep the hold.
  */
 export class Fences {
   readonly #clock: Clock
@@ -25,7 +25,7 @@ export class Fences {
     if (this.#held.size >= this.#sweepAt) this.#sweep()
   }
 
-  /** It was renewed. */
+  /** The hold was renewed. */
   keep(attemptId: string, until: number): void {
     const held = this.#held.get(attemptId)
     if (held !== undefined) held.until = until
@@ -35,7 +35,7 @@ export class Fences {
     this.#held.delete(attemptId)
   }
 
-  /** Seldom enough to cost nothing: half of them at least have come since the last time. */
+  /** Rare enough to cost nothing: at least half of them came since the last time. */
   #sweep(): void {
     const now = this.#clock.now()
     for (const [attemptId, { until }] of this.#held) if (until < now) this.#held.delete(attemptId)

@@ -1,14 +1,14 @@
 import type { Holder } from '@locks/core/adapter'
 
-/** What one node says about who has a name there. */
+/** What one node says about the holder of a name. */
 export interface Vote {
-  /** Which attempt has it, or Redisson's field. */
+  /** The attempt that holds it, or Redisson's field. */
   readonly attempt: string | undefined
   readonly holder: Holder | undefined
-  readonly leftMs: number
+  readonly remainingMs: number
 }
 
-/** What several nodes say about one and the same holder. */
+/** What several nodes say about the same holder. */
 export interface Hold<V extends Vote = Vote> {
   readonly votes: readonly V[]
   readonly holder: Holder
@@ -16,7 +16,7 @@ export interface Hold<V extends Vote = Vote> {
   readonly agreed: number
 }
 
-/** Holders by the number of their nodes, those of most nodes first. */
+/** Holders by the number of their nodes, the most first. */
 export function holdsIn<V extends Vote>(votes: readonly V[], fencing: boolean): readonly Hold<V>[] {
   const byHolder = new Map<string, V[]>()
   for (const vote of votes) {
@@ -35,7 +35,7 @@ export function isSameHold(one: Vote, other: Vote): boolean {
   return one.attempt !== undefined && keyOf(one) === keyOf(other)
 }
 
-/** To RedissonRedLock each node is another client with another id. What its fields share is the thread. */
+/** RedissonRedLock has another id on each node. Its fields share the thread. */
 function keyOf({ attempt, holder }: Vote): string | undefined {
   if (attempt === undefined) return undefined
   return holder?.fence === undefined ? `thread ${attempt.slice(attempt.lastIndexOf(':'))}` : attempt
@@ -44,14 +44,14 @@ function keyOf({ attempt, holder }: Vote): string | undefined {
 function holdOf<V extends Vote>(votes: readonly V[], fencing: boolean): Hold<V> | undefined {
   const often = (fence: bigint | undefined): number =>
     votes.filter(({ holder }) => holder?.fence === fence).length
-  // A node that voted late may know another fence than was written back, for a moment.
+  // For a moment, a node that voted late may have another fence than the majority.
   const [holder] = votes
     .flatMap((vote) => vote.holder ?? [])
     .toSorted((a, b) => often(b.fence) - often(a.fence) || compare(a.fence, b.fence))
   if (holder === undefined) return undefined
   const agreed = often(holder.fence)
   if (fencing) return { votes, holder, agreed }
-  // Each node has its own then, and none of them means anything to others.
+  // Each node has its own fence then, which means nothing to the others.
   const { fence: _, ...rest } = holder
   return { votes, holder: rest, agreed }
 }

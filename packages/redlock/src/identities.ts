@@ -2,12 +2,12 @@ import { LockError } from '@locks/core/adapter'
 import type { Identity } from '@locks/redis/node'
 import type { RedlockNode } from './node.ts'
 
-/** Two nodes are one server. Unlike a key that one node refuses, which is a vote less, no lock can be had then. */
+/** Two nodes are the same server. A key that one node refuses costs a vote; this prevents every lock. */
 export class SameServerError extends LockError {}
 
 /**
- * Which server each node is. One server under two addresses would vote twice, and a majority would be less than that.
- * Several databases of one server are several nodes, of which `diagnose` warns.
+ * Which server each node is. One server under two addresses would vote twice. Several databases of one server are
+ * several nodes, which `diagnose` warns about.
  */
 export class Identities {
   readonly #nodes: readonly RedlockNode[]
@@ -23,7 +23,7 @@ export class Identities {
     if (identity === undefined || identity === this.#known.get(node)) return
     for (const [other, known] of this.#known) {
       if (other === node || !isSame(known, identity)) continue
-      // That one may lead elsewhere by now.
+      // The other node may lead to another server by now.
       const now = await other.identity()
       if (now !== undefined && isSame(now, identity)) throw this.#sameServer(node, other)
     }

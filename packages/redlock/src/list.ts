@@ -4,13 +4,13 @@ import type { Nodes } from './nodes.ts'
 import { valuesOf } from './nodes.ts'
 import { holdOf, stateOf } from './state.ts'
 
-/** A search through all names may take this long on a node. */
+/** How long a search through all names of a node may take. */
 const SEARCH_MS = 600_000
 
-/** So many names are looked up at a time: each of them is asked for in time. */
+/** How many names are looked up at a time, so that none times out in a queue. */
 const LOOKS = 100
 
-/** What is no lock on a majority does not keep the others from being listed. */
+/** A key that is not a lock on a majority does not end the list. */
 async function holdUnlessForeign(...ask: Parameters<typeof holdOf>): ReturnType<typeof holdOf> {
   try {
     return await holdOf(...ask)
@@ -21,12 +21,12 @@ async function holdUnlessForeign(...ask: Parameters<typeof holdOf>): ReturnType<
 }
 
 /**
- * What a majority holds is also held on one of any nodes that are too few to be without it. So the names are
- * searched for on so many of them, whichever come first, and each is looked up everywhere.
+ * A name that a majority holds is held on at least one of any `count - quorum + 1` nodes. So that many nodes are
+ * searched for names, the fastest first, and each name is looked up on all.
  */
 export async function listHeld(nodes: Nodes, limit: number, fencing: boolean): Promise<readonly LockState[]> {
   const { quorum, all } = nodes
-  // Nodes know the same names, and none has searched them before they are looked up.
+  // Nodes have the same names: each is looked up once.
   const looks = new Map<string, Promise<LockState>>()
   const held = new Map<string, LockState>()
   const look = async (name: string): Promise<LockState> => {

@@ -1,53 +1,54 @@
-import { isLockError, LockError } from '@locks/core/adapter'
+import { isLockError, LockError, orAfter } from '@locks/core/adapter'
 import type { Clock, Timer } from '@locks/core/adapter'
+import { errors } from './errors.ts'
 import { Identities, SameServerError } from './identities.ts'
 import type { RedlockNode } from './node.ts'
-import { OrderedNode } from './ordered-node.ts'
+import { orderedNode } from './ordered-node.ts'
 
-/** What one node has answered, or why it has not. */
+/** What one node answered, or why it failed. */
 export type Answer<T> = { readonly value: T } | { readonly failure: unknown }
 
-/** Answers by the place of their node; undefined where there is none yet. */
+/** One per node, in their order; undefined where there is none yet. */
 export type Answers<T> = readonly (Answer<T> | undefined)[]
 
 /** How long an orderly end may take. */
 const DRAIN_MS = 300
 
-/** Whoever is asked first, and alone, may be silent for this part of its time. */
+/** A node that is asked alone may be silent for this part of its time-out. */
 const FIRST_PART = 1 / 4
 
-/** Once a majority has answered, the others have as long again, and this. */
+/** After a majority has answered, the others have as long again, plus this. */
 const GRACE_MS = 20
 
 export interface AskOptions<T> {
   readonly enough: (answers: Answers<T>) => boolean
   /** Gets the answers that come afterwards. */
   readonly late?: (value: T, index: number) => void
-  /** Not to wait for a node that hangs once a majority has answered, although that was not enough. */
+  /** Once a majority has answered, does not wait for nodes that hang, even if that is not `enough`. */
   readonly hurry?: boolean
-  /** Instead of the time-out of a node, for what takes several steps. */
+  /** For calls of several steps. Default: the time-out of a node. */
   readonly timeoutMs?: number
 }
 
-/** Nodes asked in parallel, none of which is waited for longer than it deserves. */
+/** Asks nodes in parallel, and does not wait for slow ones. */
 export class Nodes {
   readonly all: readonly RedlockNode[]
   readonly quorum: number
-  /** As they were given. */
+  /** Without the order of steps. */
   readonly #bare: readonly RedlockNode[]
   readonly #identities: Identities
   #compared: Promise<void> | undefined
   readonly #timeoutMs: number
   readonly #clock: Clock
-  /** Which of them failed when they were last heard of. */
+  /** Whether the last call of each failed. */
   readonly #failing: boolean[]
-  /** Answers that nobody waits for any more. */
+  /** Calls that no caller waits for. */
   readonly #stragglers = new Set<Promise<unknown>>()
 
   constructor(all: readonly RedlockNode[], quorum: number, timeoutMs: number, clock: Clock) {
     this.#identities = new Identities(all)
     this.#bare = all
-    this.all = all.map((node) => new OrderedNode(node, this.#identities))
+    this.all = all.map((node) => orderedNode(node, this.#identities))
     this.#failing = all.map(() => false)
     this.quorum = quorum
     this.#timeoutMs = timeoutMs
@@ -55,8 +56,8 @@ export class Nodes {
   }
 
   /**
-   * Asks every node, and resolves as soon as `enough` says so, all have answered, or the time is over:
-   * whoever is silent then has failed.
+   * Asks every node, and resolves as soon as `enough` says so, all have answered, or the time is over: nodes that are
+   * silent then have failed.
    */
   ask<T>(
     call: (node: RedlockNode, index: number) => Promise<T>,
@@ -75,11 +76,11 @@ export class Nodes {
         resolve([...answers])
       }
       const timer = this.#clock.timer(timeoutMs, () => {
-        const failure = new LockError('LOCK_UNAVAILABLE', `no answer within ${timeoutMs} ms`)
+        const failure = errors.unavailable(`no answer within ${timeoutMs} ms`)
         answers.forEach((answer, index) => (answers[index] = answer ?? { failure }))
         settle()
       })
-      const heard = (index: number, answer: Answer<T>): void => {
+      const receive = (index: number, answer: Answer<T>): void => {
         if (over) return 'value' in answer ? late?.(answer.value, index) : undefined
         answers[index] = answer
         open -= 1
@@ -88,7 +89,7 @@ export class Nodes {
           grace ??= this.#clock.timer(this.#clock.now() - askedAt + GRACE_MS, settle)
       }
       this.all.forEach((node, index) => {
-        this.track(this.#listenTo(call(node, index), index).then((answer) => heard(index, answer)))
+        this.track(this.#settled(call(node, index), index).then((answer) => receive(index, answer)))
       })
     })
   }
@@ -115,25 +116,19 @@ export class Nodes {
     if (refusal !== undefined) throw refusal
   }
 
-  /** Asks one node alone, the same for all clients as long as it works. Undefined when it does not. */
-  askFirst<T>(call: (node: RedlockNode) => Promise<T>): Promise<T | undefined> {
+  /** Asks one node alone, the same for all clients while it works. Undefined if it fails. */
+  async askFirst<T>(call: (node: RedlockNode) => Promise<T>): Promise<T | undefined> {
     const index = Math.max(0, this.#failing.indexOf(false))
     const node = this.all[index]
-    return new Promise((resolve) => {
-      if (node === undefined) return resolve(undefined)
-      const timer = this.#clock.timer(this.#timeoutMs * FIRST_PART, () => {
-        this.#failing[index] = true
-        resolve(undefined)
-      })
-      const answered = this.#listenTo(call(node), index).then((answer) => {
-        timer.cancel()
-        resolve(saidOf(answer))
-      })
-      this.track(answered)
-    })
+    if (node === undefined) return undefined
+    const settled = this.#settled(call(node), index)
+    this.track(settled)
+    const answer = await orAfter(this.#clock, this.#timeoutMs * FIRST_PART, settled)
+    if (answer === undefined) this.#failing[index] = true
+    return answerOf(answer)
   }
 
-  async #listenTo<T>(answered: Promise<T>, index: number): Promise<Answer<T>> {
+  async #settled<T>(answered: Promise<T>, index: number): Promise<Answer<T>> {
     try {
       const value = await answered
       this.#failing[index] = false
@@ -144,33 +139,30 @@ export class Nodes {
     }
   }
 
-  /** Keeps an eye on work nobody waits for, so that `drained` can. */
+  /** Tracks work that no caller waits for, so that `drained` can. */
   track(work: Promise<unknown>): void {
     this.#stragglers.add(work)
     const gone = (): void => void this.#stragglers.delete(work)
     work.then(gone, gone)
   }
 
-  /** Resolves when nothing is under way any more, or soon. */
+  /** Resolves when no work is left, or soon. */
   async drained(): Promise<void> {
-    const pause = new Promise<void>((resolve) => {
-      this.#clock.timer(Math.min(this.#timeoutMs, DRAIN_MS), resolve)
-    })
-    await Promise.race([Promise.allSettled(this.#stragglers), pause])
+    await orAfter(this.#clock, Math.min(this.#timeoutMs, DRAIN_MS), Promise.allSettled(this.#stragglers))
   }
 
-  /** Fewer than a majority could be had: says what became of each. */
+  /** Too few nodes answered: says what became of each. */
   outage<T>(what: string, answers: Answers<T>): LockError {
     const failures = answers.map((answer) =>
       answer !== undefined && 'failure' in answer ? answer.failure : undefined,
     )
-    const errors = answers.map((answer, index) => {
+    const each = answers.map((answer, index) => {
       const why =
         answer === undefined ? 'not waited for' : 'failure' in answer ? messageOf(answer.failure) : 'ok'
       return new Error(`node ${index + 1}: ${why}`)
     })
-    const failed = errors.filter((_, index) => failures[index] !== undefined)
-    // What the servers are set to, or keep under that name, will not pass by itself.
+    const failed = each.filter((_, index) => failures[index] !== undefined)
+    // Settings of the servers, or other keys under that name, do not change by themselves.
     const final = failures.flatMap((failure) =>
       isLockError(failure) && failure.code !== 'LOCK_UNAVAILABLE' ? [failure.code] : [],
     )
@@ -178,12 +170,12 @@ export class Nodes {
     return new LockError(
       (final.length > this.all.length - this.quorum ? final[0] : undefined) ?? 'LOCK_UNAVAILABLE',
       `${what}: ${failed.length} of ${this.all.length} nodes failed, ${this.quorum} are needed (${summary})`,
-      { cause: new AggregateError(errors, 'what became of each node') },
+      { cause: new AggregateError(each, 'the outcome on each node') },
     )
   }
 }
 
-/** Why the nodes cannot be used as they are, if one of them says so. */
+/** The error of two nodes that are the same server, if any. */
 export function misconfigured<T>(answers: Answers<T>): LockError | undefined {
   for (const answer of answers)
     if (answer !== undefined && 'failure' in answer && answer.failure instanceof SameServerError)
@@ -191,8 +183,8 @@ export function misconfigured<T>(answers: Answers<T>): LockError | undefined {
   return undefined
 }
 
-/** What a node has answered, if it has. */
-export function saidOf<T>(answer: Answer<T> | undefined): T | undefined {
+/** What a node answered, if it did. */
+export function answerOf<T>(answer: Answer<T> | undefined): T | undefined {
   return answer !== undefined && 'value' in answer ? answer.value : undefined
 }
 
@@ -200,7 +192,7 @@ export function valuesOf<T>(answers: Answers<T>): T[] {
   return answers.flatMap((answer) => (answer !== undefined && 'value' in answer ? [answer.value] : []))
 }
 
-/** How many nodes answered so. */
+/** How many nodes gave such an answer. */
 export function count<T>(answers: Answers<T>, is: (value: T) => boolean): number {
   return valuesOf(answers).filter(is).length
 }

@@ -6,14 +6,14 @@ import type { Nodes } from './nodes.ts'
 import { count, valuesOf } from './nodes.ts'
 
 /**
- * A name is held by whoever holds it on a majority, under the fence that was written back to one. Where
- * nodes do not answer it is enough that somebody may do so: then nobody else can.
+ * The holder of a name holds it on a majority, under the fence that was written to one. If nodes do not answer, it is
+ * enough that it may be a majority: no other attempt can have one then.
  */
 export async function holdOf(
   nodes: Nodes,
   name: string,
   fencing: boolean,
-  /** A hold that is not the one meant is not settled for before every node was asked. */
+  /** Every node is asked before another hold than the one meant is accepted. */
   isMeant: (hold: Hold) => boolean = () => true,
 ): Promise<(Hold<Look> & { readonly silent: number }) | undefined> {
   const { quorum, all } = nodes
@@ -26,7 +26,7 @@ export async function holdOf(
     },
   })
   const looks = valuesOf(answers)
-  if (looks.length < quorum) throw nodes.outage(`no majority knows ${JSON.stringify(name)}`, answers)
+  if (looks.length < quorum) throw nodes.outage(`the holder of ${JSON.stringify(name)} is unknown`, answers)
   const [first] = holdsIn(looks, fencing)
   const silent = all.length - looks.length
   return first !== undefined && first.votes.length + silent >= quorum ? { ...first, silent } : undefined
@@ -35,6 +35,6 @@ export async function holdOf(
 export function stateOf(name: string, hold: Hold | undefined, quorum: number): LockState {
   if (hold === undefined) return { name, held: false }
   const { holder, votes } = hold
-  const lefts = votes.map(({ leftMs }) => leftMs).toSorted((a, b) => b - a)
-  return { name, held: true, holder, remainingMs: lefts[quorum - 1] ?? lefts.at(-1) ?? 0 }
+  const times = votes.map(({ remainingMs }) => remainingMs).toSorted((a, b) => b - a)
+  return { name, held: true, holder, remainingMs: times[quorum - 1] ?? times.at(-1) ?? 0 }
 }

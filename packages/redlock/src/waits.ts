@@ -1,35 +1,36 @@
+import { Wake } from '@locks/core/adapter'
 import type { AcquireRequest, Busy, Clock } from '@locks/core/adapter'
 import type { Ahead, Refused } from './attempt.ts'
 import type { Nodes } from './nodes.ts'
 
-/** Split votes settle when the next tries of their voters are far enough apart, so that is doubled each time. */
+/** Split votes settle once the next tries of their voters are far enough apart, so the step doubles each time. */
 const FIRST_STEP_MS = 20
 const MAX_STEP_MS = 1_000
 
-/** Those who hear of a release do not all try in the same moment. */
+/** Waiters that a release wakes do not all try in the same moment. */
 const WAKE_SPREAD_MS = 15
 
-/** Whoever was beaten at the first node looks at them all after this: what is there may be left of a dead one. */
+/** A waiter that was beaten at the first node looks at all of them after this: the winner there may be dead. */
 const BEHIND_MS = 250
 
-/** Nobody relies on having heard everything for longer than this. */
+/** Notices may be lost: every waiter looks again after this. */
 const MAX_POLL_MS = 10_000
 
-/** An attempt that has been refused, until it is granted or withdrawn. */
+/** An attempt that was refused, until it is granted or withdrawn. */
 interface Waiter {
-  /** How often in a row it met a split vote. */
+  /** How many split votes in a row it met. */
   splits: number
-  /** Who had a majority when last looked. */
+  /** The attempt with a majority at the last look. */
   known: Pick<Refused, 'attempt' | 'holder'>
-  /** A release was heard since its last try began. */
-  heard: boolean
-  wake: () => void
+  /** A release was noticed since its last try began. */
+  noticed: boolean
+  readonly wake: Wake
   unwatch: (() => void) | undefined
 }
 
 const nobody = { attempt: undefined, holder: undefined }
 
-/** Waiting by the nodes' own notices of releases, and by looking again after a while that is never the same. */
+/** Waits for the nodes' own notices of releases, and looks again after a random while. */
 export class Waits {
   readonly #nodes: Nodes
   readonly #clock: Clock
@@ -41,15 +42,15 @@ export class Waits {
     this.#clock = clock
   }
 
-  /** A try of this attempt begins: what is heard from now on, it may have missed. Answers whether it was woken. */
+  /** A try of this attempt begins, which may miss later notices. Returns whether a notice caused it. */
   trying(attemptId: string): boolean {
     const waiter = this.#waiters.get(attemptId)
-    const { heard = false } = waiter ?? {}
-    if (waiter !== undefined) waiter.heard = false
-    return heard
+    const { noticed = false } = waiter ?? {}
+    if (waiter !== undefined) waiter.noticed = false
+    return noticed
   }
 
-  busy({ attemptId, willWait }: AcquireRequest, { attempt, holder, settled, leftMs }: Refused): Busy {
+  busy({ attemptId, willWait }: AcquireRequest, { attempt, holder, settled, remainingMs }: Refused): Busy {
     const splits = this.#waiters.get(attemptId)?.splits ?? 0
     if (willWait) {
       const waiter = this.#waiter(attemptId)
@@ -57,45 +58,30 @@ export class Waits {
       waiter.known = { attempt, holder }
     }
     const retryInMs = settled
-      ? Math.min(leftMs + this.#upTo(FIRST_STEP_MS), MAX_POLL_MS)
+      ? Math.min(remainingMs + this.#upTo(FIRST_STEP_MS), MAX_POLL_MS)
       : this.#upTo(Math.min(FIRST_STEP_MS * 2 ** Math.min(splits, 10), MAX_STEP_MS))
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 
-  /** Another one got there first, and most likely has the lock by now: its release will be heard. */
+  /** Another attempt was first and most likely has the lock by now; its release will be noticed. */
   behind({ attemptId, willWait }: AcquireRequest, ahead: Ahead): Busy {
     if (willWait) this.#waiter(attemptId).splits = 0
     const known = this.#waiters.get(attemptId)?.known
-    // A single node may know of another fence than the majority.
+    // A single node may have another fence than the majority.
     const { holder } = known !== undefined && known.attempt === ahead.attempt ? known : ahead
     const retryInMs = BEHIND_MS + this.#upTo(BEHIND_MS)
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 
   async wait({ name, attemptId }: AcquireRequest, maxMs: number, signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return
     const waiter = this.#waiter(attemptId)
-    // In a split vote everybody's giving up is a release: who listened to that would never back off.
-    const listens = waiter.splits === 0
-    await new Promise<void>((resolve) => {
-      let timer = this.#clock.timer(maxMs, () => done())
-      const done = (): void => {
-        timer.cancel()
-        signal.removeEventListener('abort', done)
-        waiter.wake = () => undefined
-        resolve()
-      }
-      signal.addEventListener('abort', done)
-      if (!listens) return
-      waiter.wake = () => {
-        waiter.wake = () => undefined
-        timer.cancel()
-        timer = this.#clock.timer(this.#upTo(Math.min(WAKE_SPREAD_MS, maxMs)), () => done())
-      }
-      // Listens until the attempt is over: who subscribed for each wait anew would look each time what it missed.
+    waiter.wake.clear()
+    if (waiter.splits === 0) {
+      // Watches until the attempt is over: each new subscription would cause one more look.
       waiter.unwatch ??= this.#watch(name, waiter)
-      if (waiter.heard) waiter.wake()
-    })
+      if (waiter.noticed) this.#wakeSoon(waiter)
+    }
+    await waiter.wake.sleep(maxMs, { signal })
   }
 
   over(attemptId: string): void {
@@ -112,7 +98,7 @@ export class Waits {
   #waiter(attemptId: string): Waiter {
     let waiter = this.#waiters.get(attemptId)
     if (waiter === undefined) {
-      waiter = { splits: 0, known: nobody, heard: false, wake: () => undefined, unwatch: undefined }
+      waiter = { splits: 0, known: nobody, noticed: false, wake: new Wake(this.#clock), unwatch: undefined }
       this.#waiters.set(attemptId, waiter)
     }
     return waiter
@@ -122,18 +108,23 @@ export class Waits {
     return Math.max(1, Math.round(this.#clock.random() * ms))
   }
 
-  /** One subscription per name and node, however many wait. */
+  #wakeSoon(waiter: Waiter): void {
+    waiter.wake.wakeBy(this.#clock.now() + this.#upTo(WAKE_SPREAD_MS))
+  }
+
+  /** One subscription per name and node, for any number of waiters. */
   #watch(name: string, waiter: Waiter): () => void {
     let watch = this.#watches.get(name)
     if (watch === undefined) {
       const waiters = new Set<Waiter>()
-      const ring = (): void => {
+      const notice = (): void => {
         for (const one of waiters) {
-          one.heard = true
-          one.wake()
+          one.noticed = true
+          // In a split vote every withdrawal is a release: a waiter that followed those would never back off.
+          if (one.splits === 0) this.#wakeSoon(one)
         }
       }
-      const ends = this.#nodes.all.map((node) => node.watch(name, ring))
+      const ends = this.#nodes.all.map((node) => node.watch(name, notice))
       watch = { waiters, end: () => ends.forEach((end) => end()) }
       this.#watches.set(name, watch)
     }

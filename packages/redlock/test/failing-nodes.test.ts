@@ -99,7 +99,7 @@ test('a lock whose majority is not in reach is not called free', async () => {
   expect(await bare(over(nodes)).adapter.attempt(request(lock))).toMatchObject({ busy: true })
 })
 
-test('a majority of servers whose settings are refused is no outage', async () => {
+test('a majority of servers whose settings are refused is not an outage', async () => {
   const { servers: nodes } = await servers(3, { 'maxmemory-policy': 'allkeys-lru' })
   const strict = nodes.map(({ host, port }) => ({
     connection: { host, port },

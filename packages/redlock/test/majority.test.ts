@@ -33,7 +33,7 @@ test('half of an even number is not a majority', async () => {
   await until(async () => (await heldOn(nodes.slice(2), lock)) === 0)
 })
 
-test('a majority reached after the ttl is not a grant, and leaves nothing behind', async () => {
+test('a majority that is reached after the ttl is not a grant, and nothing of it is left', async () => {
   const { servers: nodes } = await servers(3)
   const proxies = await proxiesOf(nodes)
   const { adapter, request, take } = bare(over(proxies, { nodeTimeoutMs: 2_000 }))
@@ -44,11 +44,11 @@ test('a majority reached after the ttl is not a grant, and leaves nothing behind
   await expect(adapter.attempt(request(lock, { ttlMs: 150 }))).rejects.toMatchObject({
     code: 'LOCK_UNAVAILABLE',
   })
-  // The vote that was not waited for is given back behind it.
+  // The late vote is released behind it.
   await until(async () => (await heldOn(nodes, lock)) === 0)
 })
 
-test('a three-way split vote that is never released settles when it expires', async () => {
+test('a vote split three ways and never released settles when it expires', async () => {
   const { servers: nodes } = await servers(3)
   const locks = connect(over(nodes))
   const lock = uniqueName()
@@ -133,7 +133,7 @@ test('with three of five nodes down it fails fast, says why for each, and leaves
   const told = cause instanceof AggregateError ? cause.errors.map(String) : []
   // The two that work may be slower to answer than three refused connections are to fail.
   expect(told.slice(0, 2).join()).toMatch(/node 1: (ok|not waited for).*node 2: (ok|not waited for)/)
-  for (const n of [3, 4, 5]) expect(told[n - 1]).toMatch(new RegExp(`node ${n}: Redis failed`))
+  for (const n of [3, 4, 5]) expect(told[n - 1]).toMatch(new RegExp(`node ${n}: @locks/redis: Redis failed`))
   await until(async () => (await heldOn(up, lock)) === 0)
 })
 

@@ -1,11 +1,10 @@
 import type { Clock, Holder } from '@locks/core'
 import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core/adapter'
-import { keptAttemptId } from '@locks/core/adapter'
+import { keptAttemptId, safeTtlMs } from '@locks/core/adapter'
 import type { Look, Refusal } from '@locks/redis/node'
 import { expect, test } from 'vitest'
 import { atLength } from '../../../conformance/selection.ts'
 import { redlockAdapter } from '../src/adapter.ts'
-import { validMs } from '../src/attempt.ts'
 import { Nodes } from '../src/nodes.ts'
 import type { RedlockNode } from '../src/node.ts'
 
@@ -82,9 +81,9 @@ class SimulatedNode implements RedlockNode {
     return this.#over(() => {
       const held = this.#lookUp(name)
       if (held !== undefined && held.attempt !== attemptId) {
-        const leftMs = held.until - this.#clock.now()
+        const remainingMs = held.until - this.#clock.now()
         const { attempt, holder } = held
-        return { busy: true, attempt, holder, foreign: false, leftMs, place: -1, serverTime: 0 }
+        return { busy: true, attempt, holder, foreign: false, remainingMs, position: -1, serverTime: 0 }
       }
       const fence = held?.fence ?? ++this.#token
       this.#held.set(name, {
@@ -97,7 +96,7 @@ class SimulatedNode implements RedlockNode {
     })
   }
 
-  free(name: string, attemptId: string): Promise<'released' | 'not-held'> {
+  release(name: string, attemptId: string): Promise<'released' | 'not-held'> {
     return this.#over(() => {
       if (this.#lookUp(name)?.attempt !== attemptId) return 'not-held'
       this.#held.delete(name)
@@ -127,14 +126,14 @@ class SimulatedNode implements RedlockNode {
     )
   }
 
-  async *forget(): AsyncGenerator<number, void> {
+  async *prune(): AsyncGenerator<number, void> {
     yield 0
   }
 
   look(name: string): Promise<Look> {
     return this.#over(() => {
       const held = this.#lookUp(name)
-      return { attempt: held?.attempt, holder: held?.holder, leftMs: 0, waiters: 0, waiting: [] }
+      return { attempt: held?.attempt, holder: held?.holder, remainingMs: 0, waiters: 0, waiting: [] }
     })
   }
 
@@ -185,7 +184,7 @@ class SimulatedNode implements RedlockNode {
 
 const nodeTimeoutMs = 25
 
-/** Three clients that take and give back one lock until they have had it `aim` times. */
+/** Three clients that acquire and release one lock until they have held it `aim` times. */
 async function simulate(
   fencing: boolean,
   aim: number,
@@ -218,7 +217,7 @@ async function simulate(
       const metadata = { host: 'simulated', pid: 1 }
       const request = { name: 'lock', attemptId, owner: attemptId, metadata, ...terms }
       // As core counts: from before the request, and less what clocks may differ by.
-      let deadline = clock.now() + validMs(request.ttlMs)
+      let deadline = clock.now() + safeTtlMs(request.ttlMs)
       // Too few nodes may answer.
       const answer = await adapter.attempt(request).catch(() => undefined)
       if (answer !== undefined && 'fence' in answer && clock.now() < deadline) {
@@ -226,7 +225,7 @@ async function simulate(
         most = Math.max(most, ++holders)
         // Only while its answer comes in time for sure.
         if (random() < 0.3 && deadline - clock.now() > 2 * nodeTimeoutMs) {
-          const renewedUntil = clock.now() + validMs(request.ttlMs)
+          const renewedUntil = clock.now() + safeTtlMs(request.ttlMs)
           const renewal = { grant: answer, ttlMs: request.ttlMs, lockDelayMs: 0 }
           const [outcome] = await adapter.renew([renewal]).catch(() => ['unknown'])
           if (outcome === 'renewed') deadline = renewedUntil

@@ -1,62 +1,54 @@
-import type { StoreFactory } from '../versioned-store.ts'
+import { Harness, slowFactor, untilValid } from '@locks/core/conformance'
+import type { ConformanceCase } from '@locks/core/conformance'
+import { capabilitiesOf } from '../adapter.ts'
+import { cas } from '../index.ts'
+import type { VersionedStore } from '../versioned-store.ts'
 import { Bench } from './bench.ts'
 import { processRules } from './process-rules.ts'
 import type { StoreRule } from './rule.ts'
 import { rules } from './rules.ts'
+import type { StoreSubject } from './subject.ts'
 
-/** What the contract is run against. A rule that cannot run is listed with the reason. */
-export interface StoreSubject {
-  readonly name: string
-  /** Each call opens an independent client of one and the same store. */
-  readonly open: StoreFactory
-  /** Deletes a key, as an operator might. */
-  drop?(key: string): Promise<void>
-  /** How another process opens the store: a module that exports `storeFrom(options)`, by name or file URL. */
-  readonly module?: StoreModule
-}
+export type { StoreModule, StoreSubject } from './subject.ts'
 
-export interface StoreModule {
-  readonly specifier: string
-  /** As JSON. */
-  readonly options: Readonly<Record<string, unknown>>
-}
+/** A rule applied to a store, ready for any test runner, as a case of the conformance suite. */
+export type ContractCase = Pick<ConformanceCase, 'id' | 'title' | 'untested' | 'timeoutMs' | 'run'>
 
-/** A rule applied to a store, ready for any test runner. */
-export interface ContractCase {
-  readonly id: string
-  readonly title: string
-  /** Why this rule cannot be tried here. Show it; do not count it as passed. */
-  readonly untested?: string
-  readonly timeoutMs: number
-  /** Rejects with an assertion error when the promise is broken. */
-  readonly run: () => Promise<void>
-}
+const USUAL_MS = 10_000
 
 /** The contract of a versioned store, as data. Cases are independent and may run in any order. */
 export function versionedStoreContract(subject: StoreSubject): readonly ContractCase[] {
+  const factory = cas(subject.open)
+  const store = subject.open()
+  const capabilities = capabilitiesOf(store)
+  void store.close()
+  const config = { adapter: '@locks/cas' }
   return [...rules, ...processRules].map((rule) => {
-    const untested = whyUntested(rule, subject)
+    const { id } = rule
+    const untested = whyUntested(rule, subject, store)
+    const ruleMs = (rule.timeoutMs ?? USUAL_MS) * slowFactor()
+    const limit = { ms: ruleMs, from: `the time-out of ${id}` }
+    const runOnce: ContractCase['run'] = (host) =>
+      new Harness({ name: subject.name, config, adapter: factory }, factory, capabilities).run(
+        (harness) => rule.run(new Bench(subject, harness)),
+        host,
+        limit,
+      )
     return {
-      id: rule.id,
-      title: `${rule.id} ${rule.title}`,
-      timeoutMs: (rule.timeoutMs ?? 10_000) * slowFactor(),
+      id,
+      title: `${id} ${rule.title}`,
+      timeoutMs: ruleMs * 12,
       ...(untested !== undefined && { untested }),
-      run: () => new Bench(subject).run((bench) => rule.run(bench)),
+      run: (host) => untilValid(() => runOnce(host), host?.onVoid),
     }
   })
 }
 
-function whyUntested({ needs }: StoreRule, subject: StoreSubject): string | undefined {
+function whyUntested({ needs }: StoreRule, subject: StoreSubject, store: VersionedStore): string | undefined {
   if (needs === 'drop' && subject.drop === undefined) return 'no way to delete a key was given'
-  if (needs === 'watch' && subject.open().watch === undefined) return 'the store has no change signal'
-  if (needs === 'values' && subject.open().values === undefined) return 'the store cannot tell its values'
+  if (needs === 'watch' && store.watch === undefined) return 'the store has no change signal'
+  if (needs === 'values' && store.values === undefined) return 'the store cannot list its values'
   if (needs !== 'processes') return undefined
-  if (subject.open().scope === 'process') return 'scope is process'
+  if (store.scope === 'process') return 'scope is process'
   return subject.module === undefined ? 'no module was given for other processes' : undefined
-}
-
-/** `LOCKS_TEST_SLOW` multiplies every time, as it does for the conformance suite. */
-function slowFactor(): number {
-  const factor = Number(process.env['LOCKS_TEST_SLOW'] ?? 1)
-  return Number.isFinite(factor) && factor >= 1 ? factor : 1
 }

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pass } from 'node:timers/promises'
+import { countIn } from './counter.ts'
 import type { StoreRule } from './rule.ts'
 
 const PROCESSES = 4
 const PUTS = 50
 const KILLS = 12
-
-/** How often `worker.ts` has counted, by what stands in the store. */
-function countIn(value: string | undefined): number {
-  return Number(value?.split(' ')[0] ?? 0)
-}
 
 function assertDistinct(versions: readonly bigint[]): void {
   assert.equal(new Set(versions).size, versions.length, 'one version was given to two puts')
@@ -23,8 +19,9 @@ export const processRules: readonly StoreRule[] = [
     timeoutMs: 60_000,
     async run(bench) {
       const [store, key] = [bench.open(), bench.key()]
-      const workers = await Promise.all(Array.from({ length: PROCESSES }, () => bench.worker(key)))
-      const versions = (await Promise.all(workers.map((worker) => worker.count(PUTS)))).flat()
+      const counters = await Promise.all(Array.from({ length: PROCESSES }, () => bench.counter(key)))
+      await Promise.all(counters.map((counter) => counter.count(PUTS)))
+      const versions = (await Promise.all(counters.map((counter) => counter.acknowledged()))).flat()
       assert.equal(versions.length, PROCESSES * PUTS)
       assertDistinct(versions)
       assert.equal(countIn((await store.get(key))?.value), PROCESSES * PUTS)
@@ -37,18 +34,23 @@ export const processRules: readonly StoreRule[] = [
     timeoutMs: 60_000,
     async run(bench) {
       const [store, key] = [bench.open(), bench.key()]
-      const survivor = await bench.worker(key)
+      const survivor = await bench.counter(key)
       const counting = survivor.count(PUTS)
       const acknowledged: bigint[] = []
       for (let n = 0; n < KILLS; n += 1) {
-        const victim = await bench.worker(key)
-        void victim.count(Infinity).catch(() => undefined)
-        await victim.first
+        const victim = await bench.counter(key)
+        const ended = victim.count(Infinity)
+        const first = bench.harness.eventually('the first put of a process', 30_000, async () => {
+          return (await victim.acknowledged()).length > 0
+        })
+        await Promise.race([first, ended])
+        ended.catch(() => undefined)
         await pass(Math.random() * 10)
         await victim.kill()
-        acknowledged.push(...victim.acknowledged)
+        acknowledged.push(...(await victim.acknowledged()))
       }
-      acknowledged.push(...(await counting))
+      await counting
+      acknowledged.push(...(await survivor.acknowledged()))
       assertDistinct(acknowledged)
       const current = await store.get(key)
       const count = countIn(current?.value)

@@ -5,7 +5,7 @@ export interface StoreRule {
   readonly id: string
   readonly title: string
   readonly needs?: 'drop' | 'watch' | 'values' | 'processes'
-  /** How long it may take, before scaling; 10 s unless told. */
+  /** How long it may take, before scaling. Default: 10 s. */
   readonly timeoutMs?: number
   run(bench: Bench): Promise<void>
 }

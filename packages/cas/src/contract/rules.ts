@@ -29,12 +29,12 @@ export const rules: readonly StoreRule[] = [
       assert.equal(await store.get(key), undefined)
       for (const version of [0n, 1n, 7n])
         assert.equal(await bench.refused(store, key, 'x', version), undefined)
-      assert.equal(await store.get(key), undefined, 'a refused put made the key')
+      assert.equal(await store.get(key), undefined, 'a refused put created the key')
     },
   },
   {
     id: 'STORE-2',
-    title: 'a key is made once: who comes later is refused and told what is there',
+    title: 'a key is created once: later puts are refused and get what is there',
     async run(bench) {
       const [store, other, key] = [bench.open(), bench.open(), bench.key()]
       const version = await bench.put(store, key, 'first')
@@ -44,7 +44,8 @@ export const rules: readonly StoreRule[] = [
   },
   {
     id: 'STORE-3',
-    title: 'a put over the present version replaces the value, for everybody at once, and versions only rise',
+    title:
+      'a put over the present version replaces the value, for all clients at once, and versions only rise',
     async run(bench) {
       const [store, other, key] = [bench.open(), bench.open(), bench.key()]
       let version = await bench.put(store, key, 'value 0')
@@ -59,7 +60,7 @@ export const rules: readonly StoreRule[] = [
   },
   {
     id: 'STORE-4',
-    title: 'a put over any other version is refused, changes nothing and tells what is there',
+    title: 'a put over any other version is refused, changes nothing and gets what is there',
     async run(bench) {
       const [store, key] = [bench.open(), bench.key()]
       const first = await bench.put(store, key, 'first')
@@ -97,8 +98,8 @@ export const rules: readonly StoreRule[] = [
       const keys = [...keysThatDiffer, 'x'.repeat(900), `${'x'.repeat(899)}y`].map((key) => prefix + key)
       const values = ['{}', 'a\nb\r\n', '\u0000', '😀'.repeat(50), ' ', 'x'.repeat(20_000)]
       const made = keys.map((key, n) => ({ key, value: `${n} ${values[n % values.length]}` }))
-      // Some mean something elsewhere, and only if they stand alone. They may be there from another run, and
-      // locks may come by them, so that what is left in them has to be a free record.
+      // These mean something elsewhere if they stand alone. They may be there from another run, and locks may use them,
+      // so that each is left as a free record.
       for (const key of ['.', '..', '/', '__proto__'])
         made.push({ key, value: JSON.stringify({ name: key, run: prefix }) })
       for (const { key, value } of made) await bench.put(store, key, value, (await store.get(key))?.version)
@@ -119,7 +120,7 @@ export const rules: readonly StoreRule[] = [
   },
   {
     id: 'STORE-8',
-    title: 'a key that was deleted and made again has a higher version, and refuses all earlier ones',
+    title: 'a key that was deleted and created again has a higher version, and refuses all earlier ones',
     needs: 'drop',
     async run(bench) {
       const [store, key] = [bench.open(), bench.key()]
@@ -131,7 +132,7 @@ export const rules: readonly StoreRule[] = [
       const version = await bench.put(store, key, 'again')
       assert.ok(
         versions.every((earlier) => earlier < version),
-        `made again at version ${version}`,
+        `created again at version ${version}`,
       )
       for (const earlier of versions)
         assert.deepEqual(await bench.refused(store, key, 'x', earlier), { value: 'again', version })
@@ -158,7 +159,7 @@ export const rules: readonly StoreRule[] = [
   ...watchRules,
   {
     id: 'STORE-13',
-    title: 'values tells every value there is, with its version, and changes nothing',
+    title: 'values lists every value with its version, and changes nothing',
     needs: 'values',
     async run(bench) {
       const [store, other] = [bench.open(), bench.open()]
@@ -173,7 +174,7 @@ export const rules: readonly StoreRule[] = [
         for await (const { value, version } of reader.values?.() ?? []) found.set(value, version)
         for (const [value, version] of made) {
           assert.equal(found.get(value), version, value)
-          assert.ok(!found.has(`earlier ${value}`), 'a value that is there no more')
+          assert.ok(!found.has(`earlier ${value}`), 'a value that was replaced')
         }
       }
     },

@@ -9,32 +9,35 @@ const CHANGES = 20
 export const watchRules: readonly StoreRule[] = [
   {
     id: 'STORE-10',
-    title: 'a watch tells of changes by others, and what it tells was true; after its end it is silent',
+    title: 'a watch reports changes by others, with values that were there; after its end it is silent',
     needs: 'watch',
     async run(bench) {
       const [store, other, key] = [bench.open(), bench.open(), bench.key()]
       let version = await bench.put(store, key, 'start')
       const written = new Map([[version, 'start']])
-      const heard: (Versioned | undefined)[] = []
-      let bell: () => void = () => undefined
+      const hints: (Versioned | undefined)[] = []
+      let wake: () => void = () => undefined
       const stop = await store.watch?.(key, (current) => {
-        heard.push(current)
-        bell()
+        hints.push(current)
+        wake()
       })
-      for (let n = 0; n < CHANGES && heard.length === 0; n += 1) {
-        const rung = new Promise<void>((resolve) => (bell = resolve))
+      for (let n = 0; n < CHANGES && hints.length === 0; n += 1) {
+        const woken = new Promise<void>((resolve) => (wake = resolve))
         version = await bench.put(other, key, `change ${n}`, version)
         written.set(version, `change ${n}`)
-        await Promise.race([rung, pass(250)])
+        await Promise.race([woken, pass(250)])
       }
-      assert.ok(heard.length > 0, `none of ${CHANGES} changes was heard`)
-      for (const current of heard)
+      assert.ok(hints.length > 0, `none of ${CHANGES} changes was reported`)
+      for (const current of hints)
         if (current !== undefined) assert.equal(current.value, written.get(current.version))
       stop?.()
-      await bench.put(other, key, 'unheard', version)
-      // Whatever was under way is through by then; nothing is waited for.
+      await bench.put(other, key, 'unreported', version)
+      // Time for a hint that must not come.
       await pass(100)
-      assert.ok(!heard.some((current) => current?.value === 'unheard'), 'heard after its end')
+      assert.ok(
+        !hints.some((current) => current?.value === 'unreported'),
+        'a hint after the end of the watch',
+      )
     },
   },
 ]

@@ -1,10 +1,11 @@
+import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { codeOf, invalid } from '../errors.ts'
 import type { Floor } from './file-floor.ts'
 
-/** File systems, by the number the kernel has for them, on which a rename may be repeated or seen late elsewhere. */
+/** File systems, by the kernel's number, on which a rename may be repeated or seen late elsewhere. */
 const untrusted: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -23,15 +24,15 @@ const untrusted: ReadonlyMap<number, string> = new Map([
   [0x19830326, 'BeeGFS'],
 ])
 
-/** The name of a file system that locks cannot be trusted to, by its number. */
+/** The name of a file system that is not safe for locks, by its number. */
 export function untrustedFileSystem(type: number): string | undefined {
   // The number is signed on some machines.
   return untrusted.get(type >>> 0)
 }
 
-const UNCERTAIN = 'where renames are not certain to exclude each other'
+const UNCERTAIN = 'where two renames may both succeed'
 
-/** Answers the name of a file system that locks cannot be trusted to; rejects when the directory cannot serve at all. */
+/** Returns the name of a file system that is not safe for locks; rejects if the directory cannot be used at all. */
 async function checkDirectory(directory: string): Promise<string | undefined> {
   if (!(await stat(directory)).isDirectory()) throw invalid(`${JSON.stringify(directory)} is not a directory`)
   await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
@@ -42,24 +43,19 @@ export async function diagnoseDirectory(directory: string): Promise<readonly Fin
   const shown = JSON.stringify(directory)
   try {
     const type = await checkDirectory(directory)
-    const usable: Finding = { check: 'directory', level: 'ok', message: `${shown} exists and is writable` }
-    const local: Finding = {
-      check: 'file-system',
-      level: 'ok',
-      message: `${shown} is on a local file system`,
-    }
+    const usable = ok('directory', `${shown} exists and is writable`)
+    if (type === undefined) return [usable, ok('file-system', `${shown} is on a local file system`)]
     const advice = 'Use a directory on a disk of this host, or an adapter for several hosts.'
-    const message = `${shown} is on ${type}, ${UNCERTAIN}`
-    return [usable, type === undefined ? local : { check: 'file-system', level: 'danger', message, advice }]
+    return [usable, danger('file-system', `${shown} is on ${type}, ${UNCERTAIN}`, advice)]
   } catch (error) {
     const failure = directoryError(shown, error)
     const message = failure instanceof Error ? failure.message : `${shown} cannot be read`
     const advice = 'Create the directory, and let the user of this process read and write in it.'
-    return [{ check: 'directory', level: 'warning', message, advice }]
+    return [warning('directory', message, advice)]
   }
 }
 
-/** Refuses a directory that cannot serve, saying why and what to do, before anything is put into it. */
+/** Refuses a directory that cannot be used, with the reason and what to do, before anything is put into it. */
 export async function prepareDirectory(
   directory: string,
   floor: Floor,
@@ -70,7 +66,7 @@ export async function prepareDirectory(
     const type = await checkDirectory(directory)
     if (type !== undefined && !trustFileSystem)
       throw invalid(
-        `${shown} is on ${type}, ${UNCERTAIN}; choose a local directory, or set trustFileSystem if you know better`,
+        `${shown} is on ${type}, ${UNCERTAIN}; choose a local directory, or set trustFileSystem if it is safe`,
       )
     await floor.prepare()
   } catch (error) {

@@ -5,16 +5,16 @@ import { codeOf, unavailable } from '../errors.ts'
 import { ifThere, syncDirectory } from './file-io.ts'
 import { FLOOR } from './file-paths.ts'
 
-/** The floor may be raised while it is looked for; so often it is looked for again. */
+/** How often the floor is looked for again while it is being raised. */
 const MAX_LOOKS = 100
 
-/** No version above this one was ever dropped: the name of the one directory in `.floor`, in which keys are made. */
+/** No version above this one was ever dropped: the name of the one directory in `.floor`, where keys are prepared. */
 export class Floor {
   readonly #parent: string
   readonly #directory: string
-  /** As it was last seen. */
+  /** At the last look. */
   #known: bigint | undefined
-  /** Survives a crash of the host, as far as this process has seen to it. */
+  /** The highest floor that this process made to survive a crash of the host. */
   #synced = -1n
 
   constructor(directory: string) {
@@ -22,7 +22,7 @@ export class Floor {
     this.#parent = join(directory, FLOOR)
   }
 
-  /** Makes it, unless it is there. As a whole, so that it is never made beside one that was raised meanwhile. */
+  /** Creates it if it is missing, as a whole: never beside one that was raised meanwhile. */
   async prepare(): Promise<void> {
     const there = await ifThere(readdir(this.#parent))
     if (there !== undefined && there.length > 0) return
@@ -49,15 +49,15 @@ export class Floor {
     return join(this.#parent, String(floor))
   }
 
-  /** It may have been raised. */
+  /** Call when it may have been raised. */
   forget(): void {
     this.#known = undefined
   }
 
   /**
-   * So that it is at least that, also after a crash of the host. If it has to rise, it rises to the present time, which is
-   * where new keys begin: keys that are there by now can be dropped later without raising it, and whoever makes a key
-   * has to begin again only once per idle time.
+   * Raises it to at least that, also after a crash of the host. If it has to rise, it rises to the present time, where
+   * new keys begin: existing keys can then be dropped later without raising it again, so that processes which create
+   * keys start over only once per idle time.
    */
   async raise(atLeast: bigint): Promise<void> {
     for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
@@ -67,7 +67,7 @@ export class Floor {
       try {
         if (from < atLeast) await rename(this.pathOf(from), this.pathOf(to))
         this.#known = from < atLeast ? to : from
-        // Another process may have raised it, and not have come to this yet.
+        // Another process may have raised it and not synced it yet.
         if (this.#synced < this.#known) await syncDirectory(this.#parent)
         this.#synced = this.#known
         return
@@ -76,7 +76,7 @@ export class Floor {
         this.#known = undefined
       }
     }
-    throw unavailable('the floor changes too fast to be raised')
+    throw unavailable('the floor changes too fast to be raised; try again')
   }
 
   async #look(): Promise<bigint> {
@@ -85,6 +85,8 @@ export class Floor {
       if (floors.length > 0) return floors.reduce((a, b) => (a > b ? a : b))
       await this.prepare()
     }
-    throw unavailable(`there is no floor in ${JSON.stringify(this.#parent)}`)
+    throw unavailable(
+      `there is no floor in ${JSON.stringify(this.#parent)}, so no key can be created; try again`,
+    )
   }
 }

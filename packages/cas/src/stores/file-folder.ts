@@ -7,10 +7,10 @@ import { ifThere, readIfThere, renameIfThere, syncDirectory, unlinkIfThere, writ
 import { entryOf, nextFile, presentFile, wasFile } from './file-paths.ts'
 import type { Entry } from './file-paths.ts'
 
-/** A folder that is being changed may show nothing for a moment; so often it is looked at again. */
+/** A folder that is being changed may show nothing for a moment; this often it is looked at again. */
 const MAX_LOOKS = 100
 
-/** The present value of a key, after finishing what somebody who died left half done. */
+/** The present value of a key, after finishing the put of a process that died. */
 export async function read(folder: string): Promise<Versioned | undefined> {
   for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
     const entries = await list(folder)
@@ -26,13 +26,13 @@ export async function read(folder: string): Promise<Versioned | undefined> {
       const version = was.version + 1n
       await renameIfThere(join(folder, nextFile(version, was.id)), join(folder, presentFile(version)))
     } else if (looks > 1) {
-      // The value was dropped, or deleted by hand. Candidates cannot come to be any more: there is nothing to
-      // replace. With anything left in it the folder could not be made again.
+      // The value was dropped, or deleted by hand. Candidates have nothing to replace any more. The folder must be
+      // empty to be created again.
       for (const { file } of entries) await unlinkIfThere(join(folder, file))
       return undefined
     }
   }
-  throw unavailable(`there is no value in ${JSON.stringify(folder)}, or it changes too fast to be read`)
+  throw unavailable(`${JSON.stringify(folder)} has no value, or changes too fast to be read; try again`)
 }
 
 export async function replace(
@@ -52,7 +52,7 @@ export async function replace(
     if (codeOf(error) !== 'ENOENT') throw error
     return { conflict: true, current: await read(folder) }
   }
-  // Somebody who looked meanwhile may have done it already.
+  // Another process that looked meanwhile may have done it already.
   await renameIfThere(next, join(folder, presentFile(version)))
   if (durable) await syncDirectory(folder)
   await sweep(folder, version)
@@ -61,10 +61,10 @@ export async function replace(
 
 /**
  * Drops a key if it is still at that version: a put that replaces it renames the same file away, so one of the two
- * finds it gone. The floor must be as high by now.
+ * finds it gone. The floor must be at least that version.
  */
 export async function drop(folder: string, version: bigint): Promise<boolean> {
-  // A version on its way out would be taken for the present one afterwards.
+  // Otherwise a version on its way out would become the present one.
   if (((await list(folder)) ?? []).length > 1) await sweep(folder, version)
   const dropped = await ifThere(unlink(join(folder, presentFile(version))).then(() => true))
   if (dropped !== true) return false
@@ -75,7 +75,7 @@ export async function drop(folder: string, version: bigint): Promise<boolean> {
   return true
 }
 
-/** Whether it is gone. It stays where somebody has put something into it again. */
+/** Whether it is gone. It stays if a process has put something into it again. */
 export async function removeIfEmpty(folder: string): Promise<boolean> {
   try {
     await rmdir(folder)
@@ -86,7 +86,7 @@ export async function removeIfEmpty(folder: string): Promise<boolean> {
   }
 }
 
-/** The folders of all keys. What else somebody put there is left alone. */
+/** The folders of all keys. Other files are left alone. */
 export async function foldersIn(directory: string): Promise<readonly string[]> {
   const entries = await readdir(directory, { withFileTypes: true })
   return entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.')).map(({ name }) => name)
@@ -99,9 +99,8 @@ export async function list(folder: string): Promise<readonly Entry[] | undefined
 }
 
 /**
- * Removes what puts left behind, this one or those of somebody who died. All candidates for `version`
- * and before have lost, since it is there; whoever still has one in hand finds out by its rename. Notes on
- * earlier versions tell nothing any more.
+ * Removes what this put, or one of a process that died, left behind. All candidates up to `version` have lost, since it
+ * is there; a process that still has one learns it by its rename. Notes on earlier versions are obsolete.
  */
 async function sweep(folder: string, version: bigint): Promise<void> {
   for (const entry of (await list(folder)) ?? [])

@@ -11,7 +11,7 @@ export async function writeWhole(file: string, value: string, durable: boolean):
   }
 }
 
-/** Makes names that were given in a directory survive a crash of the host. */
+/** Makes the entries of a directory survive a crash of the host. */
 export async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r')
   try {

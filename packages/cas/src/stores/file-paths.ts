@@ -7,30 +7,30 @@ import { join } from 'node:path'
  *     <directory>/order_42-<hash>/1763280000000042        the present version and its value
  *                                /1763280000000042.<id>.was   on its way out, replaced by that id's next
  *                                /1763280000000043.<id>.next  written, not yet in force
- *                                /1763280000000042.<id>.seen  that version was read, at a time which the id tells
- *     <directory>/.floor/1763280000000041/                 no key is made with a version of that number or below
- *                                        /order_42-<hash>.<id>/…   a key that is about to be made
- *     <directory>/.pruned                                  was written when a process last began to prune
+ *                                /1763280000000042.<id>.seen  that version was read, at the time in the id
+ *     <directory>/.floor/1763280000000041/                 no key is created with that version or a lower one
+ *                                        /order_42-<hash>.<id>/…   a key that is about to be created
+ *     <directory>/.pruned                                  written when a process last began to prune
  *
- * A name that was dropped leaves nothing but the floor. A key becomes one by the rename of its folder out of the
- * floor: if the floor was raised meanwhile, which renames it, that rename fails.
+ * A name that was dropped leaves nothing but the floor. A key is created by renaming its folder out of the floor: if
+ * the floor was raised meanwhile, which renames it, that fails.
  */
 export const FLOOR = '.floor'
 export const PRUNED = '.pruned'
 
-/** A name never becomes a path: what can be read of it is for people, the hash tells it from all others. */
+/** A name never becomes a path: the readable part is for people, the hash identifies it. */
 export function folderOf(key: string): string {
   const readable = key.slice(0, 40).replace(/[^a-zA-Z0-9_-]+/g, '_')
   const hash = createHash('sha256').update(key).digest('hex').slice(0, 32)
   return `${readable}-${hash}`
 }
 
-/** Where a key is made, before it becomes one. */
+/** Where the folder of a new key is prepared. */
 export function newFolder(floor: string, folder: string): string {
   return join(floor, `${folder}.${randomUUID()}`)
 }
 
-/** The folder that an entry of the floor was to become. */
+/** The final folder of an entry of the floor. */
 export function folderOfNew(entry: string): string {
   return entry.slice(0, entry.lastIndexOf('.'))
 }

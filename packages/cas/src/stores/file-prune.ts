@@ -1,3 +1,4 @@
+import { ok } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,13 +8,13 @@ import { drop, foldersIn, read, removeIfEmpty } from './file-folder.ts'
 import { ifThere } from './file-io.ts'
 import { folderOf, PRUNED } from './file-paths.ts'
 
-/** So many keys are looked at before those among them that are idle go: each time the floor is raised once. */
+/** How many keys are looked at before the idle ones are dropped: the floor is raised once per batch. */
 const BATCH = 64
 
-/** In the background, all processes of a host together look through the directory this often per idle time. */
+/** How often per idle time the processes of a host, together, look through the directory in the background. */
 const PASSES_PER_IDLE = 8
 
-/** So many keys are looked at for a finding. */
+/** How many keys a finding looks at. */
 const MOST_KEPT = 10_000
 
 interface Pruning {
@@ -23,10 +24,7 @@ interface Pruning {
   readonly keys?: readonly string[]
 }
 
-/**
- * How long ago something was last put into a folder; undefined when it is gone. By the wall clock, and never for
- * safety.
- */
+/** How long ago a folder last changed; undefined if it is gone. By the wall clock, so never for safety. */
 async function ageMs(path: string): Promise<number | undefined> {
   const found = await ifThere(stat(path))
   return found && Date.now() - found.mtimeMs
@@ -39,14 +37,14 @@ export async function* pruneFolders(
 ): AsyncGenerator<number, void> {
   const mark = join(directory, PRUNED)
   if (background && ((await ageMs(mark)) ?? Infinity) < idleMs / PASSES_PER_IDLE) return
-  // Who looks at some keys only spares nobody a look at all of them.
+  // A look at some keys does not replace a look at all of them.
   if (keys === undefined) await writeFile(mark, '')
   const folders = keys?.map(folderOf) ?? (await foldersIn(directory))
-  // A process that ends early looks at others than the one before it.
+  // A process that ends early looks at other keys than the one before it.
   const start = Math.floor(Math.random() * folders.length)
   const all = [...folders.slice(start), ...folders.slice(0, start)].map((folder) => join(directory, folder))
   for (let n = 0; n < all.length; n += BATCH) {
-    // Side by side: others make keys as fast as they can meanwhile.
+    // In parallel: other processes create keys meanwhile.
     const looks = all.slice(n, n + BATCH).map(async (folder): Promise<Idle | undefined> => {
       if (((await ageMs(folder)) ?? 0) < idleMs) return undefined
       const current = await read(folder)
@@ -66,7 +64,7 @@ interface Idle {
   readonly version: bigint
 }
 
-/** The floor first: a key that is made anew from now on comes to lie above all of them. */
+/** The floor first: a key that is created from now on is above all of them. */
 async function dropAll(floor: Floor, idle: readonly Idle[]): Promise<number> {
   if (idle.length === 0) return 0
   await floor.raise(idle.reduce((most, { version }) => (version > most ? version : most), 0n))
@@ -74,7 +72,7 @@ async function dropAll(floor: Floor, idle: readonly Idle[]): Promise<number> {
   return dropped.filter(Boolean).length
 }
 
-/** Keys that were about to be made by processes that died. One that lives tries again. */
+/** Prepared keys of processes that died. One that is alive tries again. */
 async function removeDead(floor: Floor, idleMs: number): Promise<void> {
   const path = floor.pathOf(await floor.current())
   for (const entry of (await ifThere(readdir(path))) ?? []) {
@@ -92,5 +90,5 @@ export async function keptIn(directory: string): Promise<Finding> {
     oldestMs = Math.max(oldestMs, (await ageMs(join(directory, folder))) ?? 0)
   const days = (oldestMs / 86_400_000).toFixed(1)
   const message = `${folders.length} names have a folder, the oldest was last used ${days} days ago`
-  return { check: 'leftovers', level: 'ok', message }
+  return ok('leftovers', message)
 }

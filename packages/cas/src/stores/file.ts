@@ -27,10 +27,10 @@ export interface FileStoreOptions {
 /**
  * A versioned store in a directory, for processes of one host.
  *
- * Exactly one file of a key bears a plain number: its present version. To replace it, a process writes
- * the next value aside and renames the present file away. A file can be renamed away once, so this
- * rename decides; everybody who comes later finds no such file. What remains, giving the next value its
- * number, can be done by anybody: if the winner dies in between, whoever looks next does it for him.
+ * Exactly one file of a key has a plain number as its name: its present version. To replace it, a process writes the
+ * next value aside and renames the present file away. A file can be renamed away once, so this rename decides; later
+ * ones find no such file. The last step, giving the next value its number, can be done by any process: if the winner
+ * dies in between, the next one that looks does it.
  */
 export function fileStore(options: FileStoreOptions): StoreFactory {
   const { directory = '', trustFileSystem } = settleOptions(declared, { ...options, store: 'file' })
@@ -49,7 +49,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       await prepareDirectory(directory, floor, trustFileSystem)
       served = true
     } catch (error) {
-      // It may be put right while the program runs.
+      // An operator may correct it while the program runs.
       prepared = undefined
       throw served
         ? unavailable(error instanceof Error ? error.message : 'the directory failed', error)
@@ -62,13 +62,13 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
     return join(directory, folderOf(key))
   }
 
-  /** No key is missing where the whole directory is. */
+  /** A missing key is an answer only if the directory is there. */
   async function confirm(current: Versioned | undefined): Promise<Versioned | undefined> {
     if (current === undefined) await floor.confirm()
     return current
   }
 
-  /** Says of a failing file system which directory it was. */
+  /** Names the directory in errors of the file system. */
   function failing<A extends unknown[], T>(call: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
     return async (...args) => {
       try {
@@ -76,7 +76,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       } catch (error) {
         const code = codeOf(error)
         if (code === undefined || code.startsWith('LOCK_')) throw error
-        // Gone, remounted or full since it was looked at.
+        // Gone, remounted or full since the last check.
         prepared = undefined
         throw unavailable(`directory ${JSON.stringify(directory)} failed: ${code}`, error)
       }
@@ -129,7 +129,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       const watcher = watchFiles(await pathOf(key), { persistent: false }, (_, file) => {
         const entry = file === null ? undefined : entryOf(file)
         if (file !== null && entry?.state !== 'present') return
-        // The same number comes once more, when that file goes.
+        // The same number comes again when that file goes.
         if (entry !== undefined && entry.version <= latest) return
         latest = entry?.version ?? latest
         hint()
@@ -138,7 +138,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
         stops.delete(stop)
         watcher.close()
       }
-      // Only hints are lost by it: a waiter looks again by itself.
+      // Only hints are lost: waiters also poll.
       watcher.on('error', stop)
       stops.add(stop)
       return stop
@@ -150,14 +150,14 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
   }
 }
 
-/** So often a key is tried to be made while the floor rises. */
+/** How often creating a key is tried while the floor rises. */
 const MAX_TRIES = 100
 
-/** A key is made as a whole folder, so that a folder without a value is never to be seen. */
+/** A key is created as a whole folder, so that a folder without a value is never visible. */
 async function create(directory: string, floor: Floor, folder: string, value: string): Promise<Put> {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const from = await floor.current()
-    // Above whatever a key that was dropped, or deleted by hand, had come to.
+    // Above every version of a key that was dropped, or deleted by hand.
     const now = Date.now()
     const byClock = BigInt(now) * 1_000n
     const version = byClock > from ? byClock : from + 1n
@@ -166,8 +166,7 @@ async function create(directory: string, floor: Floor, folder: string, value: st
       await mkdir(made)
       await writeWhole(join(made, presentFile(version)), value, true)
       await syncDirectory(made)
-      // Fails if the floor was raised, or if there is such a folder with anything in it, as there is once a key was
-      // made.
+      // Fails if the floor was raised, or if the folder exists and is not empty: the key was created.
       await rename(made, join(directory, folder))
     } catch (error) {
       await rm(made, { recursive: true, force: true })
@@ -179,20 +178,20 @@ async function create(directory: string, floor: Floor, folder: string, value: st
     }
     await syncDirectory(directory)
     await sweepNew(directory, floor.pathOf(from))
-    // Who deletes the key and makes it again must come by a later time.
+    // A key that is deleted and created again must get a later time.
     while (Date.now() === now) await pass(1)
     return { version }
   }
-  throw unavailable('the floor rises too fast for a key to be made')
+  throw unavailable('the floor rises too fast for a key to be created; try again')
 }
 
-/** Somebody else has made the key, or has raised the floor, and perhaps swept up our candidate. */
+/** Another process has created the key, or raised the floor and perhaps removed our candidate. */
 function isBeaten(error: unknown): boolean {
   const code = codeOf(error)
   return code === 'ENOTEMPTY' || code === 'EEXIST' || code === 'ENOENT'
 }
 
-/** Removes candidates for keys that have been made by now: those of the beaten and of the dead. */
+/** Removes candidates for keys that exist by now: of processes that were beaten or died. */
 async function sweepNew(directory: string, floor: string): Promise<void> {
   for (const entry of (await ifThere(readdir(floor))) ?? []) {
     const there = await list(join(directory, folderOfNew(entry)))

@@ -1,6 +1,6 @@
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 
-/** A versioned store inside this process: for tests, and the shortest one there can be. */
+/** A versioned store inside this process: for tests, and as the shortest example. */
 export function memoryStore(): StoreFactory {
   const records = new Map<string, Versioned & { readonly putAt: number }>()
   /** The highest version that was dropped. */

@@ -1,8 +1,9 @@
+import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import type { Versioned } from '../versioned-store.ts'
 import type { RedisLink } from './redis-client.ts'
 
-/** As many values are fetched at once: one by one they would take a round trip each. */
+/** How many values are fetched at once: one by one they would take a round trip each. */
 const BATCH = 100
 
 export async function* valuesOf(
@@ -18,7 +19,7 @@ export async function* valuesOf(
   yield* await fetched()
 }
 
-/** What Redis or Tair says of its own memory and disk. */
+/** What the memory and disk settings of Redis or Tair mean for locks. */
 export async function diagnoseServer(link: RedisLink): Promise<readonly Finding[]> {
   const info = await link.call('INFO')
   const fieldOf = (name: string): string | undefined =>
@@ -28,20 +29,16 @@ export async function diagnoseServer(link: RedisLink): Promise<readonly Finding[
 
 function eviction(policy: string | undefined): Finding {
   const check = 'eviction-policy'
-  if (policy === 'noeviction') return { check, level: 'ok', message: 'maxmemory-policy is noeviction' }
+  if (policy === 'noeviction') return ok(check, 'maxmemory-policy is noeviction')
   const advice = 'Set maxmemory-policy to noeviction.'
-  if (policy === undefined)
-    return { check, level: 'warning', message: 'the server does not tell its maxmemory-policy', advice }
-  const message = `maxmemory-policy is ${policy}: locks may be evicted while they are held`
-  return { check, level: 'danger', message, advice }
+  if (policy === undefined) return warning(check, 'the server does not report its maxmemory-policy', advice)
+  return danger(check, `maxmemory-policy is ${policy}: locks may be evicted while they are held`, advice)
 }
 
 function persistence(aof: string | undefined): Finding {
   const check = 'persistence'
-  if (aof === '1') return { check, level: 'ok', message: 'the append-only file is on' }
-  const advice = 'Set appendonly to yes and appendfsync to always where a restart must not free what is held.'
-  if (aof === undefined)
-    return { check, level: 'warning', message: 'the server does not tell whether it persists', advice }
-  const message = 'the append-only file is off: a restart frees every lock, though it is held'
-  return { check, level: 'danger', message, advice }
+  if (aof === '1') return ok(check, 'the append-only file is on')
+  const advice = 'Set appendonly to yes and appendfsync to always if held locks must survive a restart.'
+  if (aof === undefined) return warning(check, 'the server does not report whether it persists', advice)
+  return danger(check, 'the append-only file is off: a restart frees every lock that is held', advice)
 }

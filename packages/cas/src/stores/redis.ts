@@ -1,24 +1,66 @@
 import { unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
-import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
+import { RedisLink } from './redis-client.ts'
+import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
-import type { RedisStoreOptions } from './redis-client.ts'
-import { dropScript, getScript, putScript, timeScript } from './redis-script.ts'
+
+/** KEYS the record. Returns [version, value], or nothing of either. */
+const GET = `return redis.call('HMGET', KEYS[1], 'version', 'value')`
+
+/** KEYS the record, to reach its server. Returns the time of that server: [seconds, microseconds]. */
+const TIME = `return redis.call('TIME')`
+
+/**
+ * KEYS the record. ARGV its expected version, the idle time in ms. Deletes it if it has that version and the server's
+ * clock is past it by the idle time: the next version is that clock. Returns ['1'] or ['0'].
+ */
+const DROP = `
+local version = redis.call('HGET', KEYS[1], 'version')
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if version ~= ARGV[1] or tonumber(version) >= now - ARGV[2] * 1000 then return { '0' } end
+redis.call('DEL', KEYS[1])
+return { '1' }
+`
+
+/**
+ * KEYS the record, a hash of `version` and `value`. ARGV the expected version or '', the new value, the channel of
+ * changes, how long it is kept in ms or 0. Returns [new version], or [version or '', value] of what is there instead.
+ *
+ * The version is at least the server's clock in microseconds, so that it also rises after the data was lost, fell back
+ * in a failover or expired: it expires once that clock is past it by the idle time. Lua counts exactly up to 2^53,
+ * which that clock reaches in 2255.
+ */
+const PUT = `
+local at = redis.call('HMGET', KEYS[1], 'version', 'value')
+if (at[1] or '') ~= ARGV[1] then return { at[1] or '', at[2] or '' } end
+local time = redis.call('TIME')
+local version = time[1] * 1000000 + time[2]
+if at[1] and tonumber(at[1]) >= version then version = tonumber(at[1]) + 1 end
+local next = string.format('%.0f', version)
+redis.call('HSET', KEYS[1], 'version', next, 'value', ARGV[2])
+if ARGV[4] == '0' then
+  redis.call('PERSIST', KEYS[1])
+else
+  redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', version / 1000 + ARGV[4] + 1))
+end
+redis.call('PUBLISH', ARGV[3], next .. ' ' .. ARGV[2])
+return { next }
+`
 
 /** A versioned store on stock Redis: a hash per key, changed by one script. */
 export function redisStore(options: RedisStoreOptions): StoreFactory {
-  return () => openRedisStore(new RedisLink(options), options.prefix ?? DEFAULT_PREFIX)
+  return () => openRedisStore(new RedisLink(options))
 }
 
-function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
+function openRedisStore(link: RedisLink): VersionedStore {
   async function get(key: string): Promise<Versioned | undefined> {
-    const [version, value] = texts(await link.run(getScript, '1', prefix + key))
+    const [version, value] = texts(await link.run(key, GET))
     return versioned(version, value)
   }
 
   async function drop(key: string, { version }: Versioned, idleMs: number): Promise<boolean> {
-    const args = [prefix + key, String(version), String(idleMs)]
-    const [dropped] = texts(await link.run(dropScript, '1', ...args))
+    const [dropped] = texts(await link.run(key, DROP, String(version), String(idleMs)))
     return dropped === '1'
   }
 
@@ -30,31 +72,29 @@ function openRedisStore(link: RedisLink, prefix: string): VersionedStore {
 
     async put(key, value, expected, _durable, idleMs = 0): Promise<Put> {
       const { breaks } = link
-      const change = [String(expected ?? ''), value, await link.channelOf(key), String(idleMs)]
-      const args = [prefix + key, ...change]
-      const answer = texts(await link.run(putScript, '1', ...args))
-      const [version = '', there] = answer
+      const args = [String(expected ?? ''), value, await link.channelOf(key), String(idleMs)]
+      const [version = '', there] = texts(await link.run(key, PUT, ...args))
       if (there === undefined) return { version: BigInt(version) }
       const current = versioned(version, there)
-      // The client may have sent it twice, and others may have come in between.
+      // The client may have sent it twice, and others may have put in between.
       if (link.breaks !== breaks && current?.value !== value)
         throw unavailable('the connection broke during a put, which may have acted')
       return { conflict: true, current }
     },
 
     async now(key) {
-      const [seconds, micros] = texts(await link.run(timeScript, '1', prefix + key))
+      const [seconds, micros] = texts(await link.run(key, TIME))
       const ms = Number(seconds) * 1_000 + Number(micros) / 1_000
-      if (!Number.isFinite(ms)) throw unavailable('TIME gave an answer that is not understood')
+      if (!Number.isFinite(ms)) throw unavailable('the reply to TIME is not a time')
       return ms
     },
 
-    watch: (key, hint) => link.listen(key, (message) => hint(changeIn(message))),
+    watch: (key, hint) => link.watch(key, (message) => hint(changeIn(message))),
 
     values: () => valuesOf(link.keys('TYPE', 'hash'), get),
 
     async *prune(idleMs, isOver, background, keys) {
-      // What was released expires; the rest is for those who ask.
+      // What was released expires by itself; the rest is dropped on request only.
       if (background) return
       for await (const key of keys ?? link.keys('TYPE', 'hash')) {
         const current = await get(key)
@@ -79,6 +119,6 @@ function versioned(version: unknown, value: unknown): Versioned | undefined {
 }
 
 function texts(reply: unknown): readonly (string | undefined)[] {
-  if (!Array.isArray(reply)) throw unavailable('the server gave an answer that is not understood')
+  if (!Array.isArray(reply)) throw unavailable('the reply of the server is not a list')
   return reply.map((item: unknown) => (typeof item === 'string' ? item : undefined))
 }

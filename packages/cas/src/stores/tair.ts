@@ -1,8 +1,8 @@
 import { isLockError } from '@locks/core/adapter'
 import { codeOf, invalid, unavailable } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
-import { DEFAULT_PREFIX, RedisLink } from './redis-client.ts'
-import type { RedisStoreOptions } from './redis-client.ts'
+import { RedisLink } from './redis-client.ts'
+import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 
 /** No record has this version: they begin at the clock's microseconds. */
@@ -11,29 +11,27 @@ const NO_VERSION = '0'
 /**
  * A versioned store on the TairString commands of Tair, or of a Redis with that module.
  *
- * Only EXCAS replaces a value: `EXSET … VER n` on a missing key succeeds. A key is made by `EXSET … NX`,
- * with a version of our own, since the server's would start at 1 again after a deletion. From there EXCAS
- * counts by one: a key that a failover took back to an older version gets versions that were given out already.
- * No command here carries a ttl.
+ * Only EXCAS replaces a value: `EXSET … VER n` on a missing key succeeds. A key is created by `EXSET … NX` with our own
+ * version, since the server's would start at 1 again after a deletion. From there EXCAS counts by one: a key that fell
+ * back to an older version in a failover gets versions that were returned before. No command here carries a ttl.
  *
- * Replies of these commands cannot name what they answer, so each is followed by one that can, in the same write. On a
- * Cluster that checks the connection only as long as neither is sent on to another node.
+ * Replies of these commands cannot name their command, so each is followed by one that can, in the same write. On a
+ * Cluster that checks the connection only while neither is redirected to another node.
  */
 export function tairStore(options: RedisStoreOptions): StoreFactory {
-  const { prefix = DEFAULT_PREFIX } = options
-  return () => openTairStore(new RedisLink(withClientUrl(options)), prefix)
+  return () => openTairStore(new RedisLink(withClientUrl(options)))
 }
 
-/** The scheme says which store it is; the client library knows only its own. */
+/** The client library does not know the scheme `tair:`. */
 function withClientUrl(options: RedisStoreOptions): RedisStoreOptions {
   return options.url === undefined ? options : { ...options, url: options.url.replace(/^tair:/, 'redis:') }
 }
 
-function openTairStore(link: RedisLink, prefix: string): VersionedStore {
-  /** A command of the module. Its absence has no error code of its own, so the server is asked for what it knows. */
+function openTairStore(link: RedisLink): VersionedStore {
+  /** A command of the module. The error of an unknown command has no code, so the server is asked which it has. */
   async function call(key: string, command: string, ...args: string[]): Promise<unknown> {
     try {
-      return await link.callChecked(prefix + key, command, prefix + key, ...args)
+      return await link.ask(key, command, ...args)
     } catch (error) {
       if (!isLockError(error) || codeOf(error.cause) !== 'ERR') throw error
       const known = await link.call('COMMAND', 'INFO', command).catch(() => undefined)
@@ -60,13 +58,13 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
     return { conflict: true, current: await get(key) }
   }
 
-  /** In microseconds: a key may be deleted and made again within a millisecond, and clients' clocks differ. */
+  /** In microseconds: a key may be deleted and created again within a millisecond, and clients' clocks differ. */
   async function serverTime(key: string): Promise<bigint> {
-    const [seconds, micros] = listOf(await link.callChecked(prefix + key, 'TIME'), 'TIME')
+    const [seconds, micros] = listOf(await link.ask(key, 'TIME'), 'TIME')
     return versionOf(seconds) * 1_000_000n + versionOf(micros)
   }
 
-  async function ring(key: string): Promise<void> {
+  async function notify(key: string): Promise<void> {
     await link.call('PUBLISH', await link.channelOf(key), '')
   }
 
@@ -93,8 +91,8 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
             ? await create(key, value)
             : { conflict: true, current: undefined }
       if ('version' in put) {
-        // A bell and no more, behind everybody's back: who misses it looks again by himself.
-        void ring(key).catch(() => undefined)
+        // Best-effort wake-up; waiters also poll.
+        void notify(key).catch(() => undefined)
         return put
       }
       if (link.breaks !== breaks && put.current?.value !== value)
@@ -104,7 +102,7 @@ function openTairStore(link: RedisLink, prefix: string): VersionedStore {
 
     now: async (key) => Number(await serverTime(key)) / 1_000,
 
-    watch: (key, hint) => link.listen(key, () => hint()),
+    watch: (key, hint) => link.watch(key, () => hint()),
 
     values: () => valuesOf(link.keys(), get),
 
@@ -128,11 +126,13 @@ function versioned(value: unknown, version: unknown): Versioned {
 
 function versionOf(version: unknown): bigint {
   if (typeof version === 'number' && Number.isSafeInteger(version)) return BigInt(version)
-  // A client with `stringNumbers` answers so.
+  // From a client with `stringNumbers`.
   if (typeof version === 'string' && /^\d+$/.test(version)) return BigInt(version)
   throw misunderstood('the module')
 }
 
 function misunderstood(what: string): Error {
-  return unavailable(`${what} gave an answer that is not understood; has the server the TairString commands?`)
+  return unavailable(
+    `the reply of ${what} is not understood; does the server support the TairString commands?`,
+  )
 }

@@ -49,6 +49,8 @@ export interface ChildCalls {
   >
   /** Holds a lock while its event loop is blocked. */
   stall: Call<StallOptions, Stalled>
+  /** Calls a function that a module exports, for programs that are not about a lock client. */
+  run: Call<{ module: string; name: string; args: unknown }, unknown>
   /** How many timers keep the process alive. */
   timers: Call<Record<string, never>, number>
   close: Call<Record<string, never>, void>

@@ -92,6 +92,12 @@ const calls: Calls = {
     })
   },
   stall: (options) => stall(locks(), options),
+  async run({ module, name, args }) {
+    const exported: unknown = Reflect.get(await import(module), name)
+    if (typeof exported !== 'function') throw new Error(`${module} does not export a function ${name}`)
+    const result: unknown = await Reflect.apply(exported, undefined, [args])
+    return result
+  },
   timers: async () => process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length,
   close: () => locks().close(),
   async reset() {

@@ -58,7 +58,7 @@ export interface Waiting extends Bare {
   readonly wanted: AcquireRequest
 }
 
-/** A client of its own that listens and is in the queue of a lock that is held. */
+/** An independent client that is subscribed and in the queue of a lock that is held. */
 export async function enqueue(options: RedisOptions, lock: string, factory = redis): Promise<Waiting> {
   const client = bare(options, {}, factory)
   const wanted = client.request(lock, { willWait: true })
@@ -102,7 +102,7 @@ export function uniqueName(hint = 'lock'): string {
 /** The first entry in the queue of `lock`. */
 export async function entryOf(server: Address, lock: string): Promise<string> {
   const reply = await redisCommand(server, 'ZRANGE', `locks_queue:{${lock}}`, 0, 0)
-  if (!Array.isArray(reply) || typeof reply[0] !== 'string') throw new Error(`nobody waits for ${lock}`)
+  if (!Array.isArray(reply) || typeof reply[0] !== 'string') throw new Error(`${lock} has no waiter`)
   return reply[0]
 }
 

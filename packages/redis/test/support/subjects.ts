@@ -5,7 +5,7 @@ import type { Address, Server, Service } from '../../../../conformance/services/
 import { layoutOf } from '../../src/layout.ts'
 
 const secret = 'p@ss/word:1'
-/** Locks outlive a restart; clients log in as somebody whose password must not show. */
+/** Locks outlive a restart; clients log in with a password that must not show. */
 const settings = {
   appendonly: 'yes',
   appendfsync: 'always',

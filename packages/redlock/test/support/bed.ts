@@ -70,7 +70,7 @@ export async function heldOn(all: readonly Server[], lock: string): Promise<numb
   return counts.filter((count) => count === 1).length
 }
 
-/** All of them take one lock again and again. Answers how many had it at the same time, and how often it was had. */
+/** All of them take one lock again and again. Returns how many held it at once, and how often it was granted. */
 export async function takeTurns(
   clients: readonly Locks[],
   cycles: number,

@@ -1,16 +1,14 @@
-import { LockError } from '@locks/core/adapter'
 import type { Primary } from './connection.ts'
-import { repliedWith } from './errors.ts'
+import { repliedWith, unsupported } from './errors.ts'
 import { evictionFinding, versionFinding } from './findings.ts'
 import type { RedisWarning } from './option-table.ts'
 import type { RedisSettings } from './options.ts'
 
 /**
- * Looks once for settings that break locks: a version that cannot, a policy that evicts them. On a Cluster the
- * first answer will do, so that a primary that hangs does not keep a client from the locks of the others; unless
- * something is to be refused, which all have to answer for.
+ * Looks once for settings that break locks: an old version, a policy that evicts them. On a Cluster the first answer is
+ * enough, so that a primary that hangs does not block the locks of the others. With `refuse` all have to answer.
  */
-export async function checkServer(
+export async function reportFindings(
   primaries: readonly Primary[],
   { serverSettings, onWarning }: RedisSettings,
   cluster: boolean,
@@ -27,10 +25,10 @@ export async function checkServer(
     if (info === undefined)
       return warn('LOCKS_REDIS_UNCHECKED', 'Redis does not let this user read its settings (INFO)')
     const version = versionFinding(info, cluster)
-    if (version.level === 'danger') throw new LockError('LOCK_UNSUPPORTED', version.message)
+    if (version.level === 'danger') throw unsupported(version.message)
     const { level, message, advice } = evictionFinding(info)
     if (level !== 'danger') return
-    if (serverSettings === 'refuse') throw new LockError('LOCK_UNSUPPORTED', `${message}; ${advice}`)
+    if (serverSettings === 'refuse') throw unsupported(`${message}; ${advice}`)
     warn('LOCKS_REDIS_EVICTION', `${message}; ${advice}`)
   }
 
@@ -39,7 +37,7 @@ export async function checkServer(
   else await Promise.any(looks).catch(() => looks[0])
 }
 
-/** Undefined when the user may not ask. */
+/** Undefined if this user may not ask. */
 async function infoOf(ask: Primary['ask']): Promise<string | undefined> {
   try {
     return String(await ask('info'))

@@ -10,7 +10,7 @@ const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
 const server = service.server('redis')
 
-test('whoever listens to a replica only is dead to the primary, and hears of no grant', async () => {
+test('a waiter that is subscribed to a replica only is dropped by the primary, and gets no grant', async () => {
   await using sentinels = await startService('redis-sentinel')
   const [primary, replica] = [sentinels.server('primary'), sentinels.server('replica')]
   const [holder, waiter] = [connect(at(primary)), connect(at(primary))]
@@ -21,22 +21,22 @@ test('whoever listens to a replica only is dead to the primary, and hears of no 
   // As after a failover that left its subscription behind on what was the primary.
   const stranded = randomUUID()
   const channel = `locks_grants:${stranded}`
-  const ears = new Redis({ host: replica.host, port: replica.port })
-  onTestFinished(() => ears.disconnect())
+  const subscriber = new Redis({ host: replica.host, port: replica.port })
+  onTestFinished(() => subscriber.disconnect())
   const heard: string[] = []
-  ears.on('message', (_channel, text) => heard.push(text))
-  await ears.subscribe(channel)
+  subscriber.on('message', (_channel, text) => heard.push(text))
+  await subscriber.subscribe(channel)
   await redisCommand(primary, 'ZADD', `locks_queue:{${lock}}`, 1, `${stranded}:1 20000 0 secret {}`)
   await lease.release()
   const next = await turn
   expect((await holder.inspect(lock)).holder?.fence).toBe(next.fence)
-  // Replicated behind whatever the release told.
+  // Replicated behind what the release published.
   await redisCommand(primary, 'PUBLISH', channel, 'marker')
   await until(() => heard.includes('marker'))
   expect(heard).toEqual(['marker'])
 })
 
-test('nobody gets a place in the queue whom the server does not hear', async () => {
+test('an attempt without a subscription is not enqueued', async () => {
   const { request, take } = bare(at(server))
   const lock = uniqueName()
   await take(request(lock))
@@ -59,7 +59,7 @@ test('nobody gets a place in the queue whom the server does not hear', async () 
   expect(await exists(server, `locks_queue:{${lock}}`)).toBe(false)
 })
 
-test('when those give up who heard of the releases of Redisson, the next in the queue hears of them', async () => {
+test('when the waiters that watch for releases of Redisson leave, the next in the queue watches', async () => {
   const lock = uniqueName()
   await redisCommand(server, 'HSET', lock, '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1', 1)
   await redisCommand(server, 'PEXPIRE', lock, 600_000)
@@ -85,7 +85,7 @@ test('when those give up who heard of the releases of Redisson, the next in the 
   expect(await turns[2]).not.toBe('left')
 })
 
-test('when those leave who were told when the claim of a paused holder ends, the next in the queue looks then', async () => {
+test('when the waiters that got a hint of the end of a claim leave, the next in the queue looks then', async () => {
   const holder = bare(at(server))
   const lock = uniqueName()
   const grant = await holder.take(holder.request(lock))

@@ -10,7 +10,7 @@ export interface TairStub {
   /** What was sent, without what a client says when it connects. */
   readonly commands: string[][]
   readonly records: Map<string, { value: string; version: number }>
-  /** Answers as a server without the module. */
+  /** Replies as a server without the module. */
   unknown: boolean
   run(words: string[]): string
   /** Runs `act` just before the next such command. */
@@ -64,25 +64,26 @@ export async function startTairStub(): Promise<TairStub> {
         return excas(key, value, Number(rest[0]))
       case 'PUBLISH':
         for (const other of listeners.get(key) ?? [])
-          other.write(`*3\r\n${bulk('message')}${bulk(key)}${bulk(value)}`, 'latin1')
+          other.write(`>3\r\n${bulk('message')}${bulk(key)}${bulk(value)}`, 'latin1')
         return ':0\r\n'
       case 'SUBSCRIBE':
         if (socket !== undefined) listeners.set(key, (listeners.get(key) ?? new Set()).add(socket))
-        return `*3\r\n${bulk('subscribe')}${bulk(key)}:1\r\n`
+        return `>3\r\n${bulk('subscribe')}${bulk(key)}:1\r\n`
       case 'UNSUBSCRIBE':
         if (socket !== undefined) listeners.get(key)?.delete(socket)
-        return `*3\r\n${bulk('unsubscribe')}${bulk(key)}:0\r\n`
+        return `>3\r\n${bulk('unsubscribe')}${bulk(key)}:0\r\n`
       case 'TIME': {
         const micros = String(Math.trunc((performance.timeOrigin + performance.now()) * 1_000))
         return `*2\r\n${bulk(micros.slice(0, -6))}${bulk(micros.slice(-6))}`
       }
       case 'SCAN': {
-        const keys = [...records.keys()].filter((name) => name.startsWith(rest[0]?.slice(0, -1) ?? ''))
+        const pattern = rest[rest.indexOf('MATCH') + 1] ?? ''
+        const keys = [...records.keys()].filter((name) => name.startsWith(pattern.slice(0, -1)))
         return `*2\r\n${bulk('0')}*${keys.length}\r\n${keys.map(bulk).join('')}`
       }
       case 'EVAL':
         // The script that follows a command to see that replies are in step.
-        return bulk(rest[1] ?? '')
+        return bulk(rest.at(-1) ?? '')
       case 'INFO':
         return bulk('redis_version:7.0.15\r\nmaxmemory_policy:volatile-lru\r\naof_enabled:1\r\n')
       default:

@@ -30,7 +30,7 @@ test('with three of five nodes a broken hold is broken, and with two it is an ou
   await until(async () => (await heldOn(nodes.slice(3), lock)) === 0)
 })
 
-test('without fences a hold is told by its owner', async () => {
+test('without fences a hold is identified by its owner', async () => {
   const { servers: nodes } = await servers(3)
   const locks = connect(over(nodes, { fencing: false }))
   const { adapter } = bare(over(nodes, { fencing: false }))
@@ -65,7 +65,7 @@ test('RedissonRedLock is broken whichever nodes describe it first, and not while
 
   await hold()
   await nodes[0]?.stop()
-  // The two that are left cannot tell whether the one they do not know is still the same.
+  // The remaining two cannot know whether the silent one still has the same holder.
   await expect(breakAs(javaOn(0))).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
   expect(await breakAs(javaOn(1))).toBe('broken')
   expect(await heldOn(nodes.slice(1), lock)).toBe(0)
@@ -117,10 +117,10 @@ test('diagnose names the node and what to do about it', async () => {
   expect(persistence?.message).toMatch(/^node 3: /)
   expect(persistence?.advice).toMatch(/longer than the longest ttl/)
   expect(reach).toMatchObject({ level: 'warning' })
-  expect(reach?.message).toMatch(/node 4: Redis failed/)
+  expect(reach?.message).toMatch(/node 4: @locks\/redis: Redis failed/)
   await Promise.all([second?.stop(), third?.stop()])
   const worst = (await locks.diagnose()).find(({ check }) => check === 'nodes-reachable')
-  expect(worst?.message).toMatch(/no lock can be had: 3 of 4/)
+  expect(worst?.message).toMatch(/no lock can be acquired: 3 of 4/)
 })
 
 test('diagnose finds one server that votes under several addresses', async () => {
@@ -142,7 +142,7 @@ test('a server that is named twice is refused: its vote would count twice', () =
   expect(() => bare({ nodes: [{ url: 'redis://a', waitForReplicas: 1 }] })).toThrow(/waitForReplicas/)
 })
 
-test('clients of the user have the listeners they had before, and a dozen sets of locks do not look like a leak', async () => {
+test("the user's clients keep the listeners they had, and a dozen sets of locks do not look like a leak", async () => {
   const { servers: nodes } = await servers(2)
   await using cluster = await startService('redis-cluster')
   const clients = [
@@ -188,7 +188,7 @@ test('a hold on a bare majority is released, although the others never had it', 
   await again.release()
 })
 
-test('what is no lock on a majority of the nodes fails at once, and stays; on a minority it does not matter', async () => {
+test('a foreign key on a majority of nodes fails at once, and stays; on a minority it does not matter', async () => {
   const { servers: nodes } = await servers(3)
   const [locks, lock] = [connect(over(nodes)), uniqueName()]
   const [first, second] = nodes

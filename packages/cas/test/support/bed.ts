@@ -7,16 +7,16 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
+import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
 
 export interface Bare {
   readonly adapter: Adapter
-  /** Of one name and a short ttl unless told. */
+  /** Default: one name and a short ttl. */
   request(options?: Partial<AcquireRequest>): AcquireRequest
   take(request: AcquireRequest): Promise<Grant>
 }
 
-/** The adapter of a client of its own, with what nobody else has seen. */
+/** The adapter of an independent client, without earlier observations. */
 export function bare(open: StoreFactory, clock: Clock = systemClock): Bare {
   const { adapter, request, take } = bareAdapter(cas(open), { clock })
   return { adapter, take, request: (options) => request('order', { ttlMs: 100, ...options }) }

@@ -1,0 +1,207 @@
+import type { Redis } from 'ioredis'
+import type { Connection } from './connection.ts'
+import { isCluster } from './client.ts'
+import { isOpen, nodeOf, placeOf, subscriberLike } from './drivers/ioredis.ts'
+import { SILENCE_MS, watchForSilence } from './silence.ts'
+
+export interface Messages {
+  message(channel: string, text: string): void
+  /** Messages on these channels may have been missed. */
+  gap(channels: ReadonlySet<string>): void
+}
+
+interface Channel {
+  readonly on: SubscriberConnection
+  live: boolean
+  opened: Promise<boolean>
+}
+
+/**
+ * Subscribes to channels on its own connections, which open when first needed: one, or on a Cluster one to each primary
+ * that has a channel. It subscribes again by itself whenever a connection was lost.
+ */
+export class Subscriber {
+  readonly #connection: Connection
+  readonly #messages: Messages
+  readonly #sharded: boolean
+  readonly #connections = new Map<string, SubscriberConnection>()
+  /** By channel, least recently wanted first: its connection, and whether the server has confirmed it. */
+  readonly #channels = new Map<string, Channel>()
+  #closed = false
+
+  /** On a Cluster the channels are sharded. Default: true. */
+  constructor(
+    connection: Connection,
+    messages: Messages,
+    { sharded = true }: { readonly sharded?: boolean } = {},
+  ) {
+    this.#connection = connection
+    this.#messages = messages
+    this.#sharded = sharded && connection.cluster
+    connection.onSwitch(() => {
+      for (const each of this.#connections.values()) each.reconnect()
+    })
+  }
+
+  /** Whether it ever subscribed to anything. */
+  get used(): boolean {
+    return this.#channels.size > 0
+  }
+
+  /** Whether messages on `channel` arrive for certain, as far as this side can know. */
+  isLive(channel: string): boolean {
+    const found = this.#channels.get(channel)
+    return found?.live === true && found.on === this.#connections.get(this.#placeFor(channel))
+  }
+
+  /** Resolves with whether it is subscribed: once there is a connection, however long that takes. */
+  subscribe(channel: string): Promise<boolean> {
+    const place = this.#placeFor(channel)
+    const found = this.#channels.get(channel)
+    if (found !== undefined && found.on === this.#connections.get(place)) return found.opened
+    const on = this.#connectionTo(place, channel)
+    if (on === undefined) return Promise.resolve(false)
+    const entry: Channel = { on, live: false, opened: on.subscribe(channel) }
+    entry.opened = entry.opened.then((live) => {
+      entry.live = live && !this.#closed
+      if (!live && this.#channels.get(channel) === entry) this.#channels.delete(channel)
+      return entry.live
+    })
+    this.#channels.set(channel, entry)
+    return entry.opened
+  }
+
+  /** The server says that `channel` has no subscriber: its connection leads elsewhere by now. */
+  distrust(channel: string): void {
+    const found = this.#channels.get(channel)
+    if (found?.live !== true) return
+    this.#channels.delete(channel)
+    found.on.reconnect()
+  }
+
+  /** Keep a channel that is wanted again and again. */
+  unsubscribe(channel: string): void {
+    const found = this.#channels.get(channel)
+    this.#channels.delete(channel)
+    found?.on.unsubscribe(channel)
+  }
+
+  /** Keeps at most `count` channels, dropping only those that are `idle`. */
+  trim(count: number, idle: (channel: string) => boolean): void {
+    for (const channel of this.#channels.keys()) {
+      if (this.#channels.size <= count) return
+      if (idle(channel)) this.unsubscribe(channel)
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const each of this.#connections.values()) each.close()
+    this.#connections.clear()
+    this.#channels.clear()
+  }
+
+  /** On a Cluster the primary of the channel's slot, which is the only one with a sharded channel. */
+  #placeFor(channel: string): string {
+    const node = nodeOf(this.#connection.client, channel)
+    return node === undefined ? '' : placeOf(node)
+  }
+
+  #connectionTo(place: string, channel: string): SubscriberConnection | undefined {
+    if (this.#closed) return undefined
+    const found = this.#connections.get(place)
+    if (found !== undefined) return found
+    const { client } = this.#connection
+    const like = isCluster(client) ? nodeOf(client, channel) : client
+    if (like === undefined) return undefined
+    const made: SubscriberConnection = new SubscriberConnection(like, this.#sharded, {
+      message: (name, text) => this.#messages.message(name, text),
+      lost: () => this.#lost(place, made),
+      moved: () => this.#moved(made),
+    })
+    this.#connections.set(place, made)
+    return made
+  }
+
+  /**
+   * The channels are subscribed to again on the next connection, there or where their slot has moved. If that fails,
+   * waiters look all the same, and learn by that where to subscribe.
+   */
+  #lost(place: string, on: SubscriberConnection): void {
+    const lost = this.#channelsOn(on).filter((channel) => {
+      // ioredis repeats a subscription that was not confirmed, unless it has to go elsewhere.
+      return this.#channels.get(channel)?.live === true || this.#placeFor(channel) !== place
+    })
+    for (const channel of lost) this.#channels.delete(channel)
+    if (this.#closed) return
+    if (lost.length > 0)
+      void Promise.all(lost.map((channel) => this.subscribe(channel))).then(() =>
+        this.#messages.gap(new Set(lost)),
+      )
+    if (place === '' || this.#channelsOn(on).length > 0) return
+    this.#connections.delete(place)
+    on.close()
+  }
+
+  /** A slot has left that server, which does not say which one. Waiters learn where to subscribe by looking. */
+  #moved(on: SubscriberConnection): void {
+    const doubtful = this.#channelsOn(on).filter((channel) => this.#channels.get(channel)?.live === true)
+    for (const channel of doubtful) this.#channels.delete(channel)
+    this.#messages.gap(new Set(doubtful))
+  }
+
+  #channelsOn(on: SubscriberConnection): string[] {
+    return [...this.#channels].filter(([, entry]) => entry.on === on).map(([channel]) => channel)
+  }
+}
+
+interface ConnectionEvents extends Pick<Messages, 'message'> {
+  /** The connection ended, and its subscriptions with it. */
+  lost(): void
+  /** A subscription ended because its slot went to another server. */
+  moved(): void
+}
+
+/** One connection in subscriber mode. */
+class SubscriberConnection {
+  readonly #client: Redis
+  readonly #sharded: boolean
+  readonly #watchdog: NodeJS.Timeout
+
+  constructor(like: Redis, sharded: boolean, events: ConnectionEvents) {
+    this.#sharded = sharded
+    this.#client = subscriberLike(like)
+    this.#client.on(sharded ? 'smessage' : 'message', (channel: string, text: string) =>
+      events.message(channel, text),
+    )
+    this.#client.on('close', () => events.lost())
+    this.#client.on('moved', () => events.moved())
+    this.#watchdog = watchForSilence(() => [this.#client], SILENCE_MS)
+  }
+
+  /** Resolves with false if the server refuses, or sends it on to another one. */
+  async subscribe(channel: string): Promise<boolean> {
+    try {
+      if (this.#sharded) await this.#client.ssubscribe(channel)
+      else await this.#client.subscribe(channel)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  unsubscribe(channel: string): void {
+    const gone = this.#sharded ? this.#client.sunsubscribe(channel) : this.#client.unsubscribe(channel)
+    // A lost connection has no subscriptions either.
+    gone.catch(() => undefined)
+  }
+
+  reconnect(): void {
+    if (isOpen(this.#client)) this.#client.disconnect(true)
+  }
+
+  close(): void {
+    clearInterval(this.#watchdog)
+    this.#client.disconnect()
+  }
+}
