@@ -53,10 +53,10 @@ const isLong = ({ moduleId }: TestSpecification): boolean =>
 class Mixed extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = (await super.sort(files)).toSorted((a, b) => Number(isMutants(b)) - Number(isMutants(a)))
-    const long = sorted.filter(isLong)
-    const short = sorted.filter((file) => !isLong(file))
-    const between = Math.floor((short.length / Math.max(long.length, 1)) * 0.75)
-    return [...long.flatMap((file) => [file, ...short.splice(0, between)]), ...short]
+    const computing = sorted.filter(isLong)
+    const waiting = sorted.filter((file) => !isLong(file))
+    const between = Math.floor((waiting.length / Math.max(computing.length, 1)) * 0.75)
+    return [...computing.flatMap((file) => [file, ...waiting.splice(0, between)]), ...waiting]
   }
 }
 

@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url'
 
 // Finds phrases that readers stumble over, and names a better one. The vocabulary is in docs/glossary.md.
 
-/** @typedef {{ readonly phrase: RegExp, readonly better: string, readonly only?: RegExp, readonly always?: boolean }} Habit */
+/** @typedef {{ readonly phrase: RegExp, readonly better: string, readonly only?: RegExp }} Habit */
 
 /**
- * `only` limits a habit to the files whose path matches. `always` applies it to pending folders too.
+ * `only` limits a habit to the files whose path matches.
  *
  * @type {readonly Habit[]}
  */
@@ -20,8 +20,8 @@ export const habits = [
   },
   { phrase: /\bunless told\b/i, better: 'Default: …' },
   { phrase: /^\s*(\/\*\*|\/\/|\*) Answers\b/, better: 'Returns' },
-  { phrase: /\btraps? [0-9]/i, better: 'the outcome', always: true },
-  { phrase: /\bI(1[01]|[1-9])\b(?=[–:,')\]])/, better: 'its name: exclusion, fence-order, …', always: true },
+  { phrase: /\btraps? [0-9]/i, better: 'the outcome' },
+  { phrase: /\bI(1[01]|[1-9])\b(?=[–:,')\]])/, better: 'its name: exclusion, fence-order, …' },
   { phrase: /\bfor ever\b/i, better: 'forever' },
   { phrase: /\bin earnest\b/i, better: 'in production' },
   { phrase: /\btold apart\b/i, better: 'distinguished, identified' },
@@ -62,14 +62,6 @@ const skippedFolders = new Set(['node_modules', 'dist', 'generated', '.cache', '
 const skippedFiles =
   /^(docs\/(api|adapters)\/|docs\/command-line\.md|docs\/glossary\.md|scripts\/words\.)|(words\.test\.ts|CHANGELOG\.md)$/
 
-/** Not rewritten yet: remove a folder when its words are done. */
-const pending = [
-  ...['redis', 'redlock', 'cas', 'sql', 'postgres', 'mysql'].flatMap((name) => [
-    `packages/${name}/src/`,
-    `packages/${name}/test/`,
-  ]),
-]
-
 /** @typedef {{ readonly file: string, readonly line: number, readonly found: string, readonly better: string }} Finding */
 
 /**
@@ -80,15 +72,14 @@ const pending = [
  * @returns {Finding[]}
  */
 export function findingsIn(file, text) {
-  const isPending = pending.some((folder) => file.startsWith(folder))
   return text.split('\n').flatMap((content, n) => {
     const line = n + 1
-    const found = habits.flatMap(({ phrase, better, only, always = false }) => {
-      if ((only !== undefined && !only.test(file)) || (isPending && !always)) return []
+    const found = habits.flatMap(({ phrase, better, only }) => {
+      if (only !== undefined && !only.test(file)) return []
       const match = phrase.exec(content)
       return match === null ? [] : [{ file, line, found: match[0].trim(), better }]
     })
-    if (!isPending && isSource.test(file) && content.length > WIDTH)
+    if (isSource.test(file) && content.length > WIDTH)
       found.push({ file, line, found: `${content.length} characters`, better: `at most ${WIDTH}` })
     return found
   })

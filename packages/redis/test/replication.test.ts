@@ -100,7 +100,7 @@ test('a grant that too few replicas have is withdrawn', async () => {
   const lock = uniqueName()
   await expect(locks.lock(lock).tryAcquire({ retry: { attempts: 1 } })).rejects.toThrow(/0 of 1 replicas/)
   expect(await exists(primary, lock)).toBe(false)
-  // Without the wish for replicas it can be had.
+  // Without the wish for replicas it can be acquired.
   await plain.with(lock, () => undefined)
 })
 

@@ -129,9 +129,9 @@ export interface Adapter<C extends Capabilities = Capabilities> {
 
   /**
    * Drops what the store keeps about names that are free and were not granted for `idleMs`, in one bounded step; `more`
-   * means that another call may find more. With `names` it MUST drop nothing of any other name. MUST NOT touch a name that
-   * is held or waited for, nor block clients that use it meanwhile. The next fence of a dropped name MUST be higher than
-   * all its earlier ones. Leave it out when the store keeps nothing about a free name.
+   * means that another call may find more. With `names` it MUST drop nothing of any other name. MUST NOT touch a name
+   * that is held or waited for, nor block clients that use it meanwhile. The next fence of a dropped name MUST be
+   * higher than all its earlier ones. Leave it out when the store keeps nothing about a free name.
    */
   prune?(idleMs: number, names?: readonly string[]): Promise<Pruned>
 
