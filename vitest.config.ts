@@ -32,7 +32,7 @@ const first: Group = { maxWorkers: 5, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
 const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
-const waiting = { maxConcurrency: 8 }
+const patient = { maxConcurrency: 8 }
 const heavy = ['torture/**/*.test.ts']
 /** For `npm test -- --all`: these keep both cores busy for long, or need a browser, or try what most tests rely on. */
 const long = {
@@ -100,7 +100,7 @@ export default defineConfig({
               'conformance',
               ['**/*.test.ts'],
               ['interop/**', ...heavy, ...leftOut('conformance')],
-              waiting,
+              patient,
             ),
           ],
   },

@@ -151,14 +151,14 @@ describe.each(places)('on $title', ({ options, servers, publish, subscribe, chan
     await holder.adapter.release(held)
     await until(() => heard.length > 0)
     const { signal } = new AbortController()
-    expect(await first.adapter.wait?.(first.wanted, 60_000, signal)).toMatchObject({ ttlMs: 2_000 })
+    expect(await first.adapter.wait?.(first.wanted, 60_000, signal)).toMatchObject({ ttlMs: 3_000 })
     // It asks for the same lock once more, and gets the same message with another length.
     const again = { ...first.wanted }
     await first.adapter.release({ ...held, attemptId: again.attemptId })
     await holder.take(holder.request(lock))
     await first.adapter.attempt(again)
     const wait = first.adapter.wait?.(again, 60_000, signal)
-    await say(lock, again.attemptId, (heard[0] ?? '').replace(' 2000 ', ' 9000000 '))
+    await say(lock, again.attemptId, (heard[0] ?? '').replace(' 3000 ', ' 9000000 '))
     expect(await wait).toBeUndefined()
   })
 
@@ -195,7 +195,7 @@ describe.each(places)('on $title', ({ options, servers, publish, subscribe, chan
     expect(await waiting.adapter.renew([{ grant, ttlMs: 600_000, lockDelayMs: 0 }])).toEqual(['renewed'])
     // As if it had been granted so much since that it does not remember this one.
     await waiting.adapter.release({ ...grant, name: uniqueName() })
-    await until(async () => ((await holder.adapter.inspect(lock)).remainingMs ?? 0) < 597_500)
+    await until(async () => ((await holder.adapter.inspect(lock)).remainingMs ?? 0) < 596_500)
     const next = waiting.request(lock, { willWait: true })
     await waiting.adapter.attempt(next)
     const turn = waiting.adapter.wait?.(next, 60_000, signal)
