@@ -43,7 +43,7 @@ test.each(packages.filter(({ clients }) => clients.length > 0))(
 
 test('a store that needs its client only sometimes says so then', async () => {
   expect(await outcomeOf('tair://user:sesame@host')).toMatch(
-    /^LOCK_INVALID_ARGUMENT .*: npm install ioredis$/,
+    /^LOCK_INVALID_ARGUMENT .*: npm install @locks\/redis ioredis$/,
   )
   expect(await outcomeOf('file:.')).toBe('opened')
 })

@@ -69,7 +69,7 @@ if (isSelected('cas-redis'))
       const proxy = await startShiftingProxy(server)
       const shifted = closing(redisStore({ url: `redis://127.0.0.1:${proxy.port}` })())
       const plain = closing(redisStore({ url: service.url })())
-      await check({ shifted, plain }, () => proxy.shift(shift, 'EVALSHA'))
+      await check({ shifted, plain }, () => proxy.shift(shift, 'evalsha'))
     })
 
     test.each(shifts)("a reply is %s: the user's client", async (_, shift) => {
@@ -79,7 +79,7 @@ if (isSelected('cas-redis'))
       onTestFinished(() => client.disconnect())
       const shifted = closing(redisStore({ client })())
       const plain = closing(redisStore({ url: service.url })())
-      await check({ shifted, plain }, () => proxy.shift(shift, 'EVALSHA'))
+      await check({ shifted, plain }, () => proxy.shift(shift, 'evalsha'))
     })
   })
 

@@ -1,4 +1,5 @@
 import type { LockError } from '@locks/core/adapter'
+import { randomUUID } from 'node:crypto'
 import type { PostgresConnection, Statement } from './connection.ts'
 import { errors } from './errors.ts'
 
@@ -14,6 +15,10 @@ const CROWD = 3
 const begin: Statement = { name: undefined, text: 'BEGIN' }
 const rollback: Statement = { name: undefined, text: 'ROLLBACK' }
 const whoAnswers: Statement = { name: undefined, text: 'SELECT pg_backend_pid()' }
+const lastStatement: Statement = {
+  name: undefined,
+  text: 'SELECT query FROM pg_stat_activity WHERE pid = $1',
+}
 
 /**
  * Refuses a pooler in transaction mode (PgBouncer with `pool_mode=transaction`). A row lock is a transaction that stays
@@ -67,7 +72,7 @@ export function sameBackend(before: number | undefined, now: number): number {
 /**
  * A pooler announces another backend than the one that answers. Whether it keeps sessions together shows once other
  * connections have transactions open: in transaction mode one of them gets the backend of the first, or the first gets
- * another.
+ * another. Other clients may keep that backend busy meanwhile, so a mark shows whether it served anyone else.
  */
 async function look(
   connection: PostgresConnection,
@@ -75,13 +80,19 @@ async function look(
   open: () => Promise<PostgresConnection>,
 ): Promise<Pooling> {
   const crowd: PostgresConnection[] = []
+  const mark = randomUUID()
+  const marked: Statement = { name: undefined, text: `SELECT pg_backend_pid() /* ${mark} */` }
   try {
+    if ((await backendOf(connection, marked)) !== pid) return 'transaction'
     for (let n = 0; n < CROWD; n += 1) {
       const other = await open()
       crowd.push(other)
       // A pooler without a spare connection does not answer at all.
       const [, theirs] = await other.promptly(() => Promise.all([other.query(begin), backendOf(other)]))
       if (theirs === pid) return 'transaction'
+      const [[statement] = []] = await other.promptly(() => other.query(lastStatement, [String(pid)]))
+      // Empty where the server does not track activities.
+      if (statement && !statement.includes(mark)) return 'transaction'
     }
     return (await backendOf(connection)) === pid ? 'session' : 'transaction'
   } finally {
@@ -101,7 +112,7 @@ async function leave(connection: PostgresConnection): Promise<void> {
   await connection.close()
 }
 
-async function backendOf(connection: PostgresConnection): Promise<number> {
-  const [[pid] = []] = await connection.query(whoAnswers)
+async function backendOf(connection: PostgresConnection, statement = whoAnswers): Promise<number> {
+  const [[pid] = []] = await connection.query(statement)
   return Number(pid)
 }

@@ -9,7 +9,8 @@ export type { ZookeeperAclEntry, ZookeeperAuth, ZookeeperClient, ZookeeperOption
 
 /** Locks in the layout of Curator's `InterProcessMutex`. Each client has one session, shared by all its locks. */
 export function zookeeper(options: ZookeeperOptions): AdapterFactory<ZookeeperCapabilities> {
-  return fromConfig({ ...options })
+  const settings = settle(options)
+  return (host) => zookeeperAdapter(settings, host)
 }
 
 /** For `openLocks`: a URL, or the options of `zookeeper` except `client`. */
