@@ -60,13 +60,9 @@ describe('mutants', () => {
           () => undefined,
           (reason: unknown) => reason,
         )
+      // Void is neither: this test then runs again.
+      if (isVoidRun(error)) throw error
       expect(error, 'it was not caught').toBeInstanceOf(Error)
-      // Was it the machine? Then the healthy library is void beside the same load too, and this test runs again.
-      if (isVoidRun(error)) {
-        const healthy = await breed(given)
-        await find(healthy.cases, rule).run()
-        await healthy.dispose()
-      }
       await dispose()
     })
 })
