@@ -54,10 +54,11 @@ test('a rule that passes fails if what it made cannot be ended', async () => {
   await expect(outcome).rejects.toThrow('it would not end')
 })
 
+function run(body: (h: Harness) => Promise<void>): Promise<void> {
+  return new Harness(subject, new ScriptedStore().factory, harness().locks.capabilities).run(body)
+}
+
 test('what a rule that failed left under way is not held against those beside it', async () => {
-  const { capabilities } = harness().locks
-  const run = (body: (h: Harness) => Promise<void>): Promise<void> =>
-    new Harness(subject, new ScriptedStore().factory, capabilities).run(body)
   let over = (): void => undefined
   const failed = new Promise<void>((resolve) => (over = resolve))
   const beside = run(() => failed)
@@ -75,9 +76,6 @@ test('what a rule that failed left under way is not held against those beside it
 })
 
 test('an unhandled rejection fails the rule whose lock it is about, and every rule if it is about none', async () => {
-  const { capabilities } = harness().locks
-  const run = (body: (h: Harness) => Promise<void>): Promise<void> =>
-    new Harness(subject, new ScriptedStore().factory, capabilities).run(body)
   let over = (): void => undefined
   const failed = new Promise<void>((resolve) => (over = resolve))
   const beside = run(() => failed)
