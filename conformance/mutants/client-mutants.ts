@@ -5,6 +5,7 @@ const acquisition = core('engine/acquisition')
 const contention = core('engine/contention')
 const hold = core('engine/hold')
 const lease = core('api/lease')
+const meter = core('engine/loop-meter')
 /** The memory adapter has no connections; its holds may be treated as if they had. */
 const connection = adapter("scope: 'process',", "scope: 'process', kind: 'connection',")
 
@@ -37,19 +38,19 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'no validity check before a protected write',
     rule: 'PAUSE-2',
-    edits: [hold('if (this.live && this.#context.clock.now() >= this.#term.deadline)', 'if (false)')],
+    edits: [hold('if (this.live && this.#context.clock.now() >= this.term.deadline)', 'if (false)')],
   },
   {
     bug: 'a hold that is a connection counts as held though nothing was read since a stall',
     rule: 'PAUSE-7',
     given: [connection],
-    edits: [hold('return unreadMs > STALL_MS ? unreadMs : 0;', 'return 0;')],
+    edits: [meter('return unreadMs > STALL_MS ? unreadMs : 0;', 'return 0;')],
   },
   {
     bug: 'an event loop that runs timers counts as one that reads its sockets',
     rule: 'PAUSE-7',
     given: [connection],
-    edits: [core('engine/loop-meter')('if (this.#clock.afterPoll === undefined)', 'if (true)')],
+    edits: [meter('if (this.#clock.afterPoll === undefined)', 'if (true)')],
   },
   {
     bug: 'renewal failure taken for success',

@@ -2,6 +2,7 @@ import { adapter, core } from './edits.ts'
 import type { Mutant } from './mutant.ts'
 
 const hold = core('engine/hold')
+const term = core('engine/term')
 
 /** Bugs that make a job run twice in a period, or never again, each with the rule that must notice it. */
 export const onceMutants: readonly Mutant[] = [
@@ -23,7 +24,7 @@ export const onceMutants: readonly Mutant[] = [
   {
     bug: 'minHoldMs counts from the release',
     rule: 'ONCE-2',
-    edits: [core('engine/min-hold')('Math.max(0, safeTtlMs(now - this.#answeredAt))', '0')],
+    edits: [term('Math.max(0, safeTtlMs(now - this.#answeredAt))', '0')],
   },
   {
     bug: 'the store counts from the grant what core has counted already',
@@ -80,8 +81,8 @@ export const onceMutants: readonly Mutant[] = [
     bug: 'minHoldMs counts from when the request was sent',
     rule: 'ONCE-10',
     edits: [
-      hold('new MinHold(now)', 'new MinHold(this.#term.since)'),
-      hold('this.#minHold.add(minHoldMs, now)', 'this.#minHold.add(minHoldMs, this.#term.since)'),
+      term('new MinHold(now)', 'new MinHold(this.since)'),
+      term('this.#minHold.add(minHoldMs, now)', 'this.#minHold.add(minHoldMs, this.since)'),
     ],
   },
   {

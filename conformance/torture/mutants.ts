@@ -28,13 +28,13 @@ export const tortureMutants: readonly TortureMutant[] = [
     bug: 'a lease is taken for valid until a timer says otherwise',
     faults: 'pause,block',
     shows: 'two holders',
-    edits: [hold('if (this.live && this.#context.clock.now() >= this.#term.deadline)', 'if (false)')],
+    edits: [hold('if (this.live && this.#context.clock.now() >= this.term.deadline)', 'if (false)')],
   },
   {
     bug: 'a lease is relied on for longer than the store keeps it',
     faults: 'refuse',
     shows: 'two holders',
-    edits: [core('adapter/safe-ttl')('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
+    edits: [core('adapter/time')('return ttlMs - ttlMs / 100 - 2;', 'return ttlMs * 1.5;')],
   },
   {
     bug: 'assertHeld passes after a loss',
@@ -47,7 +47,7 @@ export const tortureMutants: readonly TortureMutant[] = [
     faults: 'pause,block',
     shows: 'two holders',
     edits: [
-      core('adapter/clock')(
+      core('adapter/time')(
         'now: () => performance.now(),',
         `last: performance.now(),
     sum: 0,

@@ -1,6 +1,6 @@
 // What programs use. What adapters and tools are written with is in `@locks/core/adapter`.
 export type { Capabilities } from './adapter/capabilities.ts'
-export type { Clock } from './adapter/clock.ts'
+export type { Clock } from './adapter/time.ts'
 export type { AdapterFactory, Finding, Holder, HolderMetadata, LockState, Waiter } from './adapter/spi.ts'
 export type { Duration } from './api/duration.ts'
 export { isLockError, LockError } from './api/errors.ts'

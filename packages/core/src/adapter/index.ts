@@ -10,8 +10,6 @@ export { plainUrl } from '../config/values.ts'
 export { defaultOwner, isAttemptId, keptAttemptId } from './attempt-id.ts'
 export { capabilities } from './capabilities.ts'
 export type { Capabilities, CapabilitiesOf, Mode } from './capabilities.ts'
-export { systemClock } from './clock.ts'
-export type { Clock, Timer } from './clock.ts'
 export { didYouMean } from './did-you-mean.ts'
 export { errorsOf } from './errors.ts'
 export type { AdapterErrors } from './errors.ts'
@@ -20,8 +18,6 @@ export { readHolder, readMetadata, writeHolder } from './holder.ts'
 export { isRecord } from './is-record.ts'
 export type { Declaration, Given, Option, OptionTable, Settled } from './option-types.ts'
 export { invalidOption, isWhole, queryOptions, settleOptions, urlOf, wrongOption } from './options.ts'
-export { graceMs, onSilence, Patience, PAUSE_MS, wasPaused } from './patience.ts'
-export { safeTtlMs } from './safe-ttl.ts'
 export { shareListener } from './shared-listener.ts'
 export type { Emitter } from './shared-listener.ts'
 export type {
@@ -42,7 +38,17 @@ export type {
   RenewOutcome,
   Waiter,
 } from './spi.ts'
+export {
+  graceMs,
+  onSilence,
+  orAfter,
+  Patience,
+  PAUSE_MS,
+  safeTtlMs,
+  systemClock,
+  Wake,
+  wasPaused,
+} from './time.ts'
+export type { Clock, SleepOptions, Timer, Waking } from './time.ts'
 export { PruneSteps, Upkeep } from './upkeep.ts'
 export { whatIs } from './what-is.ts'
-export { orAfter, Wake } from './wake.ts'
-export type { SleepOptions, Waking } from './wake.ts'

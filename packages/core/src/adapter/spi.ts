@@ -1,5 +1,5 @@
 import type { Capabilities, Mode } from './capabilities.ts'
-import type { Clock } from './clock.ts'
+import type { Clock } from './time.ts'
 
 /**
  * The contract between core and a store. Core decides what it means to hold a lock in a program; an adapter decides how

@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts'
+import type { Clock } from './time.ts'
 import type { Pruned } from './spi.ts'
 
 /** How long a name is idle before a store may drop what it keeps about it. The default of `fenceIdleMs`. */

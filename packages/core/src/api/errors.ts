@@ -1,4 +1,4 @@
-import { errorJson, plainJson } from './json.ts'
+import { errorJson, plainJson, withJson } from './json.ts'
 import type { Holder } from '../adapter/spi.ts'
 
 export type LockErrorCode =
@@ -91,7 +91,7 @@ export function heldError(
   const by = holder === undefined ? '' : ` by ${holderText(holder, own !== undefined)}`
   const after = waitedMs === undefined ? '' : ` after waiting ${Math.round(waitedMs)} ms`
   const advice = own === undefined ? '' : `: ${own.advice}`
-  const details = holder === undefined ? { lock } : { lock, holder }
+  const details = holder === undefined ? { lock } : { lock, holder: withJson(holder) }
   return new LockError('LOCK_TIMEOUT', `lock ${quote(lock)} is held${by}${after}${advice}`, details)
 }
 

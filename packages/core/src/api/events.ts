@@ -97,6 +97,7 @@ export class Events {
 
   emit<K extends LockEventName>(event: K, payload: LockEvents[K]): void {
     withJson(payload)
+    if ('holder' in payload) withJson(payload.holder)
     this.outside(() => {
       if (channels[event].hasSubscribers) channels[event].publish(payload)
       for (const listener of this.#listeners[event]) callListener(() => listener(payload))

@@ -8,7 +8,7 @@ import { writeHandover } from './serialized-lease.ts'
 import type { Hold, LeaseState } from '../engine/hold.ts'
 import { writeSequencer } from './sequencer.ts'
 import type { RenewOutcome } from '../adapter/spi.ts'
-import { boundedCall } from '../engine/bounded-call.ts'
+import { boundedCall } from '../engine/store-patience.ts'
 import { checkTtl, unsupported } from './validate.ts'
 
 export type { LeaseState } from '../engine/hold.ts'
@@ -164,7 +164,7 @@ export class LeaseHandle implements Lease {
     this.#assertLive()
     const hold = this.#hold
     const { adapter, clock } = this.#context
-    const asked = given === undefined ? hold.ttlMs : hold.ttlOf(given)
+    const asked = given === undefined ? hold.term.ttlMs : hold.ttlOf(given)
     const sentAt = clock.now()
     const renewal = hold.renewal(sentAt, asked)
     let outcome: RenewOutcome = 'unknown'
@@ -175,7 +175,7 @@ export class LeaseHandle implements Lease {
     } catch (error) {
       failure = error
     }
-    if (outcome === 'renewed') hold.ttlMs = asked
+    if (outcome === 'renewed') hold.term.ttlMs = asked
     hold.answered(outcome, sentAt, asked, failure)
     if (hold.ended !== undefined) throw hold.ended
     if (this.#left) throw this.#notOwned()
@@ -217,7 +217,7 @@ export class LeaseHandle implements Lease {
     const hold = this.#hold
     const minHoldMs = hold.minHoldMs()
     hold.handOver()
-    const lease = { ...hold.request, fence: this.fence, ttlMs: hold.ttlMs }
+    const lease = { ...hold.request, fence: this.fence, ttlMs: hold.term.ttlMs }
     return writeHandover(minHoldMs === 0 ? lease : { ...lease, minHoldMs })
   }
 

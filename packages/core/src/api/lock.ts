@@ -10,7 +10,7 @@ import type { AcquireOptions, OnceOptions, Settings } from './options.ts'
 import { enclosingHold, runInScope } from '../engine/re-entry.ts'
 import { breakHold } from '../engine/operators.ts'
 import type { Holder, LockState } from '../adapter/spi.ts'
-import { boundedCall } from '../engine/bounded-call.ts'
+import { boundedCall } from '../engine/store-patience.ts'
 import { invalid, settle } from './validate.ts'
 import type { Purpose } from './validate.ts'
 

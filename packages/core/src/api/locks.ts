@@ -1,7 +1,7 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
 import { Client } from '../engine/client.ts'
 import type { Context } from '../engine/context.ts'
-import { systemClock } from '../adapter/clock.ts'
+import { systemClock } from '../adapter/time.ts'
 import type { LockEventName, LockEvents } from './events.ts'
 import type { Lease } from './lease.ts'
 import { NamedLock } from './lock.ts'

@@ -1,6 +1,6 @@
 import type { Capabilities, Mode } from '../adapter/capabilities.ts'
-import { MAX_TIMER_MS } from '../adapter/clock.ts'
-import type { Clock } from '../adapter/clock.ts'
+import { MAX_TIMER_MS } from '../adapter/time.ts'
+import type { Clock } from '../adapter/time.ts'
 import type { Duration } from './duration.ts'
 
 /** How long an acquire holds, waits and tries. Durations are whole milliseconds or strings such as `'10s'`. */

@@ -1,5 +1,5 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
-import { systemClock } from '../adapter/clock.ts'
+import { systemClock } from '../adapter/time.ts'
 import { loadAdapter } from '../config/open.ts'
 import type { AdapterFactory } from '../adapter/spi.ts'
 import { Harness, slowFactor } from './harness.ts'

@@ -1,13 +1,13 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { Arrivals } from './fault-proxy-arrivals.ts'
-import type { Direction, FaultProxy, FaultProxyOptions } from './fault-proxy-contract.ts'
-import type { Shift, SwallowOptions, Target } from './fault-proxy-contract.ts'
+import type { Direction, FaultProxy, FaultProxyOptions, Target } from './fault-proxy-contract.ts'
 import { cutOf } from './fault-proxy-link.ts'
-import type { Fail, Link, Spring, Trap } from './fault-proxy-link.ts'
+import type { Fail, Link } from './fault-proxy-link.ts'
 import { makePipe, stopWaiting, throttle } from './fault-proxy-pipe.ts'
 import type { Pipe } from './fault-proxy-pipe.ts'
 import { replay } from './fault-proxy-replay.ts'
 import { Replies } from './fault-proxy-replies.ts'
+import { NOTHING, Traps } from './fault-proxy-traps.ts'
 
 export type { FaultProxy, FaultProxyOptions, Frames, Shift, Target } from './fault-proxy-contract.ts'
 
@@ -22,8 +22,6 @@ interface Mode {
 }
 
 const PASS: Mode = { delayMs: 0, late: 'both', sliceMs: undefined, refusing: false, vanishing: [] }
-const NOTHING = Buffer.alloc(0)
-const REQUEST_LIMIT = 64 * 1024
 
 export async function startFaultProxy(
   initialTarget: Target,
@@ -32,7 +30,7 @@ export async function startFaultProxy(
   let target = initialTarget
   let mode = PASS
   let closing: Promise<void> | undefined
-  const traps: Trap[] = []
+  const traps = new Traps()
   const arrivals = new Arrivals()
   const links = new Set<Link>()
   const sockets = new Set<Socket>()
@@ -83,7 +81,7 @@ export async function startFaultProxy(
       if (!link.client.closed || !link.server.closed || !links.delete(link)) return
       stats.open -= 1
       abandon(link)
-      rearm(link)
+      traps.rearm(link)
     })
     const flow = (): void => {
       pipe.draining = false
@@ -93,7 +91,7 @@ export async function startFaultProxy(
   }
 
   function take(link: Link, pipe: Pipe, arrived: Buffer | 'end' | 'reset'): void {
-    if (arrived === 'end' && pipe.direction === 'replies') rearm(link)
+    if (arrived === 'end' && pipe.direction === 'replies') traps.rearm(link)
     const what = pipe.direction === 'replies' ? reply(link, arrived) : arrived
     const size = typeof what === 'string' ? 0 : what.length
     if (link.dead || what.length === 0) {
@@ -112,12 +110,12 @@ export async function startFaultProxy(
     if (typeof arrived === 'string' || link.dead || cutShort(link, arrived)) return arrived
     const shift = link.trap?.shift
     if (shift === undefined) {
-      springTrap(link)
+      traps.spring(link)
       return link.replies.pass(arrived)
     }
     const { out, shifted } = link.replies.shift(arrived, shift)
     stats.swallowed += Math.max(0, arrived.length - out.length)
-    if (shifted) springTrap(link)
+    if (shifted) traps.spring(link)
     return out
   }
 
@@ -178,7 +176,7 @@ export async function startFaultProxy(
     pipe.heldBytes -= bytes.length
     pipe.draining = !pipe.to.write(bytes)
     stats[pipe.direction === 'requests' ? 'bytesToServer' : 'bytesToClient'] += bytes.length
-    if (pipe.direction === 'requests') setTrap(link, bytes)
+    if (pipe.direction === 'requests') traps.sent(link, bytes)
     if (mode.sliceMs === undefined) return
     if (mode.sliceMs > 0) {
       const timer = setTimeout(() => pump(link, pipe), mode.sliceMs)
@@ -192,43 +190,10 @@ export async function startFaultProxy(
     pipe.cancelWake = () => clearImmediate(immediate)
   }
 
-  function setTrap(link: Link, bytes: Buffer): void {
-    if (traps.length === 0 && !link.trap) return
-    link.request = Buffer.concat([link.request, bytes]).subarray(-REQUEST_LIMIT)
-    if (link.trap) return
-    const index = traps.findIndex((trap) => trap.matching(link.request))
-    if (index >= 0) link.trap = traps.splice(index, 1)[0]
-  }
-
-  function springTrap(link: Link): void {
-    const { trap, request } = link
-    link.trap = undefined
-    link.request = NOTHING
-    trap?.spring(link, request)
-  }
-
-  function arm<T>(
-    options: SwallowOptions,
-    onReply: (done: (value: T) => void, fail: Fail) => Spring,
-    shift?: Shift,
-  ): Promise<T> {
-    const sprung = new Promise<T>((done, fail) => {
-      traps.push({ matching: options.matching ?? (() => true), spring: onReply(done, fail), fail, shift })
-    })
-    // A caller that awaits it sees the rejection; otherwise it must not end the process at close.
-    sprung.catch(() => undefined)
-    return sprung
-  }
-
-  function rearm(link: Link): void {
-    if (link.trap) traps.unshift(link.trap)
-    link.trap = undefined
-  }
-
   function disarm(reason: Error): void {
     arrivals.clear(reason)
-    for (const link of links) rearm(link)
-    for (const trap of traps.splice(0)) trap.fail(reason)
+    for (const link of links) traps.rearm(link)
+    traps.fail(reason)
   }
 
   function swallow(link: Link): void {
@@ -299,12 +264,12 @@ export async function startFaultProxy(
       enter(PASS)
     },
     refuse: (at = 'accept') => enter({ ...PASS, refusing: at }),
-    swallowNextReply: (options = {}) => arm<void>(options, (done) => (link) => (done(), swallow(link))),
+    swallowNextReply: (options = {}) => traps.arm<void>(options, (done) => (link) => (done(), swallow(link))),
     replayNext: (options = {}) =>
-      arm<Buffer>(options, (done, fail) => (_, request) => {
+      traps.arm<Buffer>(options, (done, fail) => (_, request) => {
         replays.add(replay(request, options, () => track(connect({ ...target, noDelay: true })), done, fail))
       }),
-    shiftNextReply: (shift, options = {}) => arm<void>(options, (done) => () => done(), shift),
+    shiftNextReply: (shift, options = {}) => traps.arm<void>(options, (done) => () => done(), shift),
     refuseNext: (count, how = 'reset') => arrivals.expect(count, { refuse: how }),
     cutNext: (count, afterBytes) => arrivals.expect(count, { cutAfter: afterBytes }),
     retarget: (next) => {

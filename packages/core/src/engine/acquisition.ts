@@ -9,10 +9,9 @@ import type { Contender } from './contention.ts'
 import type { Context } from './context.ts'
 import { Hold } from './hold.ts'
 import type { NameQueue, QueuedAcquire } from './name-queue.ts'
-import type { Obstacle } from './outage.ts'
-import { callingScope } from './re-entry.ts'
+import type { Obstacle } from './store-patience.ts'
+import { callingScope, selfDeadlock } from './re-entry.ts'
 import type { Scope } from './re-entry.ts'
-import { selfDeadlock } from './self-deadlock.ts'
 import type { Alarm, AlarmTarget } from './timers.ts'
 
 /**

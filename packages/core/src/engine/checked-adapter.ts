@@ -1,21 +1,11 @@
-import { adapterFailure } from './adapter-fault.ts'
-import { checkAdapter } from './checked-capabilities.ts'
-import {
-  readAdopted,
-  readAttempt,
-  readBroken,
-  readFindings,
-  readPruned,
-  readPushed,
-  readReleased,
-  readRenewed,
-  readState,
-  readStates,
-} from './checked-answers.ts'
-import { isLockError, LockError } from '../api/errors.ts'
-import { fallbacksOf } from '../adapter/fallbacks.ts'
+import type { Capabilities } from '../adapter/capabilities.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import type { Adapter, AdapterFactory, AdapterHost } from '../adapter/spi.ts'
+import { isLockError, LockError } from '../api/errors.ts'
+import { invalid } from '../api/validate.ts'
+import { kindOf } from './adapter-fault.ts'
+import { checkedLockMethods } from './checked-answers.ts'
+import { checkedOperatorMethods } from './checked-operators.ts'
 
 /**
  * The adapter as the rest of core sees it: every answer is checked and copied, every failure is one that core can read,
@@ -27,103 +17,10 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
   const inner = made(factory, host)
   const checked = checkAdapter(inner)
   const { capabilities } = checked
-  const { withdraw, close } = fallbacksOf(inner)
-  const waits = inner.wait !== undefined
-  const diagnoses = inner.diagnose !== undefined
-  const prunes = inner.prune !== undefined
-
-  async function ask<T>(
-    method: string,
-    call: () => Promise<unknown> | undefined,
-    read: (answer: unknown) => T,
-  ): Promise<T> {
-    try {
-      return read(await call())
-    } catch (error) {
-      throw adapterFailure(method, error)
-    }
-  }
-
   return {
     ...checked,
-
-    // These two are part of every acquire, so they avoid the closures of `ask`.
-    async attempt(request) {
-      try {
-        return readAttempt(await inner.attempt(request), request, capabilities)
-      } catch (error) {
-        throw adapterFailure('attempt', error)
-      }
-    },
-
-    async release(grant, keepMs) {
-      try {
-        const answer = keepMs === undefined ? inner.release(grant) : inner.release(grant, keepMs)
-        return readReleased(await answer)
-      } catch (error) {
-        throw adapterFailure('release', error)
-      }
-    },
-
-    withdraw(request) {
-      return ask('withdraw', () => withdraw(request), ignore)
-    },
-
-    renew(renewals) {
-      const { length } = renewals
-      return ask(
-        'renew',
-        () => inner.renew(renewals),
-        (answer) => readRenewed(answer, length),
-      )
-    },
-
-    inspect(name) {
-      const read = (answer: unknown): ReturnType<typeof readState> =>
-        readState('inspect', answer, name, capabilities)
-      return ask('inspect', () => inner.inspect(name), read)
-    },
-
-    close() {
-      return ask('close', () => close(), ignore)
-    },
-
-    ...(waits && {
-      wait(request, maxMs, signal) {
-        return ask(
-          'wait',
-          () => inner.wait?.(request, maxMs, signal),
-          (answer) => readPushed(answer, request, capabilities, host.clock.now()),
-        )
-      },
-    }),
-
-    ...(capabilities.handover && {
-      adopt(from, request) {
-        return ask(
-          'adopt',
-          () => inner.adopt?.(from, request),
-          (answer) => readAdopted(answer, request, from.fence, capabilities),
-        )
-      },
-    }),
-
-    ...(capabilities.list && {
-      list: (limit) =>
-        ask(
-          'list',
-          () => inner.list?.(limit),
-          (answer) => readStates(answer, limit, capabilities),
-        ),
-    }),
-
-    ...(capabilities.break && {
-      break: (name, holder) => ask('break', () => inner.break?.(name, holder), readBroken),
-    }),
-
-    ...(diagnoses && { diagnose: () => ask('diagnose', () => inner.diagnose?.(), readFindings) }),
-
-    ...(prunes && { prune: (idleMs, names) => ask('prune', () => inner.prune?.(idleMs, names), readPruned) }),
+    ...checkedLockMethods(inner, capabilities, host.clock),
+    ...checkedOperatorMethods(inner, capabilities),
   }
 }
 
@@ -143,5 +40,71 @@ function made(factory: AdapterFactory, host: AdapterHost): Adapter {
   return inner
 }
 
-/** The result of `withdraw` and `close` has no meaning. */
-function ignore(): void {}
+const words: Readonly<Record<string, readonly string[]>> = {
+  scope: ['process', 'host', 'cluster'],
+  kind: ['lease', 'session', 'connection'],
+  fencing: ['durable', 'clock-assisted', 'none'],
+  wait: ['handoff', 'notify', 'poll'],
+  fairness: ['fifo', 'none'],
+}
+const flags = ['handover', 'lockDelay', 'minHold', 'list', 'break']
+const methods = ['attempt', 'renew', 'release', 'inspect']
+const optionalMethods = ['wait', 'withdraw', 'diagnose', 'prune', 'close']
+const claimed = { adopt: 'handover', list: 'list', break: 'break' } as const
+
+/** Checks what a factory made, once, and returns frozen copies of its name and capabilities. */
+function checkAdapter(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
+  try {
+    return check(adapter)
+  } catch (error) {
+    throw isLockError(error) ? error : faulty('its capabilities or methods cannot be read')
+  }
+}
+
+function check(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
+  if (!isObject(adapter) || !isObject(adapter.capabilities))
+    throw faulty('its factory must return an object with capabilities and methods')
+  const capabilities: Capabilities = Object.freeze({ ...adapter.capabilities })
+  const values = new Map<string, unknown>(Object.entries(capabilities))
+  for (const [key, known] of Object.entries(words)) {
+    const value = values.get(key)
+    if (typeof value !== 'string' || !known.includes(value))
+      throw faulty(`capabilities.${key} must be one of ${known.join(', ')}, got ${kindOf(value)}`)
+  }
+  for (const key of flags)
+    if (typeof values.get(key) !== 'boolean')
+      throw faulty(`capabilities.${key} must be true or false, got ${kindOf(values.get(key))}`)
+  const { modes } = capabilities
+  if (!Array.isArray(modes) || modes.length !== 1 || modes[0] !== 'exclusive')
+    throw faulty("capabilities.modes must be ['exclusive']")
+  for (const key of ['minTtlMs', 'maxNameBytes'] as const) checkLimit(key, capabilities[key])
+  for (const method of methods) checkMethod(adapter, method)
+  for (const method of optionalMethods)
+    if (Reflect.get(adapter, method) !== undefined) checkMethod(adapter, method)
+  for (const [method, capability] of Object.entries(claimed))
+    if (capabilities[capability]) checkMethod(adapter, method)
+  // A release does not remove a waiter from a queue.
+  if (capabilities.wait === 'handoff' || capabilities.fairness === 'fifo') checkMethod(adapter, 'withdraw')
+  const { name } = adapter
+  if (name === undefined) return { capabilities }
+  if (typeof name !== 'string') throw faulty(`name must be a string, got ${kindOf(name)}`)
+  return { name, capabilities }
+}
+
+function checkLimit(key: string, value: unknown): void {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1)
+    throw faulty(`capabilities.${key} must be a whole number above 0, got ${kindOf(value)}`)
+}
+
+function checkMethod(adapter: Adapter, method: string): void {
+  const found: unknown = Reflect.get(adapter, method)
+  if (typeof found !== 'function') throw faulty(`${method} must be a function, got ${kindOf(found)}`)
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
+}
+
+function faulty(what: string): LockError {
+  return invalid(`the adapter is faulty: ${what}`)
+}

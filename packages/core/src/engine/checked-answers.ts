@@ -1,30 +1,118 @@
-import { adapterFault, kindOf } from './adapter-fault.ts'
 import type { Capabilities } from '../adapter/capabilities.ts'
+import { fallbacksOf } from '../adapter/fallbacks.ts'
+import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import { MAX_FENCE } from '../adapter/fence.ts'
-import { withJson } from '../api/json.ts'
-import { ranges } from '../api/options.ts'
 import type {
   AcquireRequest,
+  Adapter,
   Busy,
-  Finding,
   Grant,
   Holder,
   HolderMetadata,
   LockState,
-  Pruned,
   PushedGrant,
   RenewOutcome,
   Waiter,
 } from '../adapter/spi.ts'
+import type { Clock } from '../adapter/time.ts'
+import { withJson } from '../api/json.ts'
+import { ranges } from '../api/options.ts'
+import { adapterFailure, adapterFault, kindOf } from './adapter-fault.ts'
 
 // Every property is read once and copied: an answer may be a proxy, or change after it was checked.
 
 type Asked = Pick<AcquireRequest, 'name' | 'attemptId' | 'ttlMs'>
 
-const MAX_FINDINGS = 10_000
 const MAX_WAITING = 100
 
-export function readAttempt(answer: unknown, asked: Asked, capabilities: Capabilities): Grant | Busy {
+/** Calls `method` of the adapter. Its answer is read, and a failure becomes one that core can read. */
+export async function ask<T>(
+  method: string,
+  call: () => Promise<unknown> | undefined,
+  read: (answer: unknown) => T,
+): Promise<T> {
+  try {
+    return read(await call())
+  } catch (error) {
+    throw adapterFailure(method, error)
+  }
+}
+
+type LockMethods = 'attempt' | 'wait' | 'withdraw' | 'renew' | 'release' | 'adopt' | 'inspect' | 'close'
+
+/** The methods with which a name is held and released. */
+export function checkedLockMethods(
+  inner: Adapter,
+  capabilities: Capabilities,
+  clock: Clock,
+): Pick<CompleteAdapter, LockMethods> {
+  const { withdraw, close } = fallbacksOf(inner)
+
+  return {
+    // These two are part of every acquire, so they avoid the closures of `ask`.
+    async attempt(request) {
+      try {
+        return readAttempt(await inner.attempt(request), request, capabilities)
+      } catch (error) {
+        throw adapterFailure('attempt', error)
+      }
+    },
+
+    async release(grant, keepMs) {
+      try {
+        const answer = keepMs === undefined ? inner.release(grant) : inner.release(grant, keepMs)
+        return readReleased(await answer)
+      } catch (error) {
+        throw adapterFailure('release', error)
+      }
+    },
+
+    withdraw(request) {
+      return ask('withdraw', () => withdraw(request), ignore)
+    },
+
+    renew(renewals) {
+      const { length } = renewals
+      return ask(
+        'renew',
+        () => inner.renew(renewals),
+        (answer) => readRenewed(answer, length),
+      )
+    },
+
+    inspect(name) {
+      const read = (answer: unknown): ReturnType<typeof readState> =>
+        readState('inspect', answer, name, capabilities)
+      return ask('inspect', () => inner.inspect(name), read)
+    },
+
+    close() {
+      return ask('close', () => close(), ignore)
+    },
+
+    ...(inner.wait !== undefined && {
+      wait(request, maxMs, signal) {
+        return ask(
+          'wait',
+          () => inner.wait?.(request, maxMs, signal),
+          (answer) => readPushed(answer, request, capabilities, clock.now()),
+        )
+      },
+    }),
+
+    ...(capabilities.handover && {
+      adopt(from, request) {
+        return ask(
+          'adopt',
+          () => inner.adopt?.(from, request),
+          (answer) => readAdopted(answer, request, from.fence, capabilities),
+        )
+      },
+    }),
+  }
+}
+
+function readAttempt(answer: unknown, asked: Asked, capabilities: Capabilities): Grant | Busy {
   if (!isRecord(answer)) throw adapterFault('attempt', kindOf(answer))
   const { busy } = answer
   if (busy === undefined) return readGrant('attempt', answer, asked, capabilities)
@@ -60,7 +148,7 @@ function readGrant(method: string, answer: unknown, asked: Asked, capabilities: 
 }
 
 /** `now` and `grantedAt` are by the host's clock. A grant from the future would count as held for too long. */
-export function readPushed(
+function readPushed(
   answer: unknown,
   asked: Asked,
   capabilities: Capabilities,
@@ -74,7 +162,7 @@ export function readPushed(
   return { ...grant, grantedAt }
 }
 
-export function readAdopted(
+function readAdopted(
   answer: unknown,
   asked: Asked,
   fence: bigint,
@@ -86,21 +174,16 @@ export function readAdopted(
   return grant
 }
 
-export function readRenewed(answer: unknown, count: number): readonly RenewOutcome[] {
+function readRenewed(answer: unknown, count: number): readonly RenewOutcome[] {
   return readList('renew', answer, { exactly: count }).map((outcome) => {
     if (outcome === 'renewed' || outcome === 'lost' || outcome === 'unknown') return outcome
     throw adapterFault('renew', `the outcome ${kindOf(outcome)}`)
   })
 }
 
-export function readReleased(answer: unknown): 'released' | 'not-held' {
+function readReleased(answer: unknown): 'released' | 'not-held' {
   if (answer === 'released' || answer === 'not-held') return answer
   throw adapterFault('release', kindOf(answer))
-}
-
-export function readBroken(answer: unknown): 'broken' | 'not-held' {
-  if (answer === 'broken' || answer === 'not-held') return answer
-  throw adapterFault('break', kindOf(answer))
 }
 
 export function readState(
@@ -118,43 +201,11 @@ export function readState(
   return {
     name,
     held,
-    ...(holder !== undefined && { holder: readHolder(method, holder, capabilities) }),
+    ...(holder !== undefined && { holder: withJson(readHolder(method, holder, capabilities)) }),
     ...(remainingMs !== undefined && { remainingMs: readSpan(method, 'remainingMs', remainingMs) }),
     ...(waiters !== undefined && { waiters }),
     ...(waiting !== undefined && { waiting: readWaiting(method, waiting) }),
   }
-}
-
-export function readStates(answer: unknown, limit: number, capabilities: Capabilities): readonly LockState[] {
-  return readList('list', answer, { upTo: limit }).map((state) =>
-    readState('list', state, undefined, capabilities),
-  )
-}
-
-export function readPruned(answer: unknown): Pruned {
-  if (!isRecord(answer)) throw adapterFault('prune', kindOf(answer))
-  const { pruned, more, kept } = answer
-  if (!isCount(pruned) || typeof more !== 'boolean')
-    throw adapterFault('prune', `${kindOf(pruned)} pruned, more: ${kindOf(more)}`)
-  if (kept === undefined) return { pruned, more }
-  if (!isRecord(kept)) throw adapterFault('prune', `kept: ${kindOf(kept)}`)
-  const { names, why } = kept
-  if (!isCount(names) || typeof why !== 'string') throw adapterFault('prune', 'kept without names or why')
-  return { pruned, more, kept: { names, why } }
-}
-
-export function readFindings(answer: unknown): readonly Finding[] {
-  return readList('diagnose', answer, { upTo: MAX_FINDINGS }).map((finding) => {
-    if (!isRecord(finding)) throw adapterFault('diagnose', `a finding that is ${kindOf(finding)}`)
-    const { check, level, message, advice } = finding
-    if (level !== 'ok' && level !== 'warning' && level !== 'danger')
-      throw adapterFault('diagnose', `a finding of level ${kindOf(level)}`)
-    if (typeof check !== 'string' || typeof message !== 'string')
-      throw adapterFault('diagnose', 'a finding without check or message')
-    if (advice === undefined) return { check, level, message }
-    if (typeof advice !== 'string') throw adapterFault('diagnose', `advice that is ${kindOf(advice)}`)
-    return { check, level, message, advice }
-  })
 }
 
 function readFence(method: string, fence: unknown, { fencing }: Capabilities): bigint {
@@ -169,12 +220,12 @@ function readHolder(method: string, holder: unknown, capabilities: Capabilities)
   if (typeof owner !== 'string') throw adapterFault(method, `a holder whose owner is ${kindOf(owner)}`)
   if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
     throw adapterFault(method, `a holder since ${kindOf(since)}`)
-  return withJson({
+  return {
     owner,
     ...(fence !== undefined && { fence: readFence(method, fence, capabilities) }),
     ...(metadata !== undefined && { metadata: readMetadata(method, metadata) }),
     ...(since !== undefined && { since }),
-  })
+  }
 }
 
 function readWaiting(method: string, answer: unknown): readonly Waiter[] {
@@ -207,7 +258,7 @@ function readSpan(method: string, key: string, value: unknown): number {
 }
 
 /** Copies at most `upTo` items, by index: the iterator and methods of the list may be overridden. */
-function readList(
+export function readList(
   method: string,
   answer: unknown,
   { exactly, upTo = Infinity }: { readonly exactly?: number; readonly upTo?: number },
@@ -219,10 +270,13 @@ function readList(
   return Array.from({ length: Math.min(length, upTo) }, (_, i): unknown => answer[i])
 }
 
-function isCount(value: unknown): value is number {
+export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
 }
+
+/** The result of `withdraw` and `close` has no meaning. */
+function ignore(): void {}

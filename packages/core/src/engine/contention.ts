@@ -1,11 +1,9 @@
-import { safeTtlMs } from '../adapter/safe-ttl.ts'
 import type { AcquireRequest, Busy, Grant, Holder } from '../adapter/spi.ts'
+import { safeTtlMs } from '../adapter/time.ts'
 import { isFinal } from '../api/errors.ts'
 import type { Settings } from '../api/options.ts'
-import { backoffMs } from './backoff.ts'
-import { boundedCall } from './bounded-call.ts'
 import type { Context } from './context.ts'
-import { Outage } from './outage.ts'
+import { backoffMs, boundedCall, Outage } from './store-patience.ts'
 import { withdraw } from './withdraw.ts'
 
 /** How much longer than asked an adapter may wait before core tries again without its answer. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { defaultOwner, newAttemptId } from '../adapter/attempt-id.ts'
-import type { Clock } from '../adapter/clock.ts'
+import type { Clock } from '../adapter/time.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import type { AcquireRequest, AdapterFactory, AdapterHost, Grant, HolderMetadata } from '../adapter/spi.ts'
 import { LockError } from '../api/errors.ts'

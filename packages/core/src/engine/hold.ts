@@ -1,12 +1,9 @@
 import type { AcquireRequest, Grant, Holder, RenewOutcome, Renewal } from '../adapter/spi.ts'
 import { LockError, quote } from '../api/errors.ts'
 import type { EventSubject } from '../api/events.ts'
-import { withJson } from '../api/json.ts'
 import type { Settings } from '../api/options.ts'
-import { boundedCall } from './bounded-call.ts'
+import { boundedCall } from './store-patience.ts'
 import type { Context } from './context.ts'
-import { STALL_MS } from './loop-meter.ts'
-import { MinHold } from './min-hold.ts'
 import { Term } from './term.ts'
 import type { Alarm, AlarmTarget } from './timers.ts'
 
@@ -25,16 +22,14 @@ export const liveHolds: Set<Hold> = new Set()
 export class Hold implements AlarmTarget {
   readonly grant: Grant
   readonly request: AcquireRequest
+  readonly term: Term
   leases = 0
   readonly #context: Context
   readonly #queue: HoldOwner
-  readonly #term: Term
   readonly #alarm: Alarm
   #state: LeaseState = 'held'
   #ended: LockError | undefined
   #controller: AbortController | undefined
-  /** Absent until a lease asks for `minHoldMs`. */
-  #minHold: MinHold | undefined
   #holder: Holder | undefined
 
   constructor(
@@ -49,7 +44,7 @@ export class Hold implements AlarmTarget {
     this.#queue = queue
     this.request = request
     this.grant = grant
-    this.#term = new Term(grantedAt, grant.ttlMs, this.ttlOf(request.ttlMs), settings)
+    this.term = new Term(grantedAt, grant.ttlMs, this.ttlOf(request.ttlMs), settings)
     this.#alarm = context.timers.alarm(this, 'unref')
     context.holds.set(grant.attemptId, this)
     this.keepFor(settings.minHoldMs)
@@ -59,19 +54,6 @@ export class Hold implements AlarmTarget {
 
   get owner(): string {
     return this.request.owner
-  }
-
-  get deadline(): number {
-    return this.#term.deadline
-  }
-
-  /** The length that renewals ask for. */
-  get ttlMs(): number {
-    return this.#term.ttlMs
-  }
-
-  set ttlMs(ttlMs: number) {
-    this.#term.ttlMs = ttlMs
   }
 
   isOf(context: Context): boolean {
@@ -98,32 +80,27 @@ export class Hold implements AlarmTarget {
 
   /** The state by the clock, now: no timer runs while a callback blocks the event loop. */
   check(): LeaseState {
-    if (this.live && this.#context.clock.now() >= this.#term.deadline) this.#expire()
+    if (this.live && this.#context.clock.now() >= this.term.deadline) this.#expire()
     return this.#state
   }
 
   /** How long the sockets have not been read, and so its end may be unknown; 0 if that is too short to matter. */
   unreadMs(): number {
-    const { meter, clock } = this.#context
-    if (meter === undefined) return 0
-    const unreadMs = clock.now() - Math.max(meter.readAt, this.#term.confirmedAt)
-    return unreadMs > STALL_MS ? unreadMs : 0
+    return this.#context.meter?.unreadMs(this.term.confirmedAt) ?? 0
   }
 
   remainingMs(): number {
     this.check()
-    return !this.live || this.unreadMs() > 0
-      ? 0
-      : Math.max(0, this.#term.deadline - this.#context.clock.now())
+    return !this.live || this.unreadMs() > 0 ? 0 : Math.max(0, this.term.deadline - this.#context.clock.now())
   }
 
   holder(): Holder {
     const { metadata } = this.request
-    return (this.#holder ??= withJson({ owner: this.owner, fence: this.grant.fence, metadata }))
+    return (this.#holder ??= { owner: this.owner, fence: this.grant.fence, metadata })
   }
 
   fire(now: number): void {
-    const term = this.#term
+    const term = this.term
     if (now >= term.deadline) return this.#expire()
     if (!term.renewable(now)) {
       if (term.isRenewed) this.#doubt(new Error('maxHoldMs is over: the lease is no longer renewed'))
@@ -139,13 +116,13 @@ export class Hold implements AlarmTarget {
   }
 
   /** The renewal to send now. */
-  renewal(sentAt: number, ttlMs: number = this.#term.nextTtlMs(sentAt)): Renewal {
-    this.#armAt(this.#term.asked(sentAt))
+  renewal(sentAt: number, ttlMs: number = this.term.nextTtlMs(sentAt)): Renewal {
+    this.#armAt(this.term.asked(sentAt))
     return this.#renewalOf(ttlMs)
   }
 
   answered(outcome: RenewOutcome, sentAt: number, ttlMs: number, failure: unknown): void {
-    const term = this.#term
+    const term = this.term
     term.answered(sentAt)
     this.check()
     if (!this.live) return
@@ -172,15 +149,12 @@ export class Hold implements AlarmTarget {
 
   /** A lease of this hold was just acquired with that `minHoldMs`. */
   keepFor(minHoldMs: number): void {
-    if (minHoldMs === 0) return
-    const now = this.#context.clock.now()
-    this.#minHold ??= new MinHold(now)
-    this.#minHold.add(minHoldMs, now)
+    if (minHoldMs > 0) this.term.keepFor(minHoldMs, this.#context.clock.now())
   }
 
   /** How long the name must stay held if it is released now. */
   minHoldMs(): number {
-    return this.#minHold === undefined ? 0 : this.#minHold.remainingMs(this.#context.clock.now())
+    return this.term.minHoldMs(this.#context.clock.now())
   }
 
   /** One call to the store that ends the hold. The rest of `minHoldMs` is computed for each try. */
@@ -210,8 +184,8 @@ export class Hold implements AlarmTarget {
   handOver(): void {
     const now = this.#context.clock.now()
     // A short claim that was not renewed yet: the successor was promised the full length.
-    const stretch = this.#term.renewable(now) && this.#term.isShort
-    const renewal = this.#renewalOf(this.#term.nextTtlMs(now))
+    const stretch = this.term.renewable(now) && this.term.isShort
+    const renewal = this.#renewalOf(this.term.nextTtlMs(now))
     this.#finish('released')
     this.#queue.vacate(this)
     if (!stretch) return
@@ -254,7 +228,7 @@ export class Hold implements AlarmTarget {
   }
 
   #arm(): void {
-    this.#armAt(this.#term.dueAt, this.#term.slackMs)
+    this.#armAt(this.term.dueAt, this.term.slackMs)
   }
 
   #armAt(at: number, slackMs = 0): void {
@@ -267,7 +241,7 @@ export class Hold implements AlarmTarget {
     const { events } = this.#context
     if (!events.wanted('jeopardy')) return
     // Without `check`: a loss is reported after this.
-    const remainingMs = Math.max(0, this.#term.deadline - this.#context.clock.now())
+    const remainingMs = Math.max(0, this.term.deadline - this.#context.clock.now())
     events.emit('jeopardy', { ...this.#about(), remainingMs, ...(cause === undefined ? {} : { cause }) })
   }
 
@@ -319,6 +293,6 @@ export class Hold implements AlarmTarget {
   }
 
   #holdMs(): number {
-    return this.#context.clock.now() - this.#term.since
+    return this.#context.clock.now() - this.term.since
   }
 }

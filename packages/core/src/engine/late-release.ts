@@ -1,4 +1,4 @@
-import { boundedCall } from './bounded-call.ts'
+import { boundedCall } from './store-patience.ts'
 import type { Context } from './context.ts'
 import type { Hold } from './hold.ts'
 import type { Alarm, AlarmTarget } from './timers.ts'
@@ -50,7 +50,7 @@ class LateRelease implements AlarmTarget {
   arm(): void {
     const at = this.#context.clock.now() + this.#delayMs
     this.#delayMs = Math.min(this.#delayMs * 2, MAX_DELAY_MS)
-    if (at < this.#hold.deadline) this.#alarm.set(at)
+    if (at < this.#hold.term.deadline) this.#alarm.set(at)
     else this.#open.delete(this)
   }
 

@@ -1,9 +1,9 @@
-import type { Clock, Timer } from '../adapter/clock.ts'
+import type { Clock, Timer } from '../adapter/time.ts'
 
 const TICK_MS = 25
 
 /** An event loop that has not read its sockets for longer than this counts as blocked. */
-export const STALL_MS = 500
+const STALL_MS = 500
 
 /**
  * Measures when the event loop last read its sockets. A hold that ends with its connection may end at any moment, and
@@ -13,15 +13,17 @@ export class LoopMeter {
   readonly #clock: Clock
   #inUse = false
   #timer: Timer | undefined
+  /** Everything that had arrived by this time has been read. */
   #readAt = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Everything that had arrived by this time has been read. */
-  get readAt(): number {
-    return this.#readAt
+  /** How long the sockets have not been read after `since`; 0 if that is too short to matter. */
+  unreadMs(since: number): number {
+    const unreadMs = this.#clock.now() - Math.max(this.#readAt, since)
+    return unreadMs > STALL_MS ? unreadMs : 0
   }
 
   /** To be called before the first lock is requested: there is nothing to read about a hold that does not exist. */

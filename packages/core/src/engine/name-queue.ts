@@ -2,8 +2,8 @@ import type { Busy, Holder } from '../adapter/spi.ts'
 import type { LockError } from '../api/errors.ts'
 import type { Context } from './context.ts'
 import type { Hold, HoldOwner } from './hold.ts'
-import { SILENCE_MS } from './outage.ts'
-import type { Obstacle } from './outage.ts'
+import { SILENCE_MS } from './store-patience.ts'
+import type { Obstacle } from './store-patience.ts'
 
 /** An acquire, as the queue of its name sees it. */
 export interface QueuedAcquire {

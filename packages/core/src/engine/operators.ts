@@ -2,7 +2,7 @@ import { adapterFault } from './adapter-fault.ts'
 import type { Context } from './context.ts'
 import { isWhole } from '../adapter/options.ts'
 import type { Finding, Holder, LockState } from '../adapter/spi.ts'
-import { boundedCall } from './bounded-call.ts'
+import { boundedCall } from './store-patience.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
 import { checkInteger, checkName, invalid, unsupported } from '../api/validate.ts'
 

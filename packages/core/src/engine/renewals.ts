@@ -1,4 +1,4 @@
-import type { Clock } from '../adapter/clock.ts'
+import type { Clock } from '../adapter/time.ts'
 import type { Adapter, Renewal, RenewOutcome } from '../adapter/spi.ts'
 
 /** A hold that is due for renewal. */

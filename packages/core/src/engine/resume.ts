@@ -5,9 +5,9 @@ import { Hold } from './hold.ts'
 import { LeaseHandle } from '../api/lease.ts'
 import type { LockOptions, Settings } from '../api/options.ts'
 import type { Grant } from '../adapter/spi.ts'
-import { boundedCall } from './bounded-call.ts'
+import { boundedCall } from './store-patience.ts'
 import { withdraw } from './withdraw.ts'
-import { safeTtlMs } from '../adapter/safe-ttl.ts'
+import { safeTtlMs } from '../adapter/time.ts'
 import { checkName, settle, unsupported } from '../api/validate.ts'
 
 export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>

@@ -1,4 +1,4 @@
-import { safeTtlMs } from '../adapter/safe-ttl.ts'
+import { MAX_TIMER_MS, safeTtlMs } from '../adapter/time.ts'
 
 /**
  * How long a hold is valid, when to renew it, and for how long. The deadline is on the local monotonic clock and moves
@@ -18,6 +18,8 @@ export class Term {
   #askedAt: number | undefined
   /** Granted with a short claim, which is renewed to its full length once, even after `maxHoldMs`. */
   #claimed: boolean
+  /** Absent until a lease asks for `minHoldMs`. */
+  #minHold: MinHold | undefined
 
   constructor(
     grantedAt: number,
@@ -104,7 +106,43 @@ export class Term {
     return Math.min(this.#deadline, now + Math.max(1, this.#periodMs / 12))
   }
 
+  /** A lease of the hold was acquired at `now` with that `minHoldMs`. */
+  keepFor(minHoldMs: number, now: number): void {
+    this.#minHold ??= new MinHold(now)
+    this.#minHold.add(minHoldMs, now)
+  }
+
+  /** How long the name must stay held if it is released `now`. */
+  minHoldMs(now: number): number {
+    return this.#minHold?.remainingMs(now) ?? 0
+  }
+
   #keptUp(now: number): boolean {
     return this.#renew && now < this.#renewUntil
+  }
+}
+
+/**
+ * How long a name must stay held after its release because of `minHoldMs`. The store made the grant at some moment
+ * between the request and its answer. Counting starts at the answer, and elapsed time is reduced by the possible
+ * difference between the clocks of client and store, so that the hold is never too short.
+ */
+class MinHold {
+  readonly #answeredAt: number
+  #lengthMs = 0
+
+  constructor(answeredAt: number) {
+    this.#answeredAt = answeredAt
+  }
+
+  /** Another lease of the hold asks for `minHoldMs` from `now` on. The latest end counts. */
+  add(minHoldMs: number, now: number): void {
+    this.#lengthMs = Math.max(this.#lengthMs, now - this.#answeredAt + minHoldMs)
+  }
+
+  /** What remains, in whole milliseconds, rounded up. */
+  remainingMs(now: number): number {
+    const elapsedMs = Math.max(0, safeTtlMs(now - this.#answeredAt))
+    return Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(this.#lengthMs - elapsedMs)))
   }
 }

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../adapter/clock.ts'
+import type { Clock, Timer } from '../adapter/time.ts'
 
 /** What an alarm calls when it is due. */
 export interface AlarmTarget {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { errorsOf } from '../../src/adapter/errors.ts'
 import { danger, ok, warning } from '../../src/adapter/findings.ts'
-import { safeTtlMs } from '../../src/adapter/safe-ttl.ts'
+import { safeTtlMs } from '../../src/adapter/time.ts'
 
 test('errors have the code of their kind, name their package and keep their cause', () => {
   const { invalid, unavailable, unsupported } = errorsOf('locks-etcd')

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { graceMs, onSilence, Patience, PAUSE_MS, wasPaused } from '../../src/adapter/patience.ts'
+import { graceMs, onSilence, Patience, PAUSE_MS, wasPaused } from '../../src/adapter/time.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 describe('patience', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { orAfter, Wake } from '../../src/adapter/wake.ts'
+import { orAfter, Wake } from '../../src/adapter/time.ts'
 import { reasonOf, watch } from '../support/harness.ts'
 import { settled, VirtualClock } from '../support/virtual-clock.ts'
 

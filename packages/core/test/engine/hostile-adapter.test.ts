@@ -1,139 +1,27 @@
 import { describe, expect, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
-import type { AdapterFactory, Locks } from '../../src/index.ts'
-import type { AcquireRequest, Adapter, Grant, Renewal } from '../../src/adapter/index.ts'
+import type { AdapterFactory } from '../../src/index.ts'
+import type { AcquireRequest, Grant, Renewal } from '../../src/adapter/index.ts'
 import { newAttemptId } from '../../src/adapter/attempt-id.ts'
 import { writeHandover } from '../../src/api/serialized-lease.ts'
-import { atLength } from '../../../../conformance/selection.ts'
 import { codeOf, thrownCode, watch } from '../support/harness.ts'
-import type { Watched } from '../support/harness.ts'
 import { Hostile } from '../support/hostile-answers.ts'
-import type { Answer, Fields } from '../support/hostile-answers.ts'
+import {
+  Bed,
+  CASES,
+  FENCE,
+  grantFields,
+  grantOf,
+  holder,
+  isAbsent,
+  isFlag,
+  isSpan,
+  never,
+  outage,
+  SEED,
+  TTL_MS,
+} from '../support/hostile-bed.ts'
 import { ScriptedStore } from '../support/scripted-adapter.ts'
-import { VirtualClock } from '../support/virtual-clock.ts'
-
-// Long for a file: one setup, and possible answers of every adapter method.
-
-const CASES = atLength(2_000, 10_000)
-const BATCH = 1_000
-const SEED = Number(process.env['LOCKS_FUZZ_SEED'] ?? 20_261)
-const FENCE = 7n
-const TTL_MS = 30_000
-const LONG_MS = 120_000
-
-type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
-
-/** Clients of a store with some methods replaced by the test, which may return anything. */
-class Bed {
-  readonly clock = new VirtualClock()
-  readonly store = new ScriptedStore({
-    capabilities: { list: true, break: true },
-    wait: async () => undefined,
-  })
-  readonly hostile = new Hostile(SEED)
-  /** Names of requests that were withdrawn. */
-  readonly withdrawn = new Set<string>()
-  /** The case of a call without a name. */
-  current = ''
-  readonly #answers = new Map<string, Answer>()
-
-  client(methods: Methods): Locks {
-    const factory: AdapterFactory = (host) => {
-      const plain = this.store.factory(host)
-      const inner: Adapter = {
-        ...plain,
-        list: async () => [],
-        break: async () => 'broken',
-        diagnose: async () => [],
-        withdraw: async (request) => {
-          this.withdrawn.add(request.name)
-          await plain.withdraw?.(request)
-        },
-      }
-      return new Proxy(inner, {
-        get: (target, key) => {
-          const value: unknown = Reflect.get(target, key)
-          return (typeof key === 'string' ? methods[key] : undefined) ?? value
-        },
-      })
-    }
-    return createLocks(factory, { clock: this.clock, ttlMs: TTL_MS })
-  }
-
-  /** The answer of a case, the same for each call. */
-  answer(name: string, make: () => Answer): unknown {
-    const known = this.#answers.get(name)
-    if (known !== undefined) return known.play()
-    const made = make()
-    this.#answers.set(name, made)
-    return made.play()
-  }
-
-  /** Runs every case. All must end, a failure with a `LockError`; if `strict`, every bad answer must fail. */
-  async run(
-    ask: (name: string) => Promise<unknown>,
-    judge: (answer: Answer, outcome: Watched<unknown>, name: string) => void,
-    { strict }: { readonly strict: boolean } = { strict: true },
-  ): Promise<void> {
-    const seen = { accept: 0, refuse: 0, silent: 0 }
-    for (let from = 0; from < CASES; from += BATCH) {
-      const asked = new Map<string, Watched<unknown>>()
-      for (let n = from; n < from + BATCH; n += 1) asked.set(`case ${n}`, watch(ask(`case ${n}`)))
-      await this.clock.advance(LONG_MS)
-      for (const [name, outcome] of asked) {
-        const answer = this.#answers.get(name)
-        if (answer === undefined) throw new Error(`seed ${SEED}, ${name} was not asked for`)
-        seen[answer.fate] += 1
-        const ended = outcome.state === 'fulfilled' || codeOf(outcome.error) !== undefined
-        const asItShould = !strict || answer.fate === 'accept' || outcome.state === 'rejected'
-        if (!ended || !asItShould)
-          throw new Error(`seed ${SEED}, ${name}: ${answer.fate}, but ${outcome.state}`, {
-            cause: outcome.error,
-          })
-        judge(answer, outcome, name)
-      }
-    }
-    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(CASES / 100)
-  }
-
-  /** The client closes, and nothing is left that would keep a process alive. */
-  async end(locks: Locks): Promise<void> {
-    const closed = watch(locks.close())
-    await this.clock.advance(LONG_MS)
-    expect(closed.state).not.toBe('pending')
-    expect(this.clock.keepsAlive).toBe(false)
-  }
-}
-
-const isFence = (value: unknown): boolean => typeof value === 'bigint' && value > 0n && value < 2n ** 63n
-const isFlag = (value: unknown): boolean => typeof value === 'boolean'
-const isText = (value: unknown): boolean => typeof value === 'string'
-const isSpan = (value: unknown): boolean =>
-  value === undefined || (typeof value === 'number' && Number.isFinite(value))
-const isAbsent = (value: unknown): boolean => value === undefined
-const never = (): boolean => false
-
-const grantFields: Fields = {
-  name: never,
-  attemptId: never,
-  fence: isFence,
-  ttlMs: (value) => typeof value === 'number' && value > 0 && value <= TTL_MS,
-}
-const stateFields: Fields = {
-  held: isFlag,
-  holder: isAbsent,
-  remainingMs: isSpan,
-  waiters: (value) =>
-    value === undefined || (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0),
-}
-const holder = { owner: 'stranger', fence: FENCE, metadata: { host: 'h', pid: 1 }, since: 5 }
-const grantOf = ({ name, attemptId, ttlMs }: AcquireRequest): Grant => ({
-  name,
-  attemptId,
-  fence: FENCE,
-  ttlMs,
-})
-const outage = 'LOCK_UNAVAILABLE'
 
 describe(`${CASES} hostile answers`, { timeout: 60_000 }, () => {
   test('of attempt: a lease only for a good grant, null only for a good busy, the rest is withdrawn', async () => {
@@ -266,69 +154,6 @@ describe(`${CASES} hostile answers`, { timeout: 60_000 }, () => {
         else if (good === 'released') expect(state).toBe('fulfilled')
         else expect(codeOf(error)).toBe('LOCK_LOST')
       },
-    )
-    await bed.end(locks)
-  })
-
-  test('of inspect: what it shows is well-formed', async () => {
-    const bed = new Bed()
-    const locks = bed.client({
-      inspect: (name: string) =>
-        bed.answer(name, () => {
-          const good = { name, held: true, holder, remainingMs: 5, waiters: 2 }
-          return bed.hostile.record(good, { name: never, ...stateFields })
-        }),
-    })
-    await bed.run(
-      (name) => locks.inspect(name),
-      ({ good }, { value }) => expect(value).toEqual(good),
-    )
-    await bed.end(locks)
-  })
-
-  test('of list: what it shows is well-formed', async () => {
-    const bed = new Bed()
-    const locks = bed.client({
-      list: () =>
-        bed.answer(bed.current, () => {
-          const good = { name: 'a', held: true, holder, remainingMs: 5, waiters: 2 }
-          return bed.hostile.record(good, { name: isText, ...stateFields }, (one) => [one])
-        }),
-    })
-    await bed.run(
-      (name) => locks.list({ limit: (bed.current = name).length }),
-      ({ good }, { value }) => expect(value).toEqual(good),
-    )
-    await bed.end(locks)
-  })
-
-  test('of break: broken only by a good answer', async () => {
-    const bed = new Bed()
-    const isOutcome = (value: unknown): boolean => value === 'broken' || value === 'not-held'
-    const locks = bed.client({
-      inspect: async (name: string) => ({ name, held: true, holder }),
-      break: (name: string) => bed.answer(name, () => bed.hostile.word(['broken', 'not-held'], isOutcome)),
-    })
-    await bed.run(
-      (name) => locks.lock(name).break(),
-      ({ fate, good }, { value }) => {
-        if (fate === 'accept') expect(value).toEqual(good === 'broken' ? holder : null)
-      },
-    )
-    await bed.end(locks)
-  })
-
-  test('of diagnose: findings are well-formed', async () => {
-    const bed = new Bed()
-    const good = { check: 'eviction', level: 'warning', message: 'm', advice: 'a' }
-    const isAdvice = (value: unknown): boolean => value === undefined || isText(value)
-    const fields = { check: isText, level: never, message: isText, advice: isAdvice }
-    const locks = bed.client({
-      diagnose: () => bed.answer(bed.current, () => bed.hostile.record(good, fields, (one) => [one])),
-    })
-    await bed.run(
-      (name) => ((bed.current = name), locks.diagnose()),
-      (answer, { value }) => expect(value).toEqual(answer.good),
     )
     await bed.end(locks)
   })

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/adapter/clock.ts'
+import type { Clock } from '../../src/adapter/time.ts'
 
 /** How a scripted store handles one call; `act` carries it out at the store. */
 export type Step = <T>(act: () => T, clock: Clock) => Promise<T>

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../src/adapter/clock.ts'
+import type { Clock, Timer } from '../../src/adapter/time.ts'
 
 interface Pending {
   readonly at: number

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pass } from 'node:timers/promises'
-import { safeTtlMs } from '../../adapter/safe-ttl.ts'
+import { safeTtlMs } from '../../adapter/time.ts'
 import type { Child } from '../child-process.ts'
 import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { safeTtlMs } from '../../adapter/safe-ttl.ts'
+import { safeTtlMs } from '../../adapter/time.ts'
 import type { Harness } from '../harness.ts'
 import { takeWhenOver } from './steps.ts'
 

@@ -1,10 +1,22 @@
-import type { Clock } from '../adapter/clock.ts'
-import { graceMs, Patience } from '../adapter/patience.ts'
+import type { Holder } from '../adapter/spi.ts'
+import { graceMs, Patience } from '../adapter/time.ts'
+import type { Clock } from '../adapter/time.ts'
 import { isFinal, storeError } from '../api/errors.ts'
 import type { LockError } from '../api/errors.ts'
 import { defaultSettings } from '../api/options.ts'
-import { backoffMs } from './backoff.ts'
 import type { Alarm, AlarmTarget, Timers } from './timers.ts'
+
+// How long a store may fail or stay silent, and when it is asked again.
+
+/** Exponential back-off with full jitter: between 1 ms and `delayMs · 2ⁿ`, at most `maxDelayMs`. */
+export function backoffMs(
+  n: number,
+  { delayMs, maxDelayMs }: { readonly delayMs: number; readonly maxDelayMs: number },
+  clock: Clock,
+): number {
+  const ceiling = Math.min(maxDelayMs, delayMs * 2 ** Math.min(n, 30))
+  return Math.max(1, clock.random() * ceiling)
+}
 
 /** What bounds the calls of a client. */
 interface Bounds {
@@ -109,6 +121,78 @@ class BoundedCall<T> implements AlarmTarget {
     if (this.#done) return false
     this.#done = true
     this.#alarm.cancel()
+    return true
+  }
+}
+
+/** A silent store counts as an outage after this long, even if the name was known to be held. */
+export const SILENCE_MS = 1_000
+
+/** What stands in the way of a grant: a holder, or a store that fails or stays silent. */
+export type Obstacle = { readonly holder: Holder | undefined } | { readonly failure: unknown }
+
+/** How long the store has failed, or owed an answer to, one acquire. */
+export class Outage {
+  readonly #timeoutMs: number
+  /** Since when the store has owed an answer. */
+  #since: number | undefined
+  #failure: unknown
+  #failures = 0
+  #patience: Patience | undefined
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** What the store last failed with, if it has not answered since. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
+  /** When to give up. */
+  get endsAt(): number {
+    return this.#since === undefined ? Infinity : this.#since + this.#timeoutMs
+  }
+
+  isOutage(now: number): boolean {
+    return this.#failure !== undefined || (this.#since !== undefined && now - this.#since >= SILENCE_MS)
+  }
+
+  /** The store owes an answer from `now` on, if it does not already. */
+  owed(now: number): void {
+    this.#since ??= now
+  }
+
+  /** The store has time until `at` before its silence counts. */
+  owedFrom(at: number): void {
+    this.#since = at
+  }
+
+  /** Nothing is owed. */
+  settled(): void {
+    this.#since = undefined
+  }
+
+  answered(): void {
+    this.#since = undefined
+    this.#patience = undefined
+    this.#failure = undefined
+    this.#failures = 0
+  }
+
+  /** Returns how often the store has failed since its last answer. */
+  failed(error: unknown, now: number): number {
+    this.#failure = error
+    // A wait that failed was not due until later.
+    this.#since = Math.min(this.#since ?? now, now)
+    return (this.#failures += 1)
+  }
+
+  /** Whether to go on after `endsAt`, because this process was paused and an answer may be waiting to be read. */
+  forgives(now: number): boolean {
+    this.#patience ??= new Patience()
+    if (!this.#patience.forgives(this.endsAt, now)) return false
+    this.#since = now - this.#timeoutMs + graceMs(this.#timeoutMs)
     return true
   }
 }
