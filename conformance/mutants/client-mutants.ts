@@ -228,7 +228,7 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'a lock lost during the callback does not surface',
     rule: 'ERR-10',
-    edits: [core('api/lock')('if (loss !== undefined)\n            throw loss;', '')],
+    edits: [core('api/locks')('if (loss !== undefined)\n            throw loss;', '')],
   },
   {
     bug: 'a break ends whatever hold there is',

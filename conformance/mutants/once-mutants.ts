@@ -88,7 +88,7 @@ export const onceMutants: readonly Mutant[] = [
   {
     bug: 'minHoldMs of a re-entry is forgotten',
     rule: 'ONCE-11',
-    edits: [core('api/lock')('held.keepFor(settings.minHoldMs);', '')],
+    edits: [core('api/locks')('held.keepFor(settings.minHoldMs);', '')],
   },
   {
     bug: 'a lease that is handed over forgets its minHoldMs',
@@ -99,7 +99,7 @@ export const onceMutants: readonly Mutant[] = [
     bug: 'once is a try, and no more',
     rule: 'ONCE-12',
     edits: [
-      core('api/lock')(
+      core('api/locks')(
         "this.#acquire(settings, 'throw');\n        }\n        catch",
         "this.#acquire({ ...settings, minHoldMs: 0 }, 'throw');\n        }\n        catch",
       ),

@@ -1,74 +1,15 @@
 import { inspect } from 'node:util'
 import type { InspectOptions } from 'node:util'
-import type { Capabilities } from '../adapter/capabilities.ts'
 import type { Context } from '../engine/context.ts'
+import type { Lease, LeaseJson, LeaseState } from './contract.ts'
 import type { Duration } from './duration.ts'
 import { isLockError, LockError, quote, storeError } from './errors.ts'
 import { writeHandover } from './serialized-lease.ts'
-import type { Hold, LeaseState } from '../engine/hold.ts'
+import type { Hold } from '../engine/hold.ts'
 import { writeSequencer } from './sequencer.ts'
 import type { RenewOutcome } from '../adapter/spi.ts'
 import { boundedCall } from '../engine/store-patience.ts'
 import { checkTtl, unsupported } from './validate.ts'
-
-export type { LeaseState } from '../engine/hold.ts'
-
-/**
- * Proof of holding a lock, until it is released or lost. Its state follows the local monotonic clock, so it is correct
- * even when the store does not answer.
- */
-export interface Lease<C extends Capabilities = Capabilities> extends AsyncDisposable {
-  readonly name: string
-  readonly owner: string
-  /** Fencing token, higher than that of every earlier holder of this name. Pass it to the protected resource. */
-  readonly fence: bigint
-  /** Name, mode and fence as an opaque string, for `locks.checkSequencer`. */
-  readonly sequencer: string
-  /** Aborts when the lease is lost or the client closes, with a `LockError` as the reason. Not on release. */
-  readonly signal: AbortSignal
-  /**
-   * `jeopardy`: a renewal is overdue, and the lease is still valid for `remainingMs`. Where a hold ends with its
-   * connection (`capabilities.kind`), also after the event loop was blocked, until the connection has been read.
-   */
-  readonly state: LeaseState
-  /** How long the lease stays valid if it is not renewed, by the local clock; 0 if it ended or is in doubt. */
-  readonly remainingMs: number
-  /**
-   * Throws `LOCK_LOST` (or `LOCK_NOT_OWNED` after a release) unless the lease is valid right now. Call it before each
-   * critical step: code that does not yield to the event loop cannot see `signal` abort. Where a hold ends with its
-   * connection, it throws `LOCK_UNAVAILABLE` after the event loop was blocked for more than 500 ms, until the
-   * connection has been read; `await lease.extend()` asks the store.
-   */
-  assertHeld(): void
-  /**
-   * Renews the lease now. A `ttlMs` counts from now and applies to later renewals too. Never shortens the lease.
-   * Rejects if the store did not confirm it.
-   */
-  extend(ttlMs?: Duration): Promise<void>
-  /**
-   * Releases the lease. A re-entered hold is freed by the release of its last lease. Rejects with `LOCK_LOST` if the
-   * lease was lost, with `LOCK_NOT_OWNED` if it was released before, and with `LOCK_UNAVAILABLE` if the store did not
-   * confirm the release: call it again, or let the ttl free the lock.
-   */
-  release(): Promise<void>
-  /**
-   * Ends the lease in this process without releasing the lock, and returns a string with which `locks.resume` continues
-   * it in another process before the ttl ends. The string is a credential. Requires `capabilities.handover`.
-   */
-  serialize(this: C['handover'] extends false ? never : Lease<C>): string
-  /** What `JSON.stringify` writes. It contains nothing that could resume or release the lease. */
-  toJSON(): LeaseJson
-}
-
-/** A lease in a log. */
-export interface LeaseJson {
-  readonly name: string
-  readonly owner: string
-  readonly state: LeaseState
-  /** In decimal: a JSON number would lose digits. */
-  readonly fence: string
-  readonly remainingMs: number
-}
 
 export class LeaseHandle implements Lease {
   readonly #context: Context

@@ -1,72 +1,31 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
+import type { AdapterFactory, Finding, Holder, LockState } from '../adapter/spi.ts'
+import { systemClock } from '../adapter/time.ts'
+import { Acquisition } from '../engine/acquisition.ts'
 import { Client } from '../engine/client.ts'
 import type { Context } from '../engine/context.ts'
-import { systemClock } from '../adapter/time.ts'
-import type { LockEventName, LockEvents } from './events.ts'
-import type { Lease } from './lease.ts'
-import { NamedLock } from './lock.ts'
-import type { Body, Lock, Once } from './lock.ts'
-import { defaultSettings, MAX_LABEL_BYTES } from './options.ts'
-import type { AcquireOptions, LockOptions, LocksOptions, OnceOptions, Settings } from './options.ts'
+import type { Hold } from '../engine/hold.ts'
+import { breakHold, diagnose, listHeld, prune } from '../engine/operators.ts'
+import { enclosingHold, runInScope } from '../engine/re-entry.ts'
 import { resumeLease } from '../engine/resume.ts'
-import type { ResumeOptions } from '../engine/resume.ts'
+import { boundedCall } from '../engine/store-patience.ts'
+import type { Lease, Lock, Locks, Once } from './contract.ts'
+import { heldError, isLockError, LockError } from './errors.ts'
+import type { LockEventName, LockEvents } from './events.ts'
+import { LeaseHandle } from './lease.ts'
+import { defaultSettings, MAX_LABEL_BYTES } from './options.ts'
+import type {
+  AcquireOptions,
+  LockOptions,
+  LocksOptions,
+  OnceOptions,
+  PruneOptions,
+  ResumeOptions,
+  Settings,
+} from './options.ts'
 import { readSequencer } from './sequencer.ts'
-import { diagnose, listHeld, prune } from '../engine/operators.ts'
-import type { PruneOptions } from '../engine/operators.ts'
-import type { AdapterFactory, Finding, LockState } from '../adapter/spi.ts'
 import { checkInteger, checkName, checkText, invalid, settle, unsupported } from './validate.ts'
-
-/** A client for one store. A program makes it once and closes it at its end. */
-export interface Locks<C extends Capabilities = Capabilities> extends AsyncDisposable {
-  /** What the store supports, and its limits. */
-  readonly capabilities: C
-  /** The lock with that name: cheap to make, holds nothing itself, and may be shared. */
-  lock(name: string, options?: LockOptions<C>): Lock<C>
-  /** Short for `lock(name).with(…)`. */
-  with<T>(name: string, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
-  with<T>(name: string, options: AcquireOptions<C>, fn: (lease: Lease<C>) => T | Promise<T>): Promise<T>
-  /**
-   * Runs `fn` at most once per period, however many hosts call it. `fn` runs while holding the lock, which then stays
-   * held until `minHoldMs` after the grant. If the lock is held, it returns the holder instead; it waits only if
-   * `waitMs` is given. Failures throw, as in `with`.
-   */
-  once<T>(
-    this: C['minHold'] extends false ? never : Locks<C>,
-    name: string,
-    options: OnceOptions<C>,
-    fn: (lease: Lease<C>) => T | Promise<T>,
-  ): Promise<Once<T>>
-  /** Who holds the lock, since when, and how long remains, according to the store. */
-  inspect(name: string): Promise<LockState>
-  /** The locks that are held now by any client, at most `limit` of them. Default: 1,000. For operators. */
-  list(
-    this: C['list'] extends false ? never : Locks<C>,
-    options?: { readonly limit?: number },
-  ): Promise<readonly LockState[]>
-  /** Checks the store and its settings. Each finding says what to do about it. For operators. */
-  diagnose(): Promise<readonly Finding[]>
-  /**
-   * Drops what the store keeps about names that are free and were not granted for `idleMs`. Default: a day. Returns the
-   * number of names. If such a name is used again, its fences are still higher than all earlier ones. Clients do this
-   * after releases; operators call it when they do not want to wait for that.
-   */
-  prune(options?: PruneOptions): Promise<number>
-  /**
-   * Whether the hold that `lease.sequencer` refers to is still the current one at the store. Throws `LOCK_UNSUPPORTED`
-   * where `capabilities.fencing` is `none`.
-   */
-  checkSequencer(sequencer: string): Promise<boolean>
-  /** Continues a lease from `lease.serialize()`. Only one caller succeeds; any other gets `LOCK_LOST`. */
-  resume(
-    this: C['handover'] extends false ? never : Locks<C>,
-    text: string,
-    options?: ResumeOptions,
-  ): Promise<Lease<C>>
-  /** Calls `listener` for every event with that name. Returns a function that removes the listener. */
-  on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void
-  /** Ends waits with `LOCK_CLOSED`, releases all holds within a bounded time, and closes the adapter. */
-  close(): Promise<void>
-}
+import type { Purpose } from './validate.ts'
 
 /** Makes a client for the store of an adapter. The options are defaults for all its locks. */
 export function createLocks<C extends Capabilities>(
@@ -159,5 +118,134 @@ class LocksClient implements Locks {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+}
+
+type Body<T> = (lease: Lease) => T | Promise<T>
+
+class NamedLock implements Lock {
+  readonly name: string
+  readonly #client: Client
+  readonly #context: Context
+  readonly #defaults: Settings
+
+  constructor(client: Client, name: string, defaults: Settings) {
+    this.#client = client
+    this.#context = client.context
+    this.name = name
+    this.#defaults = defaults
+  }
+
+  async acquire(options?: AcquireOptions): Promise<LeaseHandle> {
+    const lease = await this.#acquire(this.#settle('acquire', options), 'throw')
+    if (lease === null) throw heldError(this.name, undefined, undefined)
+    return lease
+  }
+
+  async tryAcquire(options?: Omit<AcquireOptions, 'waitMs'>): Promise<LeaseHandle | null> {
+    return this.#acquire({ ...this.#settle('try', options), waitMs: 0 }, 'null')
+  }
+
+  async with<T>(optionsOrBody: AcquireOptions | Body<T>, body?: Body<T>): Promise<T> {
+    const [options, fn] =
+      typeof optionsOrBody === 'function' ? [undefined, optionsOrBody] : [optionsOrBody, body]
+    if (typeof fn !== 'function') throw invalid('with needs a callback')
+    return this.#run(await this.acquire(options), fn)
+  }
+
+  /** Like `with`, but tries once by default, and returns the holder of a held lock instead of throwing. */
+  async once<T>(options: OnceOptions, fn: Body<T>): Promise<Once<T>> {
+    if (typeof fn !== 'function') throw invalid('once needs a callback')
+    const settings = this.#settle('acquire', options, { ...this.#defaults, waitMs: 0 })
+    if (settings.minHoldMs === 0)
+      throw invalid('once needs a minHoldMs above 0: the time until it may run again')
+    let lease: LeaseHandle | null
+    try {
+      lease = await this.#acquire(settings, 'throw')
+    } catch (error) {
+      if (!isLockError(error, 'LOCK_TIMEOUT')) throw error
+      return { ran: false, holder: error.holder }
+    }
+    if (lease === null) return { ran: false, holder: undefined }
+    return { ran: true, value: await this.#run(lease, fn) }
+  }
+
+  async #run<T>(lease: LeaseHandle, fn: Body<T>): Promise<T> {
+    let value: T
+    try {
+      value = await runInScope(this.#context, lease.hold, () => fn(lease))
+    } catch (error) {
+      const loss = await this.#endOf(lease)
+      if (loss === undefined || error === loss) throw error
+      // The callback may have thrown this same loss.
+      if (isLockError(error, loss.code) && error.lock === this.name) throw error
+      throw new LockError(loss.code, loss.message, { lock: this.name, cause: error })
+    }
+    const loss = await this.#endOf(lease)
+    if (loss !== undefined) throw loss
+    return value
+  }
+
+  async inspect(): Promise<LockState> {
+    this.#context.assertOpen()
+    const { adapter } = this.#context
+    const { answer } = await boundedCall(this.#context, this.name, () => adapter.inspect(this.name), {
+      retry: false,
+    })
+    return answer
+  }
+
+  async break({ fence }: { readonly fence?: bigint } = {}): Promise<Holder | null> {
+    if (fence !== undefined && typeof fence !== 'bigint') throw invalid('fence must be a bigint')
+    return breakHold(this.#context, await this.inspect(), fence)
+  }
+
+  #settle(purpose: Purpose, options: unknown, base: Settings = this.#defaults): Settings {
+    return settle(purpose, options, base, this.#context.adapter.capabilities)
+  }
+
+  #acquire(settings: Settings, onBusy: 'null' | 'throw'): Promise<LeaseHandle | null> {
+    const context = this.#context
+    const { signal } = settings
+    if (signal?.aborted === true) throw this.#ended(settings, 'aborted', signal.reason)
+    if (context.closed) throw this.#ended(settings, 'aborted', context.closedError(this.name))
+    const held = this.#reenterable(settings.owner)
+    if (held !== undefined) {
+      held.check()
+      if (held.ended !== undefined) throw this.#ended(settings, 'lost', held.ended)
+      held.keepFor(settings.minHoldMs)
+      return Promise.resolve(LeaseHandle.join(context, held, context.clock.now(), 0))
+    }
+    // A hold that expired ends here, and its queue may be dropped with it.
+    this.#client.queues.existing(this.name)?.hold?.check()
+    return new Promise((resolve, reject) => {
+      new Acquisition(context, this.#client.queues.of(this.name), settings, onBusy, resolve, reject).start()
+    })
+  }
+
+  /** Reports an acquire that ended before it began. Returns what to throw. */
+  #ended(settings: Settings, outcome: 'aborted' | 'lost', error: unknown): unknown {
+    const context = this.#context
+    const request = context.request(this.name, settings)
+    context.reportEnd({ request, calledAt: context.clock.now(), attempts: 0 }, { outcome, error })
+    return error
+  }
+
+  #reenterable(owner: string | undefined): Hold | undefined {
+    if (owner === undefined) return enclosingHold(this.#context, this.name)
+    const hold = this.#client.queues.existing(this.name)?.hold
+    hold?.check()
+    return hold?.live === true && hold.owner === owner ? hold : undefined
+  }
+
+  /** Releases, and returns an error that must be thrown. An unconfirmed release is reported as an event and goes on. */
+  async #endOf(lease: LeaseHandle): Promise<LockError | undefined> {
+    try {
+      await lease.release()
+    } catch (error) {
+      if (isLockError(error, 'LOCK_LOST') || isLockError(error, 'LOCK_CLOSED')) return error
+      if (!isLockError(error, 'LOCK_NOT_OWNED')) this.#client.lateReleases.start(lease.hold)
+    }
+    return undefined
   }
 }

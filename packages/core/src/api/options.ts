@@ -51,6 +51,17 @@ export type OnceOptions<C extends Capabilities = Capabilities> = AcquireOptions<
   minHoldMs: Duration
 }
 
+/** Options of `locks.resume`. */
+export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
+
+/** Options of `locks.prune`. */
+export interface PruneOptions {
+  /** Names that were not granted for so long. Default: a day. */
+  readonly idleMs?: number
+  /** These alone. Default: all names. */
+  readonly names?: readonly string[]
+}
+
 /** How often and how fast to try again. */
 export interface RetryOptions {
   /** Most attempts at the store, at least 1; failed ones count. Default: no limit within `waitMs`. */

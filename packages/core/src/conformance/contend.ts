@@ -1,6 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Lease } from '../api/lease.ts'
-import type { Locks } from '../api/locks.ts'
+import type { Lease, Locks } from '../api/contract.ts'
 import { isLockError } from '../api/errors.ts'
 import type { Recorder } from './history.ts'
 

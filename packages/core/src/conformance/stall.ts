@@ -1,8 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { isLockError } from '../api/errors.ts'
 import type { LockErrorCode } from '../api/errors.ts'
-import type { Lease, LeaseState } from '../api/lease.ts'
-import type { Locks } from '../api/locks.ts'
+import type { Lease, LeaseState, Locks } from '../api/contract.ts'
 
 /** Longer than anything another process does, even on a busy machine. */
 const MOST_MS = 60_000

@@ -1,7 +1,6 @@
 import type { AdapterFactory } from '../adapter/spi.ts'
-import { Events } from '../api/events.ts'
 import { boundedCall } from './store-patience.ts'
-import { Context } from './context.ts'
+import { Context, Events } from './context.ts'
 import type { ContextOptions } from './context.ts'
 import { LateReleases } from './late-release.ts'
 import { NameQueues } from './name-queue.ts'

@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto'
+import { channel } from 'node:diagnostics_channel'
 import { hostname } from 'node:os'
 import { defaultOwner, newAttemptId } from '../adapter/attempt-id.ts'
-import type { Clock } from '../adapter/time.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import type { AcquireRequest, AdapterFactory, AdapterHost, Grant, HolderMetadata } from '../adapter/spi.ts'
+import type { Clock } from '../adapter/time.ts'
 import { LockError } from '../api/errors.ts'
-import type { AcquireEnd, Events, EventSubject } from '../api/events.ts'
+import type { AcquireEnd, EventSubject, LockEventName, LockEvents } from '../api/events.ts'
+import { withJson } from '../api/json.ts'
 import type { Settings } from '../api/options.ts'
+import { invalid } from '../api/validate.ts'
 import { adapterFault, kindOf } from './adapter-fault.ts'
 import { checkedAdapter } from './checked-adapter.ts'
 import { LoopMeter } from './loop-meter.ts'
@@ -134,5 +137,70 @@ export class Context {
     const sane = known && attemptId === undefined
     const fault = sane ? undefined : adapterFault('report', `${kindOf(state)} about ${kindOf(attemptId)}`)
     for (const hold of [...this.holds.values()]) hold.reported(sane ? state : 'jeopardy', fault)
+  }
+}
+
+const channels = {
+  acquire: channel('locks:acquire'),
+  release: channel('locks:release'),
+  lost: channel('locks:lost'),
+  jeopardy: channel('locks:jeopardy'),
+  contended: channel('locks:contended'),
+} as const satisfies Record<LockEventName, unknown>
+
+type Listeners = { [K in LockEventName]: Set<(payload: LockEvents[K]) => void> }
+
+/** The events of one client. */
+export class Events {
+  readonly #listeners: Listeners = {
+    acquire: new Set(),
+    release: new Set(),
+    lost: new Set(),
+    jeopardy: new Set(),
+    contended: new Set(),
+  }
+
+  /**
+   * Calls into the program: outside the scopes of `with` callbacks, so that a listener does not re-enter their locks.
+   */
+  readonly outside: (call: () => void) => void
+
+  constructor(outside: (call: () => void) => void) {
+    this.outside = outside
+  }
+
+  on<K extends LockEventName>(event: K, listener: (payload: LockEvents[K]) => void): () => void {
+    if (!Object.hasOwn(this.#listeners, event))
+      throw invalid(`unknown event; known: ${Object.keys(this.#listeners).join(', ')}`)
+    if (typeof listener !== 'function') throw invalid('a listener must be a function')
+    // Wrapped, so that a listener added twice is called twice and can be removed once.
+    const own = (payload: LockEvents[K]): void => listener(payload)
+    this.#listeners[event].add(own)
+    return () => void this.#listeners[event].delete(own)
+  }
+
+  /** Checked before a payload is built, so that events without listeners cost nothing. */
+  wanted(event: LockEventName): boolean {
+    return channels[event].hasSubscribers || this.#listeners[event].size > 0
+  }
+
+  emit<K extends LockEventName>(event: K, payload: LockEvents[K]): void {
+    withJson(payload)
+    if ('holder' in payload) withJson(payload.holder)
+    this.outside(() => {
+      if (channels[event].hasSubscribers) channels[event].publish(payload)
+      for (const listener of this.#listeners[event]) callListener(() => listener(payload))
+    })
+  }
+}
+
+/** An error in a listener must neither break a lock nor be hidden: it is rethrown, as `diagnostics_channel` does. */
+function callListener(call: () => void): void {
+  try {
+    call()
+  } catch (error) {
+    process.nextTick(() => {
+      throw error
+    })
   }
 }

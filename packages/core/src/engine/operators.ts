@@ -4,6 +4,7 @@ import { isWhole } from '../adapter/options.ts'
 import type { Finding, Holder, LockState } from '../adapter/spi.ts'
 import { boundedCall } from './store-patience.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
+import type { PruneOptions } from '../api/options.ts'
 import { checkInteger, checkName, invalid, unsupported } from '../api/validate.ts'
 
 // What operators do with a store, as opposed to what programs do with a lock.
@@ -41,13 +42,6 @@ export async function diagnose(context: Context): Promise<readonly Finding[]> {
 
 /** More steps without a result than any store needs for a full scan. */
 const MAX_EMPTY_STEPS = 1_000_000
-
-export interface PruneOptions {
-  /** Names that were not granted for so long. Default: a day. */
-  readonly idleMs?: number
-  /** These alone. Default: all names. */
-  readonly names?: readonly string[]
-}
 
 export async function prune(
   context: Context,

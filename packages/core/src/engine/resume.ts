@@ -3,14 +3,12 @@ import { isLockError, LockError, quote } from '../api/errors.ts'
 import { readHandover } from '../api/serialized-lease.ts'
 import { Hold } from './hold.ts'
 import { LeaseHandle } from '../api/lease.ts'
-import type { LockOptions, Settings } from '../api/options.ts'
+import type { ResumeOptions, Settings } from '../api/options.ts'
 import type { Grant } from '../adapter/spi.ts'
 import { boundedCall } from './store-patience.ts'
 import { withdraw } from './withdraw.ts'
 import { safeTtlMs } from '../adapter/time.ts'
 import { checkName, settle, unsupported } from '../api/validate.ts'
-
-export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
 
 /** Continues the lease that `text` describes, as its only successor. */
 export async function resumeLease(

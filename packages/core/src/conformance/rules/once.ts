@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Locks } from '../../api/locks.ts'
+import type { Locks } from '../../api/contract.ts'
 import type { Rule } from '../rule.ts'
 import { onceAtTheStore } from './once-at-the-store.ts'
 import { assertNotEarly, freesInTime } from './once-steps.ts'

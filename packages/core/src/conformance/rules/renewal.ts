@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { isLockError } from '../../api/errors.ts'
-import type { Lease } from '../../api/lease.ts'
+import type { Lease } from '../../api/contract.ts'
 import type { Rule } from '../rule.ts'
 import {
   acquireAfter,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Lease } from '../../api/lease.ts'
+import type { Lease } from '../../api/contract.ts'
 import type { LocksOptions } from '../../api/options.ts'
 import type { Harness, TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'

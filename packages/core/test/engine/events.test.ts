@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { Events } from '../../src/api/events.ts'
+import { Events } from '../../src/engine/context.ts'
 import type { LockEventName, Locks } from '../../src/index.ts'
 import { callUntyped, codeOf, harness, reasonOf, watch } from '../support/harness.ts'
 import { fail, hang } from '../support/steps.ts'
