@@ -2,8 +2,8 @@ import { types } from 'node:util'
 
 /**
  * Makes `value` work with `JSON.stringify` although it has a fence, which becomes a decimal string: a number would lose
- * digits above 2^53. The method is not enumerable, so copies, comparisons and `util.inspect` do not see it. Called where
- * a value goes to the program, not for each answer of the store.
+ * digits above 2^53. The method is not enumerable, so copies, comparisons and `util.inspect` do not see it. It is
+ * added where a value goes to the program, not to each answer of the store.
  */
 export function withJson<T extends object>(value: T): T {
   return Object.defineProperty(value, 'toJSON', { value: toJson, configurable: true })
