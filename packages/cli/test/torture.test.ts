@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { directory, inTime, locks, ownAdapter, store } from './support.ts'
 
-const short = ['--for', '6s', '--processes', '2', '--tasks', '2', '--names', '2', '--ttl', '500ms']
+const short = ['--for', '5s', '--processes', '2', '--tasks', '2', '--names', '2', '--ttl', '500ms']
 
 /** Every process has a store of its own, and claims that they share it. */
 const forProcessesAlone = `capabilities: { ...memory({})(host).capabilities, scope: 'host' }`
