@@ -28,9 +28,9 @@ const quick: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
-const first: Group = { maxWorkers: 4, sequence: { groupOrder: 0 } }
+const first: Group = { maxWorkers: 5, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
-const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
+const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
 const patient = { maxConcurrency: 8 }
 const heavy = ['torture/**/*.test.ts']
