@@ -22,7 +22,7 @@ test('CONTRIBUTING.md lists the files that one contended `with` runs through, an
   })
   const guide = await readFile(new URL('../../../CONTRIBUTING.md', import.meta.url), 'utf8')
   const [, listed = ''] = /<!-- path -->(.*)<!-- \/path -->/s.exec(guide) ?? []
-  const paths = [...listed.matchAll(/`(packages\/.+?\.ts)`/g)].map(([, path]) => path)
+  const paths = [...listed.matchAll(/`(packages\/.+?\.ts)`/g)].map(([, path = '']) => path)
   expect(paths.toSorted()).toEqual(files)
 })
 

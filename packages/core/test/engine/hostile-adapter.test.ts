@@ -4,7 +4,7 @@ import type { AdapterFactory } from '../../src/index.ts'
 import type { AcquireRequest, Grant, Renewal } from '../../src/adapter/index.ts'
 import { newAttemptId } from '../../src/adapter/attempt-id.ts'
 import { writeHandover } from '../../src/api/serialized-lease.ts'
-import { codeOf, thrownCode, watch } from '../support/harness.ts'
+import { codeOf, thrownCode } from '../support/harness.ts'
 import { Hostile } from '../support/hostile-answers.ts'
 import {
   Bed,

@@ -11,11 +11,11 @@ import { ScriptedStore } from './scripted-adapter.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
 export const CASES = atLength(2_000, 10_000)
-export const BATCH = 1_000
+const BATCH = 1_000
 export const SEED = Number(process.env['LOCKS_FUZZ_SEED'] ?? 20_261)
 export const FENCE = 7n
 export const TTL_MS = 30_000
-export const LONG_MS = 120_000
+const LONG_MS = 120_000
 
 type Methods = Readonly<Record<string, (...args: never[]) => unknown>>
 
@@ -101,8 +101,7 @@ export class Bed {
   }
 }
 
-export const isFence = (value: unknown): boolean =>
-  typeof value === 'bigint' && value > 0n && value < 2n ** 63n
+const isFence = (value: unknown): boolean => typeof value === 'bigint' && value > 0n && value < 2n ** 63n
 export const isFlag = (value: unknown): boolean => typeof value === 'boolean'
 export const isText = (value: unknown): boolean => typeof value === 'string'
 export const isSpan = (value: unknown): boolean =>
