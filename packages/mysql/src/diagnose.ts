@@ -1,7 +1,7 @@
 import { isLockError, ok, warning } from '@locks/core/adapter'
 import type { Clock, Finding } from '@locks/core/adapter'
 import { leftoversFinding, roundTripFinding, strategyFinding } from '@locks/sql'
-import { errnoOf } from './errors.ts'
+import { errors } from './errors.ts'
 import { checks } from './findings.ts'
 import type { Server } from './findings.ts'
 import type { Settings } from './options.ts'
@@ -58,7 +58,7 @@ async function tables(settings: Settings, runner: Runner): Promise<readonly Find
     return [there, await ownerOf(settings, runner)]
   } catch (error) {
     // A refusal of the server or the adapter is a finding; an outage is not.
-    if (errnoOf(error) === undefined && !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
+    if (typeof errors.codeOf(error) !== 'number' && !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
     const found = error instanceof Error ? error.message.replaceAll(/\s+/g, ' ') : String(error)
     return [warning('tables', found, 'run migrate(), and let the user read and write its tables')]
   }

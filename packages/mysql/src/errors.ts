@@ -1,4 +1,3 @@
-import { isLockError } from '@locks/core/adapter'
 import { sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
@@ -43,26 +42,15 @@ const mayPass: ReadonlyMap<number, string> = new Map([
   [1047, 'this node has lost its cluster, or has not joined it; connect to a node of the cluster'],
 ])
 
-/** The server's error number. Messages change with the locale. */
-export function errnoOf(error: unknown): number | undefined {
-  if (!(error instanceof Error)) return undefined
-  if (isLockError(error)) return errnoOf(error.cause)
-  return 'errno' in error && typeof error.errno === 'number' ? error.errno : undefined
-}
-
-export function isTransient(error: unknown): boolean {
-  return transient.has(errnoOf(error) ?? 0)
-}
-
 export const errors: SqlErrors = sqlErrors({
   adapter: '@locks/mysql',
   server: 'MySQL',
-  codesOf(error) {
-    const errno = errnoOf(error)
-    const code =
-      error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-    return { ...(code !== undefined && { code }), ...(errno !== undefined && { errno }) }
-  },
-  adviceOn: (error) => setUp.get(errnoOf(error) ?? 0),
-  hintOn: (error) => mayPass.get(errnoOf(error) ?? 0),
+  /** The server's error number comes last. Messages change with the locale. */
+  codesOf: (error) => ({
+    ...('code' in error && typeof error.code === 'string' && { code: error.code }),
+    ...('errno' in error && typeof error.errno === 'number' && { errno: error.errno }),
+  }),
+  advice: setUp,
+  hints: mayPass,
+  transient,
 })

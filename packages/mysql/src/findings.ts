@@ -1,6 +1,6 @@
 import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
-import { SPARE_CONNECTIONS } from '@locks/sql'
+import { connectionsFinding, SPARE_CONNECTIONS } from '@locks/sql'
 import type { Settings } from './options.ts'
 
 /** Turns settings of the server into a finding; undefined where it does not apply. */
@@ -98,10 +98,7 @@ export const checks: readonly Check[] = [
     const most = Number(value('max_connections'))
     const sessions = strategy === 'unique-key' ? SPARE_CONNECTIONS : maxConnections
     const own = sessions + (pool === undefined ? poolSize : 0)
-    const shown = `${connected} of ${most} connections are in use; this client opens up to ${own}`
-    return connected + own <= most
-      ? ok('connections', shown)
-      : warning('connections', shown, 'raise max_connections, or lower maxConnections or poolSize')
+    return connectionsFinding(connected, most, own, 'maxConnections or poolSize')
   },
   ({ value }) => {
     const seconds = Number(value('wait_timeout'))

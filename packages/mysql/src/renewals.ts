@@ -1,7 +1,7 @@
 import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core/adapter'
 import { renewLocked } from '@locks/sql'
 import { newEcho, numberIn, wrote } from './echo.ts'
-import { errors, isTransient } from './errors.ts'
+import { errors } from './errors.ts'
 import type { Runner } from './runner.ts'
 import type { UniqueKeyStatements } from './sql.ts'
 
@@ -45,7 +45,7 @@ export function renewer(
       .askOnce(sql.renew, [batch, echo, echo], wrote(echo))
       .catch((error: unknown) => {
         // A row may have been locked since, so that the server rolled all of it back.
-        if (isTransient(error)) return undefined
+        if (errors.isTransient(error)) return undefined
         throw error
       })
     if (result === undefined || numberIn(result) === undefined) return

@@ -1,9 +1,9 @@
-import type { LockState } from '@locks/core/adapter'
+import type { Holder } from '@locks/core/adapter'
 import { holderFrom } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import { newEcho, numberIn, wrote } from './echo.ts'
-import { errnoOf, errors } from './errors.ts'
+import { errors } from './errors.ts'
 import type { Cell, MysqlConnection, Values } from './connection.ts'
 import { bytesOf } from './runner.ts'
 import type { Runner } from './runner.ts'
@@ -17,17 +17,11 @@ const ends = new Set([1927, 4031, 1053])
 const NO_SUCH_THREAD = 1094
 
 /** What the server knows of a living hold. */
-export interface LiveHold {
+interface LiveHold {
+  readonly name: string
+  readonly holder: Holder
   readonly attemptId: string
   readonly key: string
-  readonly state: LockState & Required<Pick<LockState, 'holder'>>
-}
-
-export interface MysqlSessionDriver extends SessionDriver<MysqlConnection> {
-  holdOf(name: string): Promise<LiveHold | undefined>
-  list(limit: number): Promise<readonly LockState[]>
-  /** Has the server end the connection that has this key, if any. That takes a moment. */
-  kill(key: string): Promise<void>
 }
 
 /** A lock is a row lock or a named lock of a connection. The key of a hold is another named lock of it. */
@@ -35,7 +29,7 @@ export function sessionDriver(
   sql: SessionStatements,
   runner: Runner,
   lockName: (name: string) => string,
-): MysqlSessionDriver {
+): SessionDriver<MysqlConnection> {
   /** Locks the name and the key. Resolves with whether that succeeded. */
   async function lock(
     connection: MysqlConnection,
@@ -61,15 +55,15 @@ export function sessionDriver(
   /** The server counts silence in whole seconds; rounded up, so that a holder is never ended early. */
   async function allowSilence(connection: MysqlConnection, silenceMs: number): Promise<void> {
     const seconds = Math.ceil(silenceMs / 1_000)
-    if (connection.waitTimeoutS === seconds) return
+    if (connection.idleLimitMs === seconds * 1_000) return
     await connection.query(`SET SESSION wait_timeout = ${seconds}`)
-    connection.waitTimeoutS = seconds
+    connection.idleLimitMs = seconds * 1_000
   }
 
   /** Runs a KILL. A connection that is gone already is fine. */
   async function killed(text: string): Promise<void> {
     await runner.run(text).catch((error: unknown) => {
-      if (errnoOf(error) !== NO_SUCH_THREAD) throw error
+      if (errors.codeOf(error) !== NO_SUCH_THREAD) throw error
     })
   }
 
@@ -90,8 +84,7 @@ export function sessionDriver(
 
   return {
     newKey: () => `locks:${randomBytes(12).toString('hex')}`,
-    holdOf,
-    kill: (key) => killed(killHolder(key)),
+    holderOf: holdOf,
 
     async tryLock(connection, hold, silenceMs) {
       await allowSilence(connection, silenceMs)
@@ -99,7 +92,7 @@ export function sessionDriver(
       if (await lock(connection, sql.tryLock, hold)) return 'locked'
       const name = Buffer.from(hold.request.name)
       const [there, ...about] = await connection.ask(sql.look, [name, name])
-      return there === '1' ? { holder: liveHold(about)?.state.holder } : 'missing'
+      return there === '1' ? { holder: liveHold(about)?.holder } : 'missing'
     },
 
     /**
@@ -146,22 +139,21 @@ export function sessionDriver(
       return (await runner.look(sql.isThere, [thread])).length > 0
     },
 
-    async holderOf(name) {
-      const hold = await holdOf(name)
-      return hold && { attemptId: hold.attemptId, holder: hold.state.holder }
-    },
-
+    // A killed connection rolls its transaction back first and gives up its key last.
     async evict(name, attemptId) {
       const hold = await holdOf(name)
-      if (hold?.attemptId === attemptId) await killed(killHolder(hold.key))
+      if (hold?.attemptId !== attemptId) return false
+      await killed(killHolder(hold.key))
+      return true
     },
 
     async list(limit) {
-      return (await holds(sql.list + String(limit))).map(({ state }) => state)
+      const found = await holds(sql.list + String(limit))
+      return found.map(({ name, holder }) => ({ name, held: true, holder }))
     },
 
-    saysEnded: (error) => ends.has(errnoOf(error) ?? 0),
-    isWorthAnotherTry: (error) => worthAnotherTry.has(errnoOf(error) ?? 0),
+    saysEnded: (error) => errors.has(error, ends),
+    isWorthAnotherTry: (error) => errors.has(error, worthAnotherTry),
   }
 }
 
@@ -169,5 +161,5 @@ function liveHold([name, fence, by, since, attemptId, key]: readonly Cell[]): Li
   const holder = holderFrom(by, fence, since)
   if (name === undefined || attemptId === undefined || key === undefined || holder === undefined)
     return undefined
-  return { attemptId, key, state: { name, held: true, holder } }
+  return { name, holder, attemptId, key }
 }

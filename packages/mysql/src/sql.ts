@@ -169,7 +169,6 @@ export const getKey = 'SELECT ?, GET_LOCK(?, 0)'
 /** Returns how many there were. */
 export const releaseLocks = 'SELECT ?, RELEASE_ALL_LOCKS()'
 export const showLife = 'SELECT ?'
-export const hasKey: string = `SELECT ?, ${ownerOf('?')} IS NOT NULL`
 
 /**
  * Ends the connection that has the key of a hold right now. With its number, asked for before, it might be a connection

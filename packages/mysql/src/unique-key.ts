@@ -1,14 +1,14 @@
-import { capabilities, isAttemptId, keptAttemptId, Upkeep } from '@locks/core/adapter'
-import type { Adapter, AdapterHost, CapabilitiesOf, LockState, Pruned } from '@locks/core/adapter'
-import { claimed, holderFrom, SPARE_CONNECTIONS, unqueued } from '@locks/sql'
-import type { Cell } from './connection.ts'
+import { capabilities, isAttemptId, keptAttemptId } from '@locks/core/adapter'
+import type { Adapter, AdapterHost, CapabilitiesOf, LockState } from '@locks/core/adapter'
+import { SPARE_CONNECTIONS, stateFrom, tableAdapter, unqueued } from '@locks/sql'
+import type { Values } from './connection.ts'
 import { diagnose } from './diagnose.ts'
 import { MAX_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'
-import { errors } from './errors.ts'
 import type { Settings } from './options.ts'
 import { pruneCounters } from './prune.ts'
 import { renewer } from './renewals.ts'
 import { bytesOf, runnerFor } from './runner.ts'
+import type { Runner } from './runner.ts'
 import { uniqueKeyStatements } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 
@@ -19,13 +19,16 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const sql = uniqueKeyStatements(settings.place)
   const runner = runnerFor(settings, clock)
   const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
-  const prune = (idleMs: number, names?: readonly string[]): Promise<Pruned> =>
-    unqueued(runner, spare, (on) => pruneCounters(on, settings.place, 'unique-key', idleMs, names))
-  const upkeep = new Upkeep(clock, settings.fenceIdleMs, () => prune(settings.fenceIdleMs))
+  const urgently = <T>(work: (on: Runner) => Promise<T>): Promise<T> => unqueued(runner, spare, work)
+
+  async function held(text: string, values?: Values): Promise<readonly LockState[]> {
+    const rows = await runner.look(text, values)
+    return rows.flatMap(([name, ...row]) => (name === undefined ? [] : [stateFrom(name, row)]))
+  }
 
   async function inspect(name: string): Promise<LockState> {
-    const [row = []] = await runner.look(sql.look, [Buffer.from(name)])
-    return stateOf(row) ?? { name, held: false }
+    const [state = { name, held: false }] = await held(sql.look, [Buffer.from(name)])
+    return state
   }
 
   /** Frees the name. Resolves with whether the attempt held it until then. */
@@ -42,7 +45,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     return numberIn(await runner.ask(sql.keep, values, wrote(echo))) !== undefined
   }
 
-  const adapter: Adapter<UniqueKeyCapabilities> = {
+  const adapter = {
     name: '@locks/mysql',
     capabilities: capabilities(given),
     inspect,
@@ -66,15 +69,14 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     renew: renewer(
       sql,
       {
-        look: (...call) => unqueued(runner, spare, (on) => on.look(...call)),
-        askOnce: (...call) => unqueued(runner, spare, (on) => on.askOnce(...call)),
+        look: (...call) => urgently((on) => on.look(...call)),
+        askOnce: (...call) => urgently((on) => on.askOnce(...call)),
       },
       clock,
     ),
 
     async release({ name, attemptId }, keepMs = 0) {
       const released = keepMs > 0 ? await keep(name, attemptId, keepMs) : await free(name, attemptId)
-      upkeep.released()
       return released ? 'released' : 'not-held'
     },
 
@@ -89,10 +91,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       return fence === undefined ? 'lost' : { name, attemptId, fence, ttlMs }
     },
 
-    async list(limit) {
-      const rows = await runner.look(sql.list + String(limit))
-      return rows.map(stateOf).filter((state) => state !== undefined)
-    },
+    list: (limit) => held(sql.list + String(limit)),
 
     async break(name, { fence }) {
       if (fence === undefined) return 'not-held'
@@ -103,18 +102,12 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     },
 
     diagnose: () => diagnose(settings, runner, clock),
-    prune,
+    prune: (...call) => urgently((on) => pruneCounters(on, settings.place, 'unique-key', ...call)),
 
     async close() {
-      await upkeep.close()
       await Promise.all([runner.close(), spare.close()])
     },
-  }
-  return claimed(adapter, 'unique-key', strategyRecord(settings.place, runner), errors)
-}
-
-function stateOf([name, fence, by, since, remaining]: readonly Cell[]): LockState | undefined {
-  if (name === undefined) return undefined
-  const holder = holderFrom(by, fence, since)
-  return { name, held: true, remainingMs: Math.max(0, Number(remaining)), ...(holder && { holder }) }
+  } satisfies Adapter<UniqueKeyCapabilities>
+  const record = strategyRecord(settings.place, runner)
+  return tableAdapter(adapter, { ...settings, strategy: 'unique-key', record }, clock)
 }

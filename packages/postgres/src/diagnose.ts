@@ -1,11 +1,13 @@
 import type { Clock, Finding } from '@locks/core/adapter'
+import { onOneConnection } from '@locks/sql'
 import { errors } from './errors.ts'
 import { findingsOf } from './findings.ts'
 import type { Facts } from './findings.ts'
 import { PostgresConnection } from './connection.ts'
-import type { Settings } from './options.ts'
+import type { Place, Settings } from './options.ts'
 import { poolingOf } from './pooler.ts'
-import { factStatements, strategyStatements } from './sql.ts'
+import { epochMs, namesOf, statement } from './sql.ts'
+import { readStrategy } from './strategy.ts'
 
 const read = [
   'default_transaction_isolation',
@@ -29,14 +31,11 @@ const read = [
 
 /** Opens connections as the adapter does, so that it reports on the same settings. */
 export async function diagnose(settings: Settings, clock: Clock): Promise<readonly Finding[]> {
-  const sql = factStatements(settings.place, settings.strategy)
+  const sql = factStatements(settings)
   const open = (): Promise<PostgresConnection> => PostgresConnection.open(settings.config, { named: false })
-  const connection = await open().catch(inLockError)
-  try {
-    return findingsOf(await connection.promptly(() => factsOf(connection)).catch(inLockError), settings)
-  } finally {
-    await connection.close()
-  }
+  return onOneConnection(open, errors, async (connection) =>
+    findingsOf(await connection.promptly(() => factsOf(connection)), settings),
+  )
 
   async function factsOf(on: PostgresConnection): Promise<Facts> {
     const values = new Map<string, string>()
@@ -47,7 +46,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
     const readable = missing.length === 0 && forbidden.length === 0
-    const [[, owner] = []] = readable ? await on.query(strategyStatements(settings.place).read, ['']) : []
+    const [[, owner] = []] = readable ? await on.query(readStrategy(settings.place), ['']) : []
     const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
       settings: values,
@@ -63,6 +62,47 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
   }
 }
 
-function inLockError(error: unknown): never {
-  throw errors.toLockError(error)
+/** A finding counts at most this many rows. */
+const MOST_LEFTOVERS = 1_000_000
+
+/** What `diagnose` asks. Names are looked up as text, so that a missing one is an answer and not an error. */
+function factStatements({ place, strategy }: Settings) {
+  const to = namesOf(place)
+  const tables = [...(strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]), to.strategy]
+  const functions =
+    strategy === 'row'
+      ? [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int, bytea[])`]
+      : uniqueKeyFunctions(place)
+  const [kept, isFree] =
+    strategy === 'row' ? [to.holders, 'true'] : [to.locks, '(attempt IS NULL OR blocked_until < now())']
+  const all = (names: readonly string[]): string =>
+    `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
+  return {
+    settings: statement('SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])'),
+    server: statement(
+      "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
+    ),
+    missing: statement(`SELECT name FROM ${all(tables)} name WHERE to_regclass(name) IS NULL
+UNION ALL SELECT name FROM ${all(functions)} name WHERE to_regprocedure(name) IS NULL`),
+    forbidden: statement(`SELECT name FROM ${all(tables)} name
+WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+  AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`),
+    leftovers: statement(`SELECT count(*), ${epochMs('(now() - min(since))')} FROM (
+  SELECT since FROM ${kept} WHERE name <> '' AND ${isFree} LIMIT ${MOST_LEFTOVERS}
+) AS kept`),
+  }
+}
+
+/** With their parameters: functions of an earlier version do not count. */
+function uniqueKeyFunctions(place: Place): readonly string[] {
+  const to = namesOf(place)
+  return [
+    `${to.attempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
+    `${to.release}(bytea, text, boolean)`,
+    `${to.withdraw}(bytea, text, boolean)`,
+    `${to.renewLocked}(bytea, text, int, int, int)`,
+    `${to.break}(bytea, bigint, boolean)`,
+    `${to.prune}(bigint, int, bytea[])`,
+    `${to.waiting}(bytea)`,
+  ]
 }

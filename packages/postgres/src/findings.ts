@@ -1,6 +1,12 @@
 import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
-import { leftoversFinding, roundTripFinding, SPARE_CONNECTIONS, strategyFinding } from '@locks/sql'
+import {
+  connectionsFinding,
+  leftoversFinding,
+  roundTripFinding,
+  SPARE_CONNECTIONS,
+  strategyFinding,
+} from '@locks/sql'
 import type { Leftovers } from '@locks/sql'
 import type { Settings } from './options.ts'
 import type { Pooling } from './pooler.ts'
@@ -125,10 +131,8 @@ const checks: readonly Check[] = [
     const reserved = number(settings, 'superuser_reserved_connections')
     const room = number(settings, 'max_connections') - reserved
     const wanted = poolSize + (strategy === 'row' ? maxConnections : 1 + SPARE_CONNECTIONS)
-    const message = `${connections} of ${room} connections are in use; this client may open ${wanted}`
-    if (connections + wanted <= room) return ok('connections', message)
-    const lower = strategy === 'row' ? 'lower maxConnections or poolSize' : 'lower poolSize'
-    return warning('connections', message, `raise max_connections, or ${lower}`)
+    const lower = strategy === 'row' ? 'maxConnections or poolSize' : 'poolSize'
+    return connectionsFinding(connections, room, wanted, lower)
   },
 
   ({ settings }, { strategy, listen }) => {

@@ -1,7 +1,8 @@
 import type { LockError } from '@locks/core/adapter'
 import { randomUUID } from 'node:crypto'
-import type { PostgresConnection, Statement } from './connection.ts'
+import type { PostgresConnection } from './connection.ts'
 import { errors } from './errors.ts'
+import { plain } from './sql.ts'
 
 /** What stands between client and server. `none`: nothing, as far as can be seen. */
 export type Pooling = 'none' | 'session' | 'transaction'
@@ -12,13 +13,10 @@ type Open = (closing: AbortSignal) => Promise<PostgresConnection>
 /** How many transactions are opened to take a shared server connection away from the first client connection. */
 const CROWD = 3
 
-const begin: Statement = { name: undefined, text: 'BEGIN' }
-const rollback: Statement = { name: undefined, text: 'ROLLBACK' }
-const whoAnswers: Statement = { name: undefined, text: 'SELECT pg_backend_pid()' }
-const lastStatement: Statement = {
-  name: undefined,
-  text: 'SELECT query FROM pg_stat_activity WHERE pid = $1',
-}
+const begin = plain('BEGIN')
+const rollback = plain('ROLLBACK')
+const whoAnswers = plain('SELECT pg_backend_pid()')
+const lastStatement = plain('SELECT query FROM pg_stat_activity WHERE pid = $1')
 
 /**
  * Refuses a pooler in transaction mode (PgBouncer with `pool_mode=transaction`). A row lock is a transaction that stays
@@ -81,7 +79,7 @@ async function look(
 ): Promise<Pooling> {
   const crowd: PostgresConnection[] = []
   const mark = randomUUID()
-  const marked: Statement = { name: undefined, text: `SELECT pg_backend_pid() /* ${mark} */` }
+  const marked = plain(`SELECT pg_backend_pid() /* ${mark} */`)
   try {
     if ((await backendOf(connection, marked)) !== pid) return 'transaction'
     for (let n = 0; n < CROWD; n += 1) {

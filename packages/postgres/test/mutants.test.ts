@@ -83,12 +83,12 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'a reply without a row is an answer',
     inserted(NO_ROW, 'inspect'),
-    [edit('postgres/runner.js', 'rows.length > 0 && ', '')],
+    [edit('postgres/runner.js', 'rows.length >= least && ', '')],
   ],
   [
     'waiters are not told when a kept name is free',
     kept,
-    [edit('postgres/sql.js', 'kept.queued AND $5', 'false AND $5')],
+    [edit('postgres/lease-table.js', 'kept.queued AND $5', 'false AND $5')],
   ],
   [
     'a renewal waits for locked rows',

@@ -86,6 +86,11 @@ export class ConnectionPool<C extends Connection> {
     this.#idle.push({ connection, since: this.#clock.now() })
   }
 
+  /** Opens a connection ahead of its use. */
+  async warm(): Promise<void> {
+    this.give(await this.take())
+  }
+
   discard(connection: C): void {
     connection.destroy()
     this.give(connection)

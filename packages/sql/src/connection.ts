@@ -1,9 +1,13 @@
+import { onSilence, orAfter, systemClock } from '@locks/core/adapter'
 import type { Clock } from '@locks/core/adapter'
-import { onSilence } from '@locks/core/adapter'
+import type { Socket } from 'node:net'
 import type { SqlErrors } from './errors.ts'
 
 /** A short statement that takes longer has lost its server: its connection is closed. */
 export const SILENCE_MS = 5_000
+/** A server may accept a connection and then fall silent. */
+const OPENING_MS = 10_000
+const CLOSING_MS = 1_000
 
 /** A connection that the adapter opened itself. */
 export interface Connection {
@@ -20,6 +24,131 @@ export interface Connection {
   close(): Promise<void>
   /** Ends it at once and fails statements under way. */
   destroy(): void
+}
+
+/** What the connections of all client libraries do alike. */
+export abstract class ClientConnection implements Connection {
+  readonly #wrongReply: SqlErrors['wrongReply']
+  #onEnd: (() => void) | undefined
+  #ended = false
+  #asked = 0
+  busySince: number | undefined
+  idleLimitMs: number = Infinity
+
+  protected constructor({ wrongReply }: SqlErrors) {
+    this.#wrongReply = wrongReply
+  }
+
+  /** The socket, where the client library shows it. */
+  protected abstract get socket(): Socket | undefined
+  /** Ends the session in order. */
+  protected abstract end(): Promise<unknown>
+  /** Closes the socket. */
+  protected abstract cut(): void
+
+  /** Runs the steps that open it. Gives up when they take too long, or `closing` is aborted. */
+  protected async opened(closing: AbortSignal | undefined, open: () => Promise<unknown>): Promise<this> {
+    closing?.throwIfAborted()
+    const giveUp = (): void => this.destroy()
+    const timer = onSilence(systemClock, OPENING_MS, giveUp)
+    closing?.addEventListener('abort', giveUp)
+    try {
+      await open()
+    } catch (error) {
+      this.destroy()
+      throw error
+    } finally {
+      timer.cancel()
+      closing?.removeEventListener('abort', giveUp)
+    }
+    return this
+  }
+
+  /** Call it when the client library reports the end of the connection. */
+  protected over(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#onEnd?.()
+  }
+
+  /**
+   * The first row of the reply to a statement that takes a nonce and returns it as its first column, which is left out
+   * here. Client libraries pair replies with statements by their order, so a connection whose reply has another nonce
+   * is out of step, and is closed. The next reply on this connection proves that there was no row.
+   */
+  protected async checked<Cell>(
+    send: (nonce: string) => Promise<readonly (readonly Cell[])[]>,
+  ): Promise<readonly Cell[] | undefined> {
+    const nonce = String((this.#asked += 1))
+    const [found] = await send(nonce)
+    if (found === undefined) return undefined
+    const [answered, ...row] = found
+    return answered === nonce ? row : this.mixedUp()
+  }
+
+  protected mixedUp(): never {
+    this.destroy()
+    throw this.#wrongReply()
+  }
+
+  /** For work outside a `ConnectionPool`: fails when the server stays silent. */
+  async promptly<T>(work: () => Promise<T>): Promise<T> {
+    const timer = onSilence(systemClock, SILENCE_MS, () => this.destroy())
+    try {
+      return await work()
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  onEnd(done: (() => void) | undefined): void {
+    this.#onEnd = done
+  }
+
+  keepAlive(yes: boolean): void {
+    const { socket } = this
+    // A socket without a handle would add a listener for each call.
+    if (socket !== undefined && !socket.destroyed) void (yes ? socket.ref() : socket.unref())
+  }
+
+  async close(): Promise<void> {
+    this.#onEnd = undefined
+    if (this.#ended) return
+    await orAfter(
+      systemClock,
+      CLOSING_MS,
+      this.end().catch(() => undefined),
+    )
+    this.destroy()
+  }
+
+  destroy(): void {
+    this.#onEnd = undefined
+    this.#ended = true
+    this.cut()
+  }
+}
+
+/** Runs `work` on a connection that is opened for it alone. */
+export async function onOneConnection<C extends Connection, Result>(
+  open: () => Promise<C>,
+  { toLockError }: SqlErrors,
+  work: (connection: C) => Promise<Result>,
+): Promise<Result> {
+  try {
+    const connection = await open()
+    try {
+      return await work(connection)
+    } finally {
+      await connection.close()
+    }
+  } catch (error) {
+    throw toLockError(error)
+  }
 }
 
 /**

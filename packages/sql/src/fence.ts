@@ -29,18 +29,30 @@ export function fencePieces(
   return { set: `${name} = ${placeholder}`, where: `${name} <= ${placeholder}`, value: String(fence) }
 }
 
+/**
+ * Has `admit` store the fence of a resource, and rejects with `LOCK_LOST` when that resolves with `false`, because the
+ * resource has seen a higher one.
+ */
+export async function admitted(
+  errors: SqlErrors,
+  resource: string,
+  { value }: FencePieces,
+  admit: (key: Buffer, fence: string) => Promise<boolean>,
+): Promise<void> {
+  const key = resourceKey(errors, resource)
+  const isFresh = await admit(key, value).catch((error: unknown) => Promise.reject(errors.toLockError(error)))
+  if (isFresh) return
+  throw new LockError(
+    'LOCK_LOST',
+    `stale fence ${value}: the resource has seen a higher one, so this lease is over; do not write`,
+  )
+}
+
 /** The name of a resource as bytes. Longer ones are refused: a server might cut them and confuse two resources. */
-export function resourceKey({ invalid }: SqlErrors, resource: string): Buffer {
+function resourceKey({ invalid }: SqlErrors, resource: string): Buffer {
   if (typeof resource !== 'string' || resource === '' || /\p{Surrogate}/u.test(resource))
     throw invalid('resource must be a string that is not empty')
   const key = Buffer.from(resource)
   if (key.length > 1024) throw invalid('resource must be at most 1024 bytes of UTF-8')
   return key
-}
-
-export function staleFence(fence: bigint): LockError {
-  return new LockError(
-    'LOCK_LOST',
-    `stale fence ${fence}: the resource has seen a higher one, so this lease is over; do not write`,
-  )
 }

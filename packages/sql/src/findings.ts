@@ -45,6 +45,13 @@ export function strategyFinding(
   return warning('strategy', message, advice)
 }
 
+/** Whether the server has room for the connections that this client may open. */
+export function connectionsFinding(inUse: number, room: number, wanted: number, lower: string): Finding {
+  const message = `${inUse} of ${room} connections are in use; this client may open ${wanted}`
+  if (inUse + wanted <= room) return ok('connections', message)
+  return warning('connections', message, `raise max_connections, or lower ${lower}`)
+}
+
 const SLOW_MS = 100
 
 export function roundTripFinding(ms: number): Finding {

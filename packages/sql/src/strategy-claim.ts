@@ -62,8 +62,8 @@ export function claimed<C extends Capabilities>(
     if (!(await look())) throw unavailable(`the strategy could not be recorded in ${record.table}; try again`)
   }
 
-  async function first<T>(call: () => Promise<T>): Promise<T> {
-    await (claiming ??= claim().finally(() => (claiming = undefined)))
+  async function owned<T>(call: () => Promise<T>): Promise<T> {
+    if (!ours) await (claiming ??= claim().finally(() => (claiming = undefined)))
     return call()
   }
 
@@ -75,11 +75,9 @@ export function claimed<C extends Capabilities>(
 
   return {
     ...adapter,
-    attempt: (request) => (ours ? adapter.attempt(request) : first(() => adapter.attempt(request))),
+    attempt: (request) => owned(() => adapter.attempt(request)),
     inspect: (name) => looked(() => adapter.inspect(name)),
-    ...(adopt && {
-      adopt: (from, request) => (ours ? adopt(from, request) : first(() => adopt(from, request))),
-    }),
+    ...(adopt && { adopt: (from, request) => owned(() => adopt(from, request)) }),
     ...(list && { list: (limit) => looked(() => list(limit)) }),
     ...(breakIt && { break: (name, holder) => looked(() => breakIt(name, holder)) }),
   }

@@ -18,7 +18,7 @@ function bed(max = 5) {
   const report = (_: string, attemptId?: string): void => void lost.push(attemptId ?? '')
   const host = { clientId: 'c', clock, report }
   const holds = sessionHolds(
-    { driver: store, connections, errors, sessionTtlMs: 30_000, released: () => undefined },
+    { driver: store, connections, errors, sessionTtlMs: 30_000 },
     host,
   )
   let attempts = 0

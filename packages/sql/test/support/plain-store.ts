@@ -8,7 +8,7 @@ export const errors: SqlErrors = sqlErrors({
   adapter: 'a',
   server: 's',
   codesOf: () => ({}),
-  adviceOn: () => undefined,
+  advice: new Map(),
 })
 
 export class PlainConnection implements Connection {
@@ -119,8 +119,15 @@ export class PlainStore implements SessionDriver<PlainConnection> {
     return by && holder && { attemptId: by.request.attemptId, holder }
   }
 
-  async evict(name: string): Promise<void> {
-    this.held.get(name)?.connection.breakDown()
+  async list(limit: number) {
+    return [...this.held.keys()].slice(0, limit).map((name) => ({ name, held: true }))
+  }
+
+  async evict(name: string, attemptId: string): Promise<boolean> {
+    const held = this.held.get(name)
+    if (held?.request.attemptId !== attemptId) return false
+    held.connection.breakDown()
+    return true
   }
 
   saysEnded(error: unknown): boolean {
