@@ -1,4 +1,4 @@
-import { ClientConnection } from '@locks/sql'
+import { Connection } from '@locks/sql'
 import { createConnection } from 'mysql2'
 import type { Connection as Client, ConnectionOptions } from 'mysql2'
 import { Socket } from 'node:net'
@@ -49,7 +49,7 @@ function cell(value: unknown): Cell {
 }
 
 /** One connection that the adapter opened. */
-export class MysqlConnection extends ClientConnection {
+export class MysqlConnection extends Connection {
   readonly #client: Client
   protected override readonly socket: Socket | undefined
   /** The number that the server gave it. */

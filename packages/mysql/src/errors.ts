@@ -1,4 +1,4 @@
-import { sqlErrors } from '@locks/sql'
+import { MIGRATE, sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
 /** The statement was rolled back as a whole, so it can simply be run again. */
@@ -15,17 +15,11 @@ const setUp: ReadonlyMap<number, string> = new Map([
   [1862, 'the password has expired, so no lock can be acquired; set a new one'],
   [3118, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
   [4151, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
-  [1146, 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
-  [
-    1049,
-    'the database is missing; correct the url, or create the database and run: npx -p @locks/cli locks migrate URL',
-  ],
+  [1146, `a table is missing; ${MIGRATE}`],
+  [1049, `the database is missing; correct the url, or create the database and ${MIGRATE}`],
   [1046, 'name a database in the url, or a schema'],
-  [1054, 'the tables have another version; run: npx -p @locks/cli locks migrate URL'],
-  [
-    1048,
-    'sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are incomplete; run: npx -p @locks/cli locks migrate URL',
-  ],
+  [1054, `the tables have another version; ${MIGRATE}`],
+  [1048, `sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are incomplete; ${MIGRATE}`],
   [1044, 'the user may not use this database; grant it the rights, or correct the url'],
   [1142, 'the user may not use the tables; grant it SELECT, INSERT, UPDATE and DELETE on them'],
   [1143, 'the user may not use some columns; grant it SELECT, INSERT, UPDATE and DELETE on the tables'],

@@ -21,7 +21,7 @@ export function migrationSql(options: PlaceOptions = {}): string {
 
 /** Creates the tables. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
-  const settings = settle({ ...options })
+  const settings = settle(options)
   await onOneConnection(opening(settings), errors, async (connection) => {
     // IF NOT EXISTS does not keep two sessions from creating the same thing.
     const { rows } = await connection.query("SELECT GET_LOCK('@locks/mysql migrate', 60)")
@@ -29,7 +29,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
       throw errors.unavailable(
         'timed out waiting for another migration; the tables are unchanged, run it again',
       )
-    for (const text of schemaOf(settings.place)) await connection.query(text)
+    for (const text of schemaOf(settings)) await connection.query(text)
   })
 }
 
@@ -39,8 +39,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
   wholeNumber(errors, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
-  const settings = settle({ ...options })
-  const { place } = settings
+  const settings = settle(options)
   return onOneConnection(opening(settings), errors, async (connection) => {
     const query = (text: string, values?: Values): Promise<Result> => connection.query(text, values)
     const run = retried(query, errors, systemClock)
@@ -49,18 +48,18 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
     let pruned = 0
     for (const strategy of ['unique-key', 'row', 'named'] as const)
       for (let more = true; more;) {
-        const step = await pruneCounters({ look, run }, place, strategy, olderThanMs)
+        const step = await pruneCounters({ look, run }, settings, strategy, olderThanMs)
         pruned += step.pruned
         more = step.more
       }
-    while (await pruneRows(query, place, systemClock));
+    while (await pruneRows(query, settings, systemClock));
     return pruned
   })
 }
 
-function opening({ config, place }: Settings): () => Promise<MysqlConnection> {
+function opening({ config, schema }: Settings): () => Promise<MysqlConnection> {
   // The database may not exist yet.
   const { database, ...elsewhere } = config
-  const target = place.schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere
+  const target = schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere
   return () => MysqlConnection.open(target, setUp(LOCK_WAIT_S))
 }

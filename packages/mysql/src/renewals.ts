@@ -2,8 +2,10 @@ import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core/adapter'
 import { renewLocked } from '@locks/sql'
 import { newEcho, numberIn, wrote } from './echo.ts'
 import { errors } from './errors.ts'
+import type { Place } from './options.ts'
 import type { Runner } from './runner.ts'
-import type { UniqueKeyStatements } from './sql.ts'
+import { namesOf } from './schema.ts'
+import { after, echoing, later, now, onItsOwn } from './sql.ts'
 
 /** Few enough that a batch holds its row locks only briefly. */
 const BATCH = 500
@@ -12,10 +14,12 @@ type Outcomes = Map<Renewal, RenewOutcome>
 
 /** Renews in batches. A row locked by another session delays only its own renewal. */
 export function renewer(
-  sql: UniqueKeyStatements,
+  place: Place,
   runner: Pick<Runner, 'look' | 'askOnce'>,
   clock: Clock,
 ): Adapter['renew'] {
+  const sql = statementsOf(place)
+
   async function renewBatch(renewals: readonly Renewal[]): Promise<Outcomes> {
     const outcomes: Outcomes = new Map()
     const mine = await lockable(renewals, outcomes)
@@ -89,4 +93,22 @@ function textOf(renewals: readonly Renewal[]): string {
     ({ grant, ttlMs, lockDelayMs }) => [hex(grant.name), hex(grant.attemptId), ttlMs, lockDelayMs] as const,
   )
   return JSON.stringify(rows.toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function statementsOf(place: Place) {
+  const batch = `JSON_TABLE(?, '$[*]' COLUMNS (
+  name VARCHAR(2048) PATH '$[0]', attempt VARCHAR(2048) PATH '$[1]', ttl BIGINT PATH '$[2]', delay BIGINT PATH '$[3]'
+)) r`
+  // By the key, in the order of the batch: a scan would lock other rows on its way.
+  const rows = `${batch} STRAIGHT_JOIN ${namesOf(place).locks} l FORCE INDEX (PRIMARY) ON l.name = UNHEX(r.name)`
+  const mine = `l.attempt = UNHEX(r.attempt) AND l.expires_at > ${now}`
+  // An explicit limit: that of the session may be lower.
+  const all = 'LIMIT 1000000'
+  return {
+    // Skips rows locked by another session.
+    lockable: `SELECT ?, r.attempt, COALESCE(${mine}, 0) FROM ${rows} ${all} FOR UPDATE SKIP LOCKED`,
+    renew: `${onItsOwn('UPDATE')} ${rows} AND ${mine} SET l.fence = l.fence + ${echoing('0')},
+  ${later('l.expires_at', after('r.ttl'))}, ${later('l.blocked_until', after('(r.ttl + r.delay)'))}`,
+    renewed: `SELECT ?, r.attempt FROM ${rows} AND ${mine} ${all}`,
+  }
 }

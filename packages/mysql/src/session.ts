@@ -6,8 +6,8 @@ import { diagnose } from './diagnose.ts'
 import type { Settings } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
 import { runnerFor, setUp } from './runner.ts'
-import { sessionDriver } from './session-driver.ts'
-import { FOREVER_S, lockNameOf, sessionStatements } from './sql.ts'
+import { FOREVER_S, sessionDriver } from './session-driver.ts'
+import type { SessionStrategy } from './session-driver.ts'
 import { strategyRecord } from './strategy.ts'
 
 // `fairness` is none: MySQL 8 prefers the session that keeps most others waiting.
@@ -17,13 +17,12 @@ export type SessionCapabilities = CapabilitiesOf<typeof given>
 /** Strategies `row` and `named`: a lock is held by a connection, and by nothing else. */
 export function sessionAdapter(
   settings: Settings,
-  strategy: 'row' | 'named',
+  strategy: SessionStrategy,
   host: AdapterHost,
 ): Adapter<SessionCapabilities> {
-  const { config, place, maxConnections, sessionTtlMs, fenceIdleMs, errors } = settings
+  const { config, maxConnections, sessionTtlMs, fenceIdleMs, errors } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
-  const lockName = (name: string): string => lockNameOf(place, config.database ?? '', strategy, name)
   const open = (closing: AbortSignal): Promise<MysqlConnection> =>
     MysqlConnection.open(config, setUp(FOREVER_S), closing)
   const connections = new ConnectionPool({ open, max: maxConnections, clock, errors })
@@ -32,8 +31,8 @@ export function sessionAdapter(
       name: '@locks/mysql',
       capabilities: capabilities(given),
       strategy,
-      record: strategyRecord(place, runner),
-      driver: sessionDriver(sessionStatements(place, strategy), runner, lockName),
+      record: strategyRecord(settings, runner),
+      driver: sessionDriver(settings, strategy, runner),
       connections,
       errors,
       sessionTtlMs,
@@ -41,10 +40,10 @@ export function sessionAdapter(
       diagnose: () => diagnose(settings, runner, clock),
 
       async prune(idleMs, names) {
-        const counters = await pruneCounters(runner, place, strategy, idleMs, names)
+        const counters = await pruneCounters(runner, settings, strategy, idleMs, names)
         if (strategy === 'named' || connections.full) return counters
         const more = await onAnyConnection(connections, clock, (connection) =>
-          pruneRows((text, values) => connection.query(text, values), place, clock, names),
+          pruneRows((text, values) => connection.query(text, values), settings, clock, names),
         )
         return { pruned: counters.pruned, more: counters.more || more }
       },

@@ -1,4 +1,4 @@
-import { ClientConnection } from '@locks/sql'
+import { Connection } from '@locks/sql'
 import { Socket } from 'node:net'
 import { Client } from 'pg'
 import type { ClientConfig } from 'pg'
@@ -45,7 +45,7 @@ export async function send(
 }
 
 /** One connection that the adapter opened. */
-export class PostgresConnection extends ClientConnection {
+export class PostgresConnection extends Connection {
   readonly #client: Client
   readonly #named: boolean
   /** The backend that answers, once known. */

@@ -1,52 +1,34 @@
+import { findingsOf } from '@locks/core/adapter'
 import type { Clock, Finding } from '@locks/core/adapter'
 import { onOneConnection } from '@locks/sql'
 import { errors } from './errors.ts'
-import { findingsOf } from './findings.ts'
+import { checks } from './findings.ts'
 import type { Facts } from './findings.ts'
 import { PostgresConnection } from './connection.ts'
-import type { Place, Settings } from './options.ts'
+import type { Settings } from './options.ts'
 import { poolingOf } from './pooler.ts'
 import { epochMs, namesOf, statement } from './sql.ts'
 import { readStrategy } from './strategy.ts'
 
-const read = [
-  'default_transaction_isolation',
-  'default_transaction_read_only',
-  'fsync',
-  'full_page_writes',
-  'idle_session_timeout',
-  'max_connections',
-  'server_version',
-  'server_version_num',
-  'statement_timeout',
-  'superuser_reserved_connections',
-  'synchronous_commit',
-  'synchronous_standby_names',
-  'tcp_keepalives_idle',
-  'tcp_keepalives_interval',
-  'tcp_keepalives_count',
-  'tcp_user_timeout',
-  'transaction_timeout',
-]
-
 /** Opens connections as the adapter does, so that it reports on the same settings. */
 export async function diagnose(settings: Settings, clock: Clock): Promise<readonly Finding[]> {
   const sql = factStatements(settings)
+  const { locks, strategy: table } = namesOf(settings)
   const open = (): Promise<PostgresConnection> => PostgresConnection.open(settings.config, { named: false })
   return onOneConnection(open, errors, async (connection) =>
-    findingsOf(await connection.promptly(() => factsOf(connection)), settings),
+    findingsOf(checks, await connection.promptly(() => factsOf(connection)), settings),
   )
 
   async function factsOf(on: PostgresConnection): Promise<Facts> {
     const values = new Map<string, string>()
-    for (const [name, value] of await on.query(sql.settings, [read])) values.set(name ?? '', value ?? '')
+    for (const [name, value] of await on.query(sql.settings)) values.set(name ?? '', value ?? '')
     const sentAt = clock.now()
     const [[inRecovery, connections] = []] = await on.query(sql.server)
     const roundTripMs = clock.now() - sentAt
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
     const readable = missing.length === 0 && forbidden.length === 0
-    const [[, owner] = []] = readable ? await on.query(readStrategy(settings.place), ['']) : []
+    const [[, owner] = []] = readable ? await on.query(readStrategy(settings), ['']) : []
     const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
       settings: values,
@@ -56,6 +38,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       connections: Number(connections),
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
+      record: { locks, table },
       owner: owner ?? undefined,
       leftovers: readable ? { names: Number(kept), oldestMs: Number(oldestMs ?? 0) } : undefined,
     }
@@ -66,19 +49,35 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
 const MOST_LEFTOVERS = 1_000_000
 
 /** What `diagnose` asks. Names are looked up as text, so that a missing one is an answer and not an error. */
-function factStatements({ place, strategy }: Settings) {
-  const to = namesOf(place)
-  const tables = [...(strategy === 'row' ? [to.rows, to.holders] : [to.locks, to.waiters]), to.strategy]
-  const functions =
-    strategy === 'row'
-      ? [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int, bytea[])`]
-      : uniqueKeyFunctions(place)
-  const [kept, isFree] =
-    strategy === 'row' ? [to.holders, 'true'] : [to.locks, '(attempt IS NULL OR blocked_until < now())']
+function factStatements(settings: Settings) {
+  const to = namesOf(settings)
+  // Functions with their parameters: those of an earlier version do not count.
+  const { tables, functions, kept, isFree } =
+    settings.strategy === 'row'
+      ? {
+          tables: [to.rows, to.holders, to.strategy],
+          functions: [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int, bytea[])`],
+          kept: to.holders,
+          isFree: 'true',
+        }
+      : {
+          tables: [to.locks, to.waiters, to.strategy],
+          functions: [
+            `${to.attempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
+            `${to.release}(bytea, text, boolean)`,
+            `${to.withdraw}(bytea, text, boolean)`,
+            `${to.renewLocked}(bytea, text, int, int, int)`,
+            `${to.break}(bytea, bigint, boolean)`,
+            `${to.prune}(bigint, int, bytea[])`,
+            `${to.waiting}(bytea)`,
+          ],
+          kept: to.locks,
+          isFree: '(attempt IS NULL OR blocked_until < now())',
+        }
   const all = (names: readonly string[]): string =>
     `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
   return {
-    settings: statement('SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])'),
+    settings: statement('SELECT name, setting FROM pg_settings'),
     server: statement(
       "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
     ),
@@ -91,18 +90,4 @@ WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT')
   SELECT since FROM ${kept} WHERE name <> '' AND ${isFree} LIMIT ${MOST_LEFTOVERS}
 ) AS kept`),
   }
-}
-
-/** With their parameters: functions of an earlier version do not count. */
-function uniqueKeyFunctions(place: Place): readonly string[] {
-  const to = namesOf(place)
-  return [
-    `${to.attempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
-    `${to.release}(bytea, text, boolean)`,
-    `${to.withdraw}(bytea, text, boolean)`,
-    `${to.renewLocked}(bytea, text, int, int, int)`,
-    `${to.break}(bytea, bigint, boolean)`,
-    `${to.prune}(bigint, int, bytea[])`,
-    `${to.waiting}(bytea)`,
-  ]
 }

@@ -1,4 +1,4 @@
-import { sqlErrors } from '@locks/sql'
+import { MIGRATE, sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
 /** Raised by our functions, before they do anything, under an isolation level they cannot work with. */
@@ -22,14 +22,11 @@ const setUp: ReadonlyMap<string, string> = new Map([
     '28000',
     'the server refuses this user, so no lock can be acquired; correct the url, or allow it in pg_hba.conf',
   ],
-  [
-    '3D000',
-    'the database is missing; correct the url, or create the database and run: npx -p @locks/cli locks migrate URL',
-  ],
-  ['42P01', 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
-  ['42883', 'a function is missing or has another version; run: npx -p @locks/cli locks migrate URL'],
-  ['3F000', 'the schema is missing; run: npx -p @locks/cli locks migrate URL'],
-  ['42703', 'the tables have another version; run: npx -p @locks/cli locks migrate URL'],
+  ['3D000', `the database is missing; correct the url, or create the database and ${MIGRATE}`],
+  ['42P01', `a table is missing; ${MIGRATE}`],
+  ['42883', `a function is missing or has another version; ${MIGRATE}`],
+  ['3F000', `the schema is missing; ${MIGRATE}`],
+  ['42703', `the tables have another version; ${MIGRATE}`],
   [
     '42501',
     'the role lacks a privilege, so no lock can be acquired; grant it SELECT, INSERT, UPDATE and DELETE on the tables',

@@ -30,13 +30,8 @@ export interface LeaseTable extends Required<Pick<Adapter, Verbs>> {
 }
 
 /** Work that must not queue behind other statements may run on `spare`. */
-export function leaseTable(
-  { place, claimTtlMs }: Settings,
-  runner: Runner,
-  spare: Runner,
-  clock: Clock,
-): LeaseTable {
-  const sql = statementsOf(place)
+export function leaseTable(settings: Settings, runner: Runner, spare: Runner, clock: Clock): LeaseTable {
+  const sql = statementsOf(settings)
   /** Names that were busy when last asked for: the statement for free names would be one too many. */
   const busyNames = new Set<string>()
   /** One moment on both clocks: the server's clock showed `storeMs` at `localMs` of ours, or later. */
@@ -90,7 +85,7 @@ export function leaseTable(
         localMs = clock.now()
       }
       const { key = null, secret = null } = queue ?? {}
-      const [row] = await notifying(sql.attempt, [...values, claimTtlMs, key, secret])
+      const [row] = await notifying(sql.attempt, [...values, settings.claimTtlMs, key, secret])
       const [granted, fence, holder, since, remaining, storeMs, first] = row
       exchange = { localMs, storeMs: Number(storeMs) }
       if (granted === 't') {

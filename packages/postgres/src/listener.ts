@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { errors } from './errors.ts'
 import type { PostgresConnection } from './connection.ts'
 import { readMessage } from './messages.ts'
-import type { GrantedMessage } from './messages.ts'
+import type { Message } from './messages.ts'
 import { plain } from './sql.ts'
 
 /** A connection that was quiet for this long is probed before a waiter relies on it. */
@@ -15,9 +15,7 @@ const holdKey = plain('SELECT pg_advisory_lock($1::bigint)')
 
 /** What arrives unasked. */
 export interface Handlers {
-  granted(message: GrantedMessage): void
-  /** This waiter is now first in line, behind a claim of that length. */
-  next(tag: string, claimMs: number): void
+  received(message: Message): void
   /** The connection is gone: messages may have been missed. */
   disconnected(): void
 }
@@ -107,7 +105,6 @@ export class Listener {
   #take(payload: string): void {
     this.#provedAt = this.#clock.now()
     const message = readMessage(payload)
-    if (message?.kind === 'granted') this.#handlers.granted(message)
-    else if (message?.kind === 'next') this.#handlers.next(message.tag, message.claimMs)
+    if (message !== undefined) this.#handlers.received(message)
   }
 }

@@ -4,7 +4,7 @@ import { PostgresConnection } from './connection.ts'
 import { resourcesSchema } from './guard.ts'
 import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
-import type { Place } from './options.ts'
+import type { Place, Settings } from './options.ts'
 import { rowSchema } from './row-schema.ts'
 import { uniqueKeySchema } from './schema.ts'
 import { namesOf, plain } from './sql.ts'
@@ -38,13 +38,12 @@ END $locks$`,
 
 /** Creates the tables and functions. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
-  const { place, config } = settle({ ...options })
+  const settings = settle(options)
   // IF NOT EXISTS does not keep two transactions from creating the same thing.
   const alone = "SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))"
-  const open = (): Promise<PostgresConnection> => PostgresConnection.open(config)
-  await onOneConnection(open, errors, (connection) =>
+  await onOneConnection(opening(settings), errors, (connection) =>
     inTransaction(connection, async () => {
-      for (const text of [alone, ...statements(place)]) await connection.query(plain(text))
+      for (const text of [alone, ...statements(settings)]) await connection.query(plain(text))
     }),
   )
 }
@@ -56,10 +55,9 @@ export async function migrate(options: MigrateOptions): Promise<void> {
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
   wholeNumber(errors, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
-  const { place, config } = settle({ ...options })
-  const to = namesOf(place)
-  const open = (): Promise<PostgresConnection> => PostgresConnection.open(config)
-  return onOneConnection(open, errors, async (connection) => {
+  const settings = settle(options)
+  const to = namesOf(settings)
+  return onOneConnection(opening(settings), errors, async (connection) => {
     const count = (call: string): Promise<number> =>
       inTransaction(connection, async () => {
         // Other sessions would wait behind this one, so it does not wait long for a lock itself.
@@ -76,6 +74,10 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
         last = await count(`${some}(${olderThanMs}, ${BATCH})`)
     return pruned
   })
+}
+
+function opening({ config }: Settings): () => Promise<PostgresConnection> {
+  return () => PostgresConnection.open(config)
 }
 
 /** Read committed: under other levels a transaction fails when another session changes the same rows. */

@@ -1,4 +1,5 @@
 import type { LockError } from '@locks/core/adapter'
+import { onOneConnection } from '@locks/sql'
 import { randomUUID } from 'node:crypto'
 import type { PostgresConnection } from './connection.ts'
 import { errors } from './errors.ts'
@@ -44,16 +45,11 @@ export function refusingPoolers(open: Open): Open {
   }
 }
 
-export async function poolingOf(open: () => Promise<PostgresConnection>): Promise<Pooling> {
-  const connection = await open()
-  try {
+export function poolingOf(open: () => Promise<PostgresConnection>): Promise<Pooling> {
+  return onOneConnection(open, errors, async (connection) => {
     const pid = await connection.promptly(() => backendOf(connection))
-    return pid === connection.announcedPid
-      ? 'none'
-      : await connection.promptly(() => look(connection, pid, open))
-  } finally {
-    await connection.close()
-  }
+    return pid === connection.announcedPid ? 'none' : connection.promptly(() => look(connection, pid, open))
+  })
 }
 
 /** Whether the server itself is at the other end, so that the session belongs to this connection alone. */

@@ -13,17 +13,17 @@ const given = { kind: 'connection', wait: 'handoff', fairness: 'fifo', list: tru
 export type RowCapabilities = CapabilitiesOf<typeof given>
 
 export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCapabilities> {
-  const { config, maxConnections, sessionTtlMs, fenceIdleMs, place, errors } = settings
+  const { config, maxConnections, sessionTtlMs, fenceIdleMs, errors } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
-  const driver = rowDriver(place, runner)
+  const driver = rowDriver(settings, runner)
   const open = refusingPoolers((closing) => PostgresConnection.open(config, { pipeline: true, closing }))
   return sessionAdapter(
     {
       name: '@locks/postgres',
       capabilities: capabilities(given),
       strategy: 'row',
-      record: strategyRecord(place, runner),
+      record: strategyRecord(settings, runner),
       driver,
       connections: new ConnectionPool({ open, max: maxConnections, clock, errors }),
       errors,

@@ -1,6 +1,13 @@
-import type { AcquireRequest, Adapter, AdapterHost, Busy, Capabilities } from '@locks/core/adapter'
-import type { CapabilitiesOf, Grant } from '@locks/core/adapter'
 import { capabilities, isLockError, orAfter } from '@locks/core/adapter'
+import type {
+  AcquireRequest,
+  Adapter,
+  AdapterHost,
+  Busy,
+  Capabilities,
+  CapabilitiesOf,
+  Grant,
+} from '@locks/core/adapter'
 import { SPARE_CONNECTIONS, tableAdapter } from '@locks/sql'
 import { PostgresConnection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
@@ -46,7 +53,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const listener = new Listener(
     refusingPoolers((closing) => PostgresConnection.open(settings.config, { closing })),
     {
-      granted(message) {
+      received(message) {
+        if (message.kind === 'next') return waits.hint(message.tag, message.claimMs)
         const { tag, fence, storeMs } = message
         const wait = waits.tagged(tag)
         const known = wait ?? abandoned.get(tag)
@@ -62,7 +70,6 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         // If the server's clock was set forward meanwhile, the grant must not seem to lie in the future.
         waits.granted(wait, { name, attemptId, fence, ttlMs, grantedAt: Math.min(clock.now(), localMs) })
       },
-      next: (tag, claimMs) => waits.hint(tag, claimMs),
       disconnected: () => waits.wakeAll(),
     },
     clock,
@@ -136,6 +143,6 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
       await Promise.all([listener.close(), runner.close(), spare.close()])
     },
   } satisfies Adapter<UniqueKeyCapabilities>
-  const record = strategyRecord(settings.place, runner)
+  const record = strategyRecord(settings, runner)
   return tableAdapter(adapter, { ...settings, strategy: 'unique-key', record }, clock)
 }

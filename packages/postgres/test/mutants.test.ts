@@ -98,7 +98,7 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'the highest fence of pruned names is not kept',
     pruned('unique-key'),
-    [edit('postgres/schema-upkeep.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
+    [edit('postgres/schema-parts.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
   ],
   [
     'what is held is pruned',
@@ -108,7 +108,7 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'the highest fence of pruned rows is not kept',
     pruned('row'),
-    [edit('postgres/row-schema.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
+    [edit('postgres/schema-parts.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
   ],
   [
     'a locked row is taken for a lost one',

@@ -9,34 +9,19 @@ export const SILENCE_MS = 5_000
 const OPENING_MS = 10_000
 const CLOSING_MS = 1_000
 
-/** A connection that the adapter opened itself. */
-export interface Connection {
-  readonly ended: boolean
-  /** When a statement that should be short was sent, on the host's clock. */
-  busySince: number | undefined
-  /** How long the server leaves it idle; `Infinity` where it does not say. */
-  readonly idleLimitMs: number
-  /** Calls `done` when the connection ends, except by `close` or `destroy`. */
-  onEnd(done: (() => void) | undefined): void
-  /** Whether the open socket keeps the process alive. */
-  keepAlive(yes: boolean): void
-  /** Ends the session in order. Never takes long, never rejects. */
-  close(): Promise<void>
-  /** Ends it at once and fails statements under way. */
-  destroy(): void
-}
-
-/** What the connections of all client libraries do alike. */
-export abstract class ClientConnection implements Connection {
-  readonly #wrongReply: SqlErrors['wrongReply']
+/** A connection that the adapter opened itself. What client libraries do differently is left to subclasses. */
+export abstract class Connection {
+  readonly #errors: SqlErrors
   #onEnd: (() => void) | undefined
   #ended = false
   #asked = 0
+  /** When a statement that should be short was sent, on the host's clock. */
   busySince: number | undefined
+  /** How long the server leaves it idle; `Infinity` where it does not say. */
   idleLimitMs: number = Infinity
 
-  protected constructor({ wrongReply }: SqlErrors) {
-    this.#wrongReply = wrongReply
+  constructor(errors: SqlErrors) {
+    this.#errors = errors
   }
 
   /** The socket, where the client library shows it. */
@@ -88,33 +73,31 @@ export abstract class ClientConnection implements Connection {
 
   protected mixedUp(): never {
     this.destroy()
-    throw this.#wrongReply()
+    throw this.#errors.wrongReply()
   }
 
   /** For work outside a `ConnectionPool`: fails when the server stays silent. */
-  async promptly<T>(work: () => Promise<T>): Promise<T> {
-    const timer = onSilence(systemClock, SILENCE_MS, () => this.destroy())
-    try {
-      return await work()
-    } finally {
-      timer.cancel()
-    }
+  promptly<T>(work: () => Promise<T>): Promise<T> {
+    return unlessSilent(work(), systemClock, this.#errors, () => this.destroy())
   }
 
   get ended(): boolean {
     return this.#ended
   }
 
+  /** Calls `done` when the connection ends, except by `close` or `destroy`. */
   onEnd(done: (() => void) | undefined): void {
     this.#onEnd = done
   }
 
+  /** Whether the open socket keeps the process alive. */
   keepAlive(yes: boolean): void {
     const { socket } = this
     // A socket without a handle would add a listener for each call.
     if (socket !== undefined && !socket.destroyed) void (yes ? socket.ref() : socket.unref())
   }
 
+  /** Ends the session in order. Never takes long, never rejects. */
   async close(): Promise<void> {
     this.#onEnd = undefined
     if (this.#ended) return
@@ -126,6 +109,7 @@ export abstract class ClientConnection implements Connection {
     this.destroy()
   }
 
+  /** Ends it at once and fails statements under way. */
   destroy(): void {
     this.#onEnd = undefined
     this.#ended = true
@@ -151,10 +135,7 @@ export async function onOneConnection<C extends Connection, Result>(
   }
 }
 
-/**
- * For a statement on a connection of the program's pool. `giveUp` must end the connection. The statement may not get
- * an answer even then, so this rejects by itself.
- */
+/** `giveUp` must end the connection. The statement may not get an answer even then, so this rejects by itself. */
 export function unlessSilent<T>(
   sent: Promise<T>,
   clock: Clock,

@@ -17,6 +17,9 @@ export interface Dialect {
   readonly transient?: ReadonlySet<Code>
 }
 
+/** What makes the tables, as a line to copy. */
+export const MIGRATE = 'run: npx -p @locks/cli locks migrate URL'
+
 export type Code = string | number
 
 export interface SqlErrors extends AdapterErrors {

@@ -1,5 +1,4 @@
 import { LockError } from '@locks/core/adapter'
-import { columnName } from './checks.ts'
 import type { SqlErrors } from './errors.ts'
 
 /** Parts of an UPDATE of a table that stores a fence in each row. */
@@ -55,4 +54,10 @@ function resourceKey({ invalid }: SqlErrors, resource: string): Buffer {
   const key = Buffer.from(resource)
   if (key.length > 1024) throw invalid('resource must be at most 1024 bytes of UTF-8')
   return key
+}
+
+/** The name of a column in a table of the program. */
+function columnName({ invalid }: SqlErrors, value: unknown): string {
+  if (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,62}$/.test(value)) return value
+  throw invalid('column must be 1 to 63 letters, digits or _, and not begin with a digit')
 }

@@ -2,7 +2,7 @@ import type { Adapter, AdapterHost, Capabilities } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
 import { becomesTrue } from './pause.ts'
 import { sessionHolds } from './session-holds.ts'
-import type { SessionHoldsOptions } from './session-holds.ts'
+import type { SessionOptions } from './session.ts'
 import { tableAdapter } from './table-adapter.ts'
 import type { TableUse } from './table-adapter.ts'
 
@@ -11,7 +11,7 @@ const ENDS_WITHIN_MS = 3_000
 
 export interface SessionAdapterOptions<C extends Connection, Caps extends Capabilities>
   extends
-    SessionHoldsOptions<C>,
+    SessionOptions<C>,
     TableUse,
     Required<Pick<Adapter<Caps>, 'name' | 'capabilities' | 'diagnose' | 'prune' | 'close'>> {}
 

@@ -9,31 +9,22 @@ import type {
   RenewOutcome,
 } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
-import type { ConnectionPool } from './connection-pool.ts'
-import type { SqlErrors } from './errors.ts'
 import { Session } from './session.ts'
-import type { SessionDeps } from './session.ts'
-import type { SessionDriver } from './session-driver.ts'
-
-export interface SessionHoldsOptions<C extends Connection> {
-  readonly driver: SessionDriver<C>
-  /** A connection for each holder and each waiter. */
-  readonly connections: ConnectionPool<C>
-  readonly errors: SqlErrors
-  /** The longest silence of a holder, even where its ttl is longer. */
-  readonly sessionTtlMs: number
-}
+import type { SessionOptions } from './session.ts'
 
 export type SessionHolds = Required<Pick<Adapter, 'attempt' | 'wait' | 'withdraw' | 'renew' | 'release'>>
 
 /** How attempts, waits and holds work wherever a lock is held by a connection, and by nothing else. */
 export function sessionHolds<C extends Connection>(
-  { driver, connections, errors, sessionTtlMs }: SessionHoldsOptions<C>,
+  options: SessionOptions<C>,
   { clock, report }: AdapterHost,
 ): SessionHolds {
-  const { toLockError, unavailable } = errors
+  const {
+    driver,
+    errors: { toLockError, unavailable },
+  } = options
   const sessions = new Map<string, Session<C>>()
-  const deps: SessionDeps<C> = { driver, connections, clock, errors, sessionTtlMs, lost }
+  const deps = { ...options, clock, lost }
 
   function lost(session: Session<C>): void {
     forget(session)

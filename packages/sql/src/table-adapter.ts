@@ -1,8 +1,35 @@
 import { Upkeep } from '@locks/core/adapter'
 import type { Adapter, Capabilities, Clock } from '@locks/core/adapter'
 import type { SqlErrors } from './errors.ts'
-import { claimed } from './strategy-claim.ts'
-import type { StrategyRecord } from './strategy-claim.ts'
+
+/** Which strategy the locks of one place belong to, as stored on the server. */
+export interface StrategyRecord {
+  /** Quoted names of the tables of the locks and of this record, for messages. */
+  readonly locks: string
+  readonly table: string
+  /** Undefined when no strategy has been used there yet. */
+  read(): Promise<string | undefined>
+  /** Records the strategy if none is recorded. */
+  write(strategy: string): Promise<unknown>
+  /** Opens what the first attempt needs, while the record is read. The attempt meets the same failure. */
+  prepare?(): Promise<unknown>
+}
+
+/** Why a strategy is refused, and what to do about it. */
+export function otherStrategy(
+  { locks, table }: Pick<StrategyRecord, 'locks' | 'table'>,
+  strategy: string,
+  owner: string,
+): { readonly message: string; readonly advice: string } {
+  return {
+    message:
+      `the locks of ${locks} belong to strategy ${owner}, and this client uses ${strategy}: ` +
+      'they would not exclude each other, so this client gets no lock',
+    advice:
+      `set strategy to ${owner}, or give this client a table of its own (option table); ` +
+      `to change the strategy, close all clients that use ${owner} and delete the row in ${table}`,
+  }
+}
 
 /** What the adapter of any strategy needs around its locks. */
 export interface TableUse {
@@ -12,15 +39,55 @@ export interface TableUse {
   readonly errors: SqlErrors
 }
 
-/** An adapter whose strategy is recorded beside its tables, and which prunes idle names after its releases. */
+/**
+ * An adapter that prunes idle names after its releases, and has a strategy. Strategies store the same name in different
+ * tables, so each of them would grant it. The first strategy that acquires a lock owns the place; the others are
+ * refused. A client reads the record before its first call, and not again.
+ */
 export function tableAdapter<C extends Capabilities>(
-  adapter: Adapter<C> & Required<Pick<Adapter<C>, 'prune' | 'close'>>,
-  { strategy, record, fenceIdleMs, errors }: TableUse,
+  adapter: Adapter<C> & Required<Pick<Adapter<C>, 'list' | 'break' | 'prune' | 'close'>>,
+  { strategy, record, fenceIdleMs, errors: { invalid, unavailable } }: TableUse,
   clock: Clock,
 ): Adapter<C> {
   const upkeep = new Upkeep(clock, fenceIdleMs, () => adapter.prune(fenceIdleMs))
-  const kept: Adapter<C> = {
+  const adopt = adapter.adopt?.bind(adapter)
+  let ours = false
+  let claiming: Promise<void> | undefined
+
+  /** Whether the place is ours already. Rejects when it belongs to another strategy. */
+  async function look(): Promise<boolean> {
+    const owner = await record.read()
+    if (owner === undefined || owner === strategy) return (ours = owner === strategy)
+    const { message, advice } = otherStrategy(record, strategy, owner)
+    throw invalid(`${message}; ${advice}`)
+  }
+
+  async function claim(): Promise<void> {
+    const [known] = await Promise.all([look(), record.prepare?.().catch(() => undefined)])
+    if (known) return
+    // Of two clients that write at once, one succeeds; both then read the same.
+    await record.write(strategy)
+    if (!(await look())) throw unavailable(`the strategy could not be recorded in ${record.table}; try again`)
+  }
+
+  async function owned<T>(call: () => Promise<T>): Promise<T> {
+    if (!ours) await (claiming ??= claim().finally(() => (claiming = undefined)))
+    return call()
+  }
+
+  /** For calls that only read: claims nothing, and does not report a name as free that another strategy holds. */
+  async function looked<T>(call: () => Promise<T>): Promise<T> {
+    if (!ours) await look()
+    return call()
+  }
+
+  return {
     ...adapter,
+    attempt: (request) => owned(() => adapter.attempt(request)),
+    ...(adopt && { adopt: (from, request) => owned(() => adopt(from, request)) }),
+    inspect: (name) => looked(() => adapter.inspect(name)),
+    list: (limit) => looked(() => adapter.list(limit)),
+    break: (name, holder) => looked(() => adapter.break(name, holder)),
 
     async release(...call) {
       const outcome = await adapter.release(...call)
@@ -33,5 +100,4 @@ export function tableAdapter<C extends Capabilities>(
       await adapter.close()
     },
   }
-  return claimed(kept, strategy, record, errors)
 }

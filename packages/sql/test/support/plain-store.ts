@@ -1,6 +1,6 @@
 import { writeHolder } from '@locks/core/adapter'
-import { holderFrom, sqlErrors } from '@locks/sql'
-import type { SqlErrors, HoldInfo, Connection, SessionDriver } from '@locks/sql'
+import { Connection, holderFrom, sqlErrors } from '@locks/sql'
+import type { HoldInfo, SessionDriver, SqlErrors } from '@locks/sql'
 
 // The smallest possible server: it locks names for connections, in this process.
 
@@ -11,30 +11,26 @@ export const errors: SqlErrors = sqlErrors({
   advice: new Map(),
 })
 
-export class PlainConnection implements Connection {
-  ended = false
-  busySince: number | undefined
-  idleLimitMs: number = Infinity
+export class PlainConnection extends Connection {
   /** Fails the statement under way. */
   fail: ((error: Error) => void) | undefined
   /** Lets it succeed. */
   answer: (() => void) | undefined
-  #onEnd: (() => void) | undefined
+  protected override readonly socket = undefined
 
-  onEnd(done: (() => void) | undefined): void {
-    this.#onEnd = done
+  constructor() {
+    super(errors)
   }
-  keepAlive(): void {}
-  async close(): Promise<void> {
+
+  override async close(): Promise<void> {
     this.destroy()
   }
-  destroy(): void {
-    this.ended = true
-    this.fail?.(new Error('destroyed'))
-  }
   breakDown(): void {
-    this.ended = true
-    this.#onEnd?.()
+    this.over()
+  }
+  protected override async end(): Promise<void> {}
+  protected override cut(): void {
+    this.fail?.(new Error('destroyed'))
   }
 }
 
