@@ -21,28 +21,25 @@ export function renewer(
   const sql = statementsOf(place)
 
   async function renewBatch(renewals: readonly Renewal[]): Promise<Outcomes> {
+    const rows = await runner.look(sql.lockable, [textOf(renewals)])
+    // Locked rows are missing.
+    const isMine = new Map(rows.map(([attempt = '', mine]) => [attempt, mine]))
+    const those = (mine: string): readonly Renewal[] =>
+      renewals.filter(({ grant }) => isMine.get(hex(grant.attemptId)) === mine)
     const outcomes: Outcomes = new Map()
-    const mine = await lockable(renewals, outcomes)
-    await update(mine, outcomes)
-    const open = renewals.filter((renewal) => !outcomes.has(renewal))
-    const late = open.length === 0 ? [] : await renewLocked(open, clock, renewOne)
+    for (const renewal of those('0')) outcomes.set(renewal, 'lost')
+    for (const renewal of await renewed(those('1'))) outcomes.set(renewal, 'renewed')
+    const late = await renewLocked(
+      renewals.filter((renewal) => !outcomes.has(renewal)),
+      clock,
+      renewOne,
+    )
     return new Map([...outcomes, ...late])
   }
 
-  /** The renewals that still hold their row, except locked rows. Records those that have lost it. */
-  async function lockable(renewals: readonly Renewal[], outcomes: Outcomes): Promise<readonly Renewal[]> {
-    const rows = await runner.look(sql.lockable, [textOf(renewals)])
-    const seen = new Map(rows.map(([attempt = '', mine]) => [attempt, mine]))
-    return renewals.filter((renewal) => {
-      const found = seen.get(hex(renewal.grant.attemptId))
-      if (found === '0') outcomes.set(renewal, 'lost')
-      return found === '1'
-    })
-  }
-
-  /** All in one statement. Records no outcome for rows that it did not find after all. */
-  async function update(renewals: readonly Renewal[], outcomes: Outcomes): Promise<void> {
-    if (renewals.length === 0) return
+  /** Renews all in one statement. Resolves with those that still held their row. */
+  async function renewed(renewals: readonly Renewal[]): Promise<readonly Renewal[]> {
+    if (renewals.length === 0) return []
     const echo = newEcho()
     const batch = textOf(renewals)
     const result = await runner
@@ -52,14 +49,11 @@ export function renewer(
         if (errors.isTransient(error)) return undefined
         throw error
       })
-    if (result === undefined || numberIn(result) === undefined) return
-    let renewed = renewals
-    if (result.affected !== renewals.length) {
-      // A row that did not change has ended since, or already ended later.
-      const held = new Set((await runner.look(sql.renewed, [batch])).map(([attempt]) => attempt))
-      renewed = renewals.filter(({ grant }) => held.has(hex(grant.attemptId)))
-    }
-    for (const renewal of renewed) outcomes.set(renewal, 'renewed')
+    if (result === undefined || numberIn(result) === undefined) return []
+    if (result.affected === renewals.length) return renewals
+    // A row that did not change has ended since, or already ended later.
+    const held = new Set((await runner.look(sql.renewed, [batch])).map(([attempt]) => attempt))
+    return renewals.filter(({ grant }) => held.has(hex(grant.attemptId)))
   }
 
   async function renewOne(renewal: Renewal): Promise<RenewOutcome> {

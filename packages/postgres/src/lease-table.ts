@@ -26,7 +26,7 @@ export interface LeaseTable extends Required<Pick<Adapter, Verbs>> {
   /** With `queue` the request enters the queue of a name that is taken. */
   attempt(request: AcquireRequest, queue?: Queue): Promise<Grant | Busy>
   /** When the server's clock showed `storeMs`, on ours or later; undefined before the first attempt. */
-  localMs(storeMs: number): number | undefined
+  readonly localMs: (storeMs: number) => number | undefined
 }
 
 /** Work that must not queue behind other statements may run on `spare`. */
@@ -50,23 +50,11 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
     })
   }
 
-  async function renewUnlocked(renewals: readonly Renewal[]): Promise<readonly (string | undefined)[]> {
-    const columns = [
-      renewals.map(({ grant }) => Buffer.from(grant.name)),
-      renewals.map(({ grant }) => grant.attemptId),
-      renewals.map(({ ttlMs }) => ttlMs),
-      renewals.map(({ lockDelayMs }) => lockDelayMs),
-    ]
-    const rows = await urgently((on) => on.ask(sql.renew, columns))
-    const outcomes = new Map(rows.map(([attemptId, outcome]) => [attemptId, outcome ?? undefined]))
-    return renewals.map(({ grant }) => outcomes.get(grant.attemptId))
-  }
-
   async function renewOne(renewal: Renewal, patienceMs: number): Promise<RenewOutcome> {
     const { grant, ttlMs, lockDelayMs } = renewal
     const values = [Buffer.from(grant.name), grant.attemptId, ttlMs, lockDelayMs, patienceMs]
     const [[outcome]] = await urgently((on) => on.ask(sql.renewLocked, values))
-    return outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown'
+    return known(outcome)
   }
 
   return {
@@ -106,13 +94,18 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
     },
 
     async renew(renewals) {
-      const outcomes = await renewUnlocked(renewals)
-      const locked = renewals.filter((_, n) => outcomes[n] === 'locked')
-      const late = locked.length === 0 ? undefined : await renewLocked(locked, clock, renewOne)
-      return renewals.map((renewal, n) => {
-        const outcome = outcomes[n]
-        return outcome === 'renewed' || outcome === 'lost' ? outcome : (late?.get(renewal) ?? 'unknown')
-      })
+      const columns = [
+        renewals.map(({ grant }) => Buffer.from(grant.name)),
+        renewals.map(({ grant }) => grant.attemptId),
+        renewals.map(({ ttlMs }) => ttlMs),
+        renewals.map(({ lockDelayMs }) => lockDelayMs),
+      ]
+      const rows = await urgently((on) => on.ask(sql.renew, columns))
+      const answers = new Map(rows.map(([attemptId, outcome]) => [attemptId, outcome]))
+      const outcomeOf = ({ grant }: Renewal): unknown => answers.get(grant.attemptId)
+      const locked = renewals.filter((renewal) => outcomeOf(renewal) === 'locked')
+      const late = await renewLocked(locked, clock, renewOne)
+      return renewals.map((renewal) => late.get(renewal) ?? known(outcomeOf(renewal)))
     },
 
     async release({ name, attemptId }, keepMs = 0) {
@@ -164,6 +157,10 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
       return { pruned, more: false }
     },
   }
+}
+
+function known(outcome: unknown): RenewOutcome {
+  return outcome === 'renewed' || outcome === 'lost' ? outcome : 'unknown'
 }
 
 /**

@@ -39,8 +39,8 @@ BEGIN
   WHERE h.name = p_name AND v_fence IS NOT NULL AND h.fence <= kept.fence RETURNING h.fence INTO v_raised;
   RETURN coalesce(v_raised, v_fence);
 END`),
-    // A locked row has a holder, or soon has one, and is skipped. While a row is locked here, its name cannot be held. It
-    // is read again once locked: it may have been held since it was found.
+    // A locked row has a holder, or soon has one, and is skipped. While a row is locked here, its name cannot be held.
+    // It is read again once locked: it may have been held since it was found.
     pruning(
       to.pruneRows,
       to.holders,

@@ -10,7 +10,8 @@ export function pruneFunctions(place: Place): readonly string[] {
     pruning(
       to.prune,
       to.locks,
-      `SELECT name FROM ${to.locks} WHERE name <> '' AND ${old('since')} AND (attempt IS NULL OR ${old('blocked_until')})
+      `SELECT name FROM ${to.locks}
+    WHERE name <> '' AND ${old('since')} AND (attempt IS NULL OR ${old('blocked_until')})
       AND (p_names IS NULL OR name = ANY (p_names))
       AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = ${to.locks}.name)
     LIMIT p_most FOR UPDATE SKIP LOCKED`,

@@ -37,7 +37,7 @@ export interface Room {
 
 /** Where such statements are sent. */
 export interface Sender<Call extends readonly unknown[], Result> extends Room {
-  send(...call: Call): Promise<Result>
+  readonly send: (...call: Call) => Promise<Result>
 }
 
 /** Sends each statement on any free connection of the adapter's own. */
