@@ -1,4 +1,4 @@
-import type { Connection } from '@locks/sql'
+import { Connection } from '@locks/sql'
 import { createConnection } from 'mysql2'
 import type { Connection as Client, ConnectionOptions } from 'mysql2'
 import { Socket } from 'node:net'
@@ -16,7 +16,6 @@ export interface Result {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
-const SET_UP_TIMEOUT_MS = 10_000
 /** By default the system probes an idle connection only after hours. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
@@ -50,30 +49,25 @@ function cell(value: unknown): Cell {
 }
 
 /** One connection that the adapter opened. */
-export class MysqlConnection implements Connection {
+export class MysqlConnection extends Connection {
   readonly #client: Client
-  readonly #stream: Socket | undefined
-  #onEnd: (() => void) | undefined
-  #ended = false
-  #asked = 0
-  busySince: number | undefined
+  protected override readonly socket: Socket | undefined
   /** The number that the server gave it. */
   thread: number = 0
-  /** How many idle seconds the server tolerates. */
-  waitTimeoutS: number = Infinity
 
   private constructor(client: Client) {
+    super(errors)
     this.#client = client
     const stream: unknown = 'stream' in client ? client.stream : undefined
-    this.#stream = stream instanceof Socket ? stream : undefined
+    this.socket = stream instanceof Socket ? stream : undefined
     // An error ends the connection. Statements under way fail by themselves. The socket is watched too: mysql2 reports
     // its errors to those statements alone, and its end only once it is closed, which is later.
-    client.on('error', () => this.#end())
-    for (const event of ['error', 'end', 'close']) this.#stream?.once(event, () => this.#end())
+    client.on('error', () => this.over())
+    for (const event of ['error', 'end', 'close']) this.socket?.once(event, () => this.over())
   }
 
   /** Gives up when `closing` is aborted. */
-  static async open(
+  static open(
     config: ConnectionOptions,
     setUp: readonly string[],
     closing?: AbortSignal,
@@ -86,12 +80,7 @@ export class MysqlConnection implements Connection {
       charset: 'utf8mb4',
     })
     const connection = new MysqlConnection(client)
-    // A server may accept a connection and then fall silent.
-    const giveUp = (): void => connection.destroy()
-    const timer = setTimeout(giveUp, SET_UP_TIMEOUT_MS)
-    timer.unref()
-    closing?.addEventListener('abort', giveUp)
-    try {
+    return connection.opened(closing, async () => {
       await new Promise<void>((resolve, reject) =>
         client.connect((error) => (error ? reject(error) : resolve())),
       )
@@ -99,29 +88,14 @@ export class MysqlConnection implements Connection {
       const { rows } = await connection.query('SELECT CONNECTION_ID(), @@SESSION.wait_timeout')
       const [thread, waitTimeoutS] = rows[0] ?? []
       connection.thread = Number(thread)
-      connection.waitTimeoutS = Number(waitTimeoutS)
-    } catch (error) {
-      connection.destroy()
-      throw error
-    } finally {
-      clearTimeout(timer)
-      closing?.removeEventListener('abort', giveUp)
-    }
-    return connection
-  }
-
-  get idleLimitMs(): number {
-    return this.waitTimeoutS * 1_000
-  }
-
-  get ended(): boolean {
-    return this.#ended
+      connection.idleLimitMs = Number(waitTimeoutS) * 1_000
+    })
   }
 
   query(text: string, values: Values = []): Promise<Result> {
     return new Promise((resolve, reject) => {
       // A statement on a closed socket gets no answer, not even an error.
-      if (this.#ended) return reject(new Error('the connection has ended'))
+      if (this.ended) return reject(new Error('the connection has ended'))
       const reply: Reply = (error, result) => (error ? reject(error) : resolve(resultOf(result)))
       const options = { ...asText, sql: text }
       if (values.length === 0) this.#client.query(options, reply)
@@ -129,67 +103,23 @@ export class MysqlConnection implements Connection {
     })
   }
 
-  /**
-   * The one row of a statement that takes a nonce as its first value and returns it as its first column, which is left
-   * out here. mysql2 pairs replies with statements by their order, so a connection whose reply has another nonce is out
-   * of step, and is closed.
-   */
+  /** The one row of a statement that takes a nonce as its first value and returns it as its first column. */
   async ask(text: string, values: Values = []): Promise<readonly Cell[]> {
-    return (await this.find(text, values)) ?? this.#mixedUp()
+    return (await this.find(text, values)) ?? this.mixedUp()
   }
 
-  /** The same for a statement that may find no row, which the next reply on this connection then proves. */
-  async find(text: string, values: Values = []): Promise<readonly Cell[] | undefined> {
-    const nonce = String((this.#asked += 1))
-    const { rows } = await this.query(text, [nonce, ...values])
-    const [answered, ...row] = rows[0] ?? []
-    if (rows.length === 0) return undefined
-    return answered === nonce ? row : this.#mixedUp()
+  /** The same for a statement that may find no row. */
+  find(text: string, values: Values = []): Promise<readonly Cell[] | undefined> {
+    return this.checked(async (nonce) => (await this.query(text, [nonce, ...values])).rows)
   }
 
-  #mixedUp(): never {
-    this.destroy()
-    throw errors.wrongReply()
+  protected override end(): Promise<unknown> {
+    return new Promise((resolve) => this.#client.end(resolve))
   }
 
-  onEnd(done: (() => void) | undefined): void {
-    this.#onEnd = done
-  }
-
-  keepAlive(yes: boolean): void {
-    // A socket without a handle would add a listener for each call.
-    if (this.#stream === undefined || this.#stream.destroyed) return
-    if (yes) this.#stream.ref()
-    else this.#stream.unref()
-  }
-
-  async close(): Promise<void> {
-    this.#onEnd = undefined
-    if (this.#ended) return
-    const gone = new Promise<void>((resolve) => {
-      const timer = setTimeout(done, 1_000)
-      timer.unref()
-      function done(): void {
-        clearTimeout(timer)
-        resolve()
-      }
-      this.#client.end(done)
-    })
-    await gone
-    this.destroy()
-  }
-
-  destroy(): void {
-    this.#onEnd = undefined
-    this.#ended = true
+  protected override cut(): void {
     // The client's own destroy would leave statements under way unanswered forever.
-    if (this.#stream === undefined) this.#client.destroy()
-    else this.#stream.destroy()
-  }
-
-  #end(): void {
-    if (this.#ended) return
-    this.#ended = true
-    this.#onEnd?.()
+    if (this.socket === undefined) this.#client.destroy()
+    else this.socket.destroy()
   }
 }

@@ -1,5 +1,4 @@
-import { isLockError } from '@locks/core/adapter'
-import { sqlErrors } from '@locks/sql'
+import { MIGRATE, sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
 /** The statement was rolled back as a whole, so it can simply be run again. */
@@ -16,17 +15,11 @@ const setUp: ReadonlyMap<number, string> = new Map([
   [1862, 'the password has expired, so no lock can be acquired; set a new one'],
   [3118, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
   [4151, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
-  [1146, 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
-  [
-    1049,
-    'the database is missing; correct the url, or create the database and run: npx -p @locks/cli locks migrate URL',
-  ],
+  [1146, `a table is missing; ${MIGRATE}`],
+  [1049, `the database is missing; correct the url, or create the database and ${MIGRATE}`],
   [1046, 'name a database in the url, or a schema'],
-  [1054, 'the tables have another version; run: npx -p @locks/cli locks migrate URL'],
-  [
-    1048,
-    'sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are incomplete; run: npx -p @locks/cli locks migrate URL',
-  ],
+  [1054, `the tables have another version; ${MIGRATE}`],
+  [1048, `sql_mode has SIMULTANEOUS_ASSIGNMENT, or the tables are incomplete; ${MIGRATE}`],
   [1044, 'the user may not use this database; grant it the rights, or correct the url'],
   [1142, 'the user may not use the tables; grant it SELECT, INSERT, UPDATE and DELETE on them'],
   [1143, 'the user may not use some columns; grant it SELECT, INSERT, UPDATE and DELETE on the tables'],
@@ -43,26 +36,15 @@ const mayPass: ReadonlyMap<number, string> = new Map([
   [1047, 'this node has lost its cluster, or has not joined it; connect to a node of the cluster'],
 ])
 
-/** The server's error number. Messages change with the locale. */
-export function errnoOf(error: unknown): number | undefined {
-  if (!(error instanceof Error)) return undefined
-  if (isLockError(error)) return errnoOf(error.cause)
-  return 'errno' in error && typeof error.errno === 'number' ? error.errno : undefined
-}
-
-export function isTransient(error: unknown): boolean {
-  return transient.has(errnoOf(error) ?? 0)
-}
-
 export const errors: SqlErrors = sqlErrors({
   adapter: '@locks/mysql',
   server: 'MySQL',
-  codesOf(error) {
-    const errno = errnoOf(error)
-    const code =
-      error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-    return { ...(code !== undefined && { code }), ...(errno !== undefined && { errno }) }
-  },
-  adviceOn: (error) => setUp.get(errnoOf(error) ?? 0),
-  hintOn: (error) => mayPass.get(errnoOf(error) ?? 0),
+  /** The server's error number comes last. Messages change with the locale. */
+  codesOf: (error) => ({
+    ...('code' in error && typeof error.code === 'string' && { code: error.code }),
+    ...('errno' in error && typeof error.errno === 'number' && { errno: error.errno }),
+  }),
+  advice: setUp,
+  hints: mayPass,
+  transient,
 })

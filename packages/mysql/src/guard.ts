@@ -1,4 +1,4 @@
-import { fencePieces, resourceKey, staleFence } from '@locks/sql'
+import { admitted, fencePieces } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import { errors } from './errors.ts'
 import type { PlaceOptions } from './option-table.ts'
@@ -30,17 +30,12 @@ export async function admitFence(
   options: PlaceOptions = {},
 ): Promise<void> {
   const { resources } = namesOf(placeOf(options))
-  const { value } = fenced(fence)
-  const key = resourceKey(errors, resource)
-  try {
-    const raise = `INSERT INTO ${resources} (resource, fence) VALUES (?, ?)
+  const raise = `INSERT INTO ${resources} (resource, fence) VALUES (?, ?)
 ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
+  const look = `SELECT 1 FROM ${resources} WHERE resource = ? AND fence <= ? FOR UPDATE`
+  await admitted(errors, resource, fenced(fence), async (key, value) => {
     await connection.execute(raise, [key, value])
-    const look = `SELECT 1 FROM ${resources} WHERE resource = ? AND fence <= ? FOR UPDATE`
     const [rows] = await connection.execute(look, [key, value])
-    if (Array.isArray(rows) && rows.length > 0) return
-  } catch (error) {
-    throw errors.toLockError(error)
-  }
-  throw staleFence(fence)
+    return Array.isArray(rows) && rows.length > 0
+  })
 }

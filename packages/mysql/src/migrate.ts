@@ -1,11 +1,12 @@
 import { systemClock } from '@locks/core/adapter'
-import { retried, wholeNumber } from '@locks/sql'
+import { onOneConnection, retried, wholeNumber } from '@locks/sql'
 import { newEcho } from './echo.ts'
-import { errors, isTransient } from './errors.ts'
+import { errors } from './errors.ts'
 import { MysqlConnection } from './connection.ts'
 import type { Result, Values } from './connection.ts'
 import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
+import type { Settings } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
 import { LOCK_WAIT_S, setUp } from './runner.ts'
 import type { Runner } from './runner.ts'
@@ -20,15 +21,15 @@ export function migrationSql(options: PlaceOptions = {}): string {
 
 /** Creates the tables. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
-  const { place } = settle({ ...options })
-  await onOneConnection(options, async (connection) => {
+  const settings = settle(options)
+  await onOneConnection(opening(settings), errors, async (connection) => {
     // IF NOT EXISTS does not keep two sessions from creating the same thing.
     const { rows } = await connection.query("SELECT GET_LOCK('@locks/mysql migrate', 60)")
     if (rows[0]?.[0] !== '1')
       throw errors.unavailable(
         'timed out waiting for another migration; the tables are unchanged, run it again',
       )
-    for (const text of schemaOf(place)) await connection.query(text)
+    for (const text of schemaOf(settings)) await connection.query(text)
   })
 }
 
@@ -38,42 +39,27 @@ export async function migrate(options: MigrateOptions): Promise<void> {
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
   wholeNumber(errors, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
-  const { place } = settle({ ...options })
-  return onOneConnection(options, async (connection) => {
+  const settings = settle(options)
+  return onOneConnection(opening(settings), errors, async (connection) => {
     const query = (text: string, values?: Values): Promise<Result> => connection.query(text, values)
-    const run = retried(query, isTransient, errors, systemClock)
+    const run = retried(query, errors, systemClock)
     const look = async (text: string, values: Values = []): ReturnType<Runner['look']> =>
       (await run(text, [newEcho(), ...values])).rows.map(([, ...row]) => row)
     let pruned = 0
     for (const strategy of ['unique-key', 'row', 'named'] as const)
       for (let more = true; more;) {
-        const step = await pruneCounters({ look, run }, place, strategy, olderThanMs)
+        const step = await pruneCounters({ look, run }, settings, strategy, olderThanMs)
         pruned += step.pruned
         more = step.more
       }
-    while (await pruneRows(query, place, systemClock));
+    while (await pruneRows(query, settings, systemClock));
     return pruned
   })
 }
 
-async function onOneConnection<T>(
-  options: MigrateOptions,
-  work: (connection: MysqlConnection) => Promise<T>,
-): Promise<T> {
-  const { config, place } = settle({ ...options })
+function opening({ config, schema }: Settings): () => Promise<MysqlConnection> {
   // The database may not exist yet.
   const { database, ...elsewhere } = config
-  try {
-    const connection = await MysqlConnection.open(
-      place.schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere,
-      setUp(LOCK_WAIT_S),
-    )
-    try {
-      return await work(connection)
-    } finally {
-      await connection.close()
-    }
-  } catch (error) {
-    throw errors.toLockError(error)
-  }
+  const target = schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere
+  return () => MysqlConnection.open(target, setUp(LOCK_WAIT_S))
 }

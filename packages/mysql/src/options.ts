@@ -14,11 +14,7 @@ export interface Place {
   readonly table: string
 }
 
-export interface Settings extends Omit<
-  Settled<typeof declared.options>,
-  'url' | 'pool' | 'schema' | 'table'
-> {
-  readonly place: Place
+export interface Settings extends Omit<Settled<typeof declared.options>, 'url' | 'pool'> {
   readonly pool: Pool | PromisePool | undefined
   /** For connections that the adapter opens itself. */
   readonly config: ClientOptions
@@ -29,11 +25,10 @@ export interface Settings extends Omit<
 export function settle(options: unknown): Settings {
   const url = urlOf(declared, options)
   const parsed = url === undefined ? undefined : parseUrl(url)
-  const { url: _, pool, schema, table, ...rest } = settleOptions(declared, options, parsed?.extra)
-  const place = { schema, table }
-  if (parsed !== undefined) return { ...rest, place, pool: undefined, ...at(parsed.config, place) }
+  const { url: _, pool, ...rest } = settleOptions(declared, options, parsed?.extra)
+  if (parsed !== undefined) return { ...rest, pool: undefined, ...at(parsed.config, rest) }
   if (!isPool(pool)) throw wrongOption(declared, 'pool', pool)
-  return { ...rest, place, pool, ...at(configOf(pool), place) }
+  return { ...rest, pool, ...at(configOf(pool), rest) }
 }
 
 function at(config: ClientOptions, { schema, table }: Place): Pick<Settings, 'config' | 'errors'> {
@@ -41,13 +36,8 @@ function at(config: ClientOptions, { schema, table }: Place): Pick<Settings, 'co
   return { config, errors: errors.at(shownUrl('mysql', config, shown)) }
 }
 
-interface ParsedUrl {
-  readonly config: ClientOptions
-  readonly extra: Readonly<Record<string, unknown>>
-}
-
 /** The text may hold a password and is never shown. */
-function parseUrl(url: string): ParsedUrl {
+function parseUrl(url: string): { config: ClientOptions; extra: ReturnType<typeof queryOptions> } {
   const plain = plainUrl(url)
   if (!/^(mysql|mariadb):/.test(plain) || !URL.canParse(plain)) throw wrongOption(declared, 'url')
   const { hostname, port, username, password, pathname, searchParams } = new URL(plain)

@@ -4,13 +4,7 @@ import type { Pool as PromisePool } from 'mysql2/promise'
 import { errors } from './errors.ts'
 
 export function isPool(value: unknown): value is Pool | PromisePool {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'getConnection' in value &&
-    typeof value.getConnection === 'function' &&
-    'execute' in value
-  )
+  return typeof field(value, 'getConnection') === 'function' && field(value, 'execute') !== undefined
 }
 
 export function promised(pool: Pool | PromisePool): PromisePool {
@@ -25,18 +19,21 @@ function field(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && key in value ? Reflect.get(value, key) : undefined
 }
 
+/** What the pool, or the pool behind a promise pool, has under `key`. */
+function innerOf(pool: Pool | PromisePool, key: string): unknown {
+  return field(field(pool, key) === undefined ? field(pool, 'pool') : pool, key)
+}
+
 /** How many connections of the program's pool are idle; 0 where it does not say. */
 export function freeIn(pool: Pool | PromisePool): number {
-  const inner = field(pool, '_freeConnections') === undefined ? field(pool, 'pool') : pool
-  const free = field(field(inner, '_freeConnections'), 'length')
+  const free = field(innerOf(pool, '_freeConnections'), 'length')
   return typeof free === 'number' ? free : 0
 }
 
 /** A pool that does not say how many connections it has is never full. */
 export function useOf(pool: Pool | PromisePool): PoolUse {
-  const inner = field(pool, 'config') === undefined ? field(pool, 'pool') : pool
-  const max = Number(field(field(inner, 'config'), 'connectionLimit'))
-  const taken = field(field(inner, '_allConnections'), 'length')
+  const max = Number(field(innerOf(pool, 'config'), 'connectionLimit'))
+  const taken = field(innerOf(pool, '_allConnections'), 'length')
   // A limit of 0 means no limit.
   return { max, full: max > 0 && typeof taken === 'number' && taken >= max && freeIn(pool) === 0 }
 }
@@ -60,8 +57,7 @@ const copied = [
 
 /** How the program's pool connects, for connections that the adapter opens beside it. */
 export function configOf(pool: Pool | PromisePool): ConnectionOptions {
-  const inner = field(pool, 'config') === undefined ? field(pool, 'pool') : pool
-  const config = field(field(inner, 'config'), 'connectionConfig')
+  const config = field(innerOf(pool, 'config'), 'connectionConfig')
   if (config === undefined) throw errors.invalid('pool must be a pool of mysql2')
   const entries = copied.map((key) => [key, field(config, key)] as const)
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined && value !== false))

@@ -1,6 +1,6 @@
 import type { Clock, Pruned } from '@locks/core/adapter'
 import { PRUNE_BATCH, retried } from '@locks/sql'
-import { errors, isTransient } from './errors.ts'
+import { errors } from './errors.ts'
 import type { Cell, Result, Values } from './connection.ts'
 import type { Strategy } from './option-table.ts'
 import type { Place } from './options.ts'
@@ -80,7 +80,7 @@ LIMIT ${PRUNE_BATCH} FOR UPDATE SKIP LOCKED`
       await query('COMMIT')
     }
   }
-  return retried(some, isTransient, errors, clock)()
+  return retried(some, errors, clock)()
 }
 
 function hexOf(names: readonly string[]): string {

@@ -1,11 +1,11 @@
 import { writeHolder } from '@locks/core/adapter'
 import type { AcquireRequest, Clock } from '@locks/core/adapter'
-import { ConnectionPool, fromPool, onAnyConnection, retried, unlessSilent } from '@locks/sql'
-import type { SqlErrors } from '@locks/sql'
+import { fromPool, onOwnConnections, onProgramPool, retried, unlessSilent } from '@locks/sql'
+import type { Room } from '@locks/sql'
 import type { Pool } from 'mysql2/promise'
 import { newEcho, read } from './echo.ts'
 import type { Answers } from './echo.ts'
-import { errors, isTransient } from './errors.ts'
+import { errors } from './errors.ts'
 import { asText, MysqlConnection, resultOf } from './connection.ts'
 import type { Cell, Result, Values } from './connection.ts'
 import type { Settings } from './options.ts'
@@ -16,7 +16,7 @@ export const LOCK_WAIT_S: number = 1
 const IN_TRANSACTION = 1
 
 /** Runs single, committed statements, each on any free connection. */
-export interface Runner {
+export interface Runner extends Room {
   run(text: string, values?: Values): Promise<Result>
   /** The rows of a statement whose first value is an echo, which its first column returns; it is left out here. */
   look(text: string, values?: Values): Promise<readonly (readonly Cell[])[]>
@@ -24,9 +24,6 @@ export interface Runner {
   ask(text: string, values: Values, isAnswer: Answers): Promise<Result>
   /** The same, without another try when the server gives up waiting for a row lock. */
   askOnce(text: string, values: Values, isAnswer: Answers): Promise<Result>
-  /** Whether a statement is sent at once, without waiting for a connection in use. */
-  hasRoom(): boolean
-  close(): Promise<void>
 }
 
 const anyAnswer: Answers = () => true
@@ -48,52 +45,34 @@ export function setUp(lockWaitS: number): readonly string[] {
 }
 
 export function runnerFor({ pool, config, poolSize, errors: its }: Settings, clock: Clock): Runner {
-  if (pool !== undefined) {
-    const shared = promised(pool)
-    return runnerOf({
-      askOnce: (...call) => runInPool(shared, clock, ...call),
-      clock,
-      errors: its,
-      hasRoom: () => freeIn(pool) > 0,
-      close: () => Promise.resolve(),
-    })
-  }
   const open = (closing: AbortSignal): Promise<MysqlConnection> =>
     MysqlConnection.open(config, setUp(LOCK_WAIT_S), closing)
-  const connections = new ConnectionPool({ open, max: poolSize, clock, errors })
-  const askOnce = (text: string, values: Values, isAnswer: Answers): Promise<Result> =>
-    onAnyConnection(connections, clock, (connection) => {
-      const ask = (proof: string): Promise<Result> => connection.query(proof)
-      return checked(connection.query(text, values), isAnswer, ask, () => connection.destroy())
-    })
-  return runnerOf({
-    askOnce,
-    clock,
-    errors: its,
-    hasRoom: () => !connections.full,
-    close: () => connections.close(),
-  })
-}
-
-interface Means extends Pick<Runner, 'askOnce' | 'hasRoom' | 'close'> {
-  readonly clock: Clock
-  readonly errors: SqlErrors
-}
-
-function runnerOf({ askOnce, clock, errors: its, hasRoom, close }: Means): Runner {
-  const ask = retried(askOnce, isTransient, its, clock)
+  const { send: askOnce, ...room } =
+    pool === undefined
+      ? onOwnConnections({ open, max: poolSize, clock, errors }, runOn)
+      : onProgramPool(
+          () => freeIn(pool) > 0,
+          (...call: Call) => runInPool(promised(pool), clock, ...call),
+        )
+  const ask = retried(askOnce, its, clock)
   return {
+    ...room,
+    ask,
+    askOnce,
     run: (text, values = []) => ask(text, values, anyAnswer),
     async look(text, values = []) {
       const echo = newEcho()
       const { rows } = await ask(text, [echo, ...values], read(echo))
       return rows.map(([, ...row]) => row)
     },
-    ask,
-    askOnce,
-    hasRoom,
-    close,
   }
+}
+
+type Call = readonly [text: string, values: Values, isAnswer: Answers]
+
+function runOn(connection: MysqlConnection, ...[text, values, isAnswer]: Call): Promise<Result> {
+  const ask = (proof: string): Promise<Result> => connection.query(proof)
+  return checked(connection.query(text, values), isAnswer, ask, () => connection.destroy())
 }
 
 /**
@@ -113,7 +92,7 @@ async function checked(
     return (await ask(`SELECT ${echo}`).then(read(echo), () => false)) === true
   }
   const outcome = await sent.catch(async (error: unknown) => {
-    if (!isTransient(error) || (await inStep())) throw error
+    if (!errors.isTransient(error) || (await inStep())) throw error
     return undefined
   })
   const said = outcome !== undefined && isAnswer(outcome)
@@ -123,13 +102,7 @@ async function checked(
 }
 
 /** Takes a connection of the program's pool for one statement, and does not change its settings. */
-async function runInPool(
-  pool: Pool,
-  clock: Clock,
-  sql: string,
-  values: Values,
-  isAnswer: Answers,
-): Promise<Result> {
+async function runInPool(pool: Pool, clock: Clock, ...[sql, values, isAnswer]: Call): Promise<Result> {
   const connection = await fromPool(
     () => pool.getConnection(),
     (late) => late.release(),

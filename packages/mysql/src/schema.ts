@@ -1,22 +1,22 @@
+import { quotedNames } from '@locks/sql'
 import type { Place } from './options.ts'
 
+const suffixes = {
+  locks: '',
+  rows: '_rows',
+  holders: '_holders',
+  named: '_named',
+  pruned: '_pruned',
+  strategy: '_strategy',
+}
+
 /** Quoted names of the tables of one place. Schema and table are validated; quoting allows reserved words. */
-export type Names = Readonly<
-  Record<'locks' | 'rows' | 'holders' | 'named' | 'pruned' | 'strategy' | 'resources', string>
->
+export type Names = Readonly<Record<keyof typeof suffixes | 'resources', string>>
 
 export function namesOf({ schema, table }: Place): Names {
   const within = schema === undefined ? '' : `\`${schema}\`.`
-  const named = (suffix: string): string => `${within}\`${table}${suffix}\``
-  return {
-    locks: named(''),
-    rows: named('_rows'),
-    holders: named('_holders'),
-    named: named('_named'),
-    pruned: named('_pruned'),
-    strategy: named('_strategy'),
-    resources: `${within}fenced_resources`,
-  }
+  const names = quotedNames(suffixes, (suffix) => `${within}\`${table}${suffix}\``)
+  return { ...names, resources: `${within}fenced_resources` }
 }
 
 /**

@@ -1,14 +1,15 @@
-import type { LockState } from '@locks/core/adapter'
+import type { Holder } from '@locks/core/adapter'
 import { holderFrom } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { newEcho, numberIn, wrote } from './echo.ts'
-import { errnoOf, errors } from './errors.ts'
+import { errors } from './errors.ts'
 import type { Cell, MysqlConnection, Values } from './connection.ts'
+import type { Place, Settings } from './options.ts'
 import { bytesOf } from './runner.ts'
 import type { Runner } from './runner.ts'
-import { getKey, killHolder, releaseLocks, showLife } from './sql.ts'
-import type { SessionStatements } from './sql.ts'
+import { namesOf } from './schema.ts'
+import { echoing, epochMs, now, once } from './sql.ts'
 
 /** The wait was killed, timed out or was chosen by the deadlock detector. */
 const worthAnotherTry = new Set([1317, 1205, 1213, 1969, 3024, 3058])
@@ -16,26 +17,26 @@ const worthAnotherTry = new Set([1317, 1205, 1213, 1969, 3024, 3058])
 const ends = new Set([1927, 4031, 1053])
 const NO_SUCH_THREAD = 1094
 
+export type SessionStrategy = 'row' | 'named'
+
 /** What the server knows of a living hold. */
-export interface LiveHold {
+interface LiveHold {
+  readonly name: string
+  readonly holder: Holder
   readonly attemptId: string
   readonly key: string
-  readonly state: LockState & Required<Pick<LockState, 'holder'>>
-}
-
-export interface MysqlSessionDriver extends SessionDriver<MysqlConnection> {
-  holdOf(name: string): Promise<LiveHold | undefined>
-  list(limit: number): Promise<readonly LockState[]>
-  /** Has the server end the connection that has this key, if any. That takes a moment. */
-  kill(key: string): Promise<void>
 }
 
 /** A lock is a row lock or a named lock of a connection. The key of a hold is another named lock of it. */
 export function sessionDriver(
-  sql: SessionStatements,
+  settings: Settings,
+  strategy: SessionStrategy,
   runner: Runner,
-  lockName: (name: string) => string,
-): MysqlSessionDriver {
+): SessionDriver<MysqlConnection> {
+  const sql = statementsOf(settings, strategy)
+  const lockName = (name: string): string =>
+    lockNameOf(settings, settings.config.database ?? '', strategy, name)
+
   /** Locks the name and the key. Resolves with whether that succeeded. */
   async function lock(
     connection: MysqlConnection,
@@ -61,15 +62,15 @@ export function sessionDriver(
   /** The server counts silence in whole seconds; rounded up, so that a holder is never ended early. */
   async function allowSilence(connection: MysqlConnection, silenceMs: number): Promise<void> {
     const seconds = Math.ceil(silenceMs / 1_000)
-    if (connection.waitTimeoutS === seconds) return
+    if (connection.idleLimitMs === seconds * 1_000) return
     await connection.query(`SET SESSION wait_timeout = ${seconds}`)
-    connection.waitTimeoutS = seconds
+    connection.idleLimitMs = seconds * 1_000
   }
 
   /** Runs a KILL. A connection that is gone already is fine. */
   async function killed(text: string): Promise<void> {
     await runner.run(text).catch((error: unknown) => {
-      if (errnoOf(error) !== NO_SUCH_THREAD) throw error
+      if (errors.codeOf(error) !== NO_SUCH_THREAD) throw error
     })
   }
 
@@ -90,8 +91,7 @@ export function sessionDriver(
 
   return {
     newKey: () => `locks:${randomBytes(12).toString('hex')}`,
-    holdOf,
-    kill: (key) => killed(killHolder(key)),
+    holderOf: holdOf,
 
     async tryLock(connection, hold, silenceMs) {
       await allowSilence(connection, silenceMs)
@@ -99,7 +99,7 @@ export function sessionDriver(
       if (await lock(connection, sql.tryLock, hold)) return 'locked'
       const name = Buffer.from(hold.request.name)
       const [there, ...about] = await connection.ask(sql.look, [name, name])
-      return there === '1' ? { holder: liveHold(about)?.state.holder } : 'missing'
+      return there === '1' ? { holder: liveHold(about)?.holder } : 'missing'
     },
 
     /**
@@ -146,22 +146,21 @@ export function sessionDriver(
       return (await runner.look(sql.isThere, [thread])).length > 0
     },
 
-    async holderOf(name) {
-      const hold = await holdOf(name)
-      return hold && { attemptId: hold.attemptId, holder: hold.state.holder }
-    },
-
+    // A killed connection rolls its transaction back first and gives up its key last.
     async evict(name, attemptId) {
       const hold = await holdOf(name)
-      if (hold?.attemptId === attemptId) await killed(killHolder(hold.key))
+      if (hold?.attemptId !== attemptId) return false
+      await killed(killHolder(hold.key))
+      return true
     },
 
     async list(limit) {
-      return (await holds(sql.list + String(limit))).map(({ state }) => state)
+      const found = await holds(sql.list + String(limit))
+      return found.map(({ name, holder }) => ({ name, held: true, holder }))
     },
 
-    saysEnded: (error) => ends.has(errnoOf(error) ?? 0),
-    isWorthAnotherTry: (error) => worthAnotherTry.has(errnoOf(error) ?? 0),
+    saysEnded: (error) => errors.has(error, ends),
+    isWorthAnotherTry: (error) => errors.has(error, worthAnotherTry),
   }
 }
 
@@ -169,5 +168,89 @@ function liveHold([name, fence, by, since, attemptId, key]: readonly Cell[]): Li
   const holder = holderFrom(by, fence, since)
   if (name === undefined || attemptId === undefined || key === undefined || holder === undefined)
     return undefined
-  return { attemptId, key, state: { name, held: true, holder } }
+  return { name, holder, attemptId, key }
+}
+
+/** A wait ends when it is granted, killed or withdrawn, not by a limit of the server. */
+export const FOREVER_S = 1_000_000
+
+/**
+ * Which connection has the key of a hold; NULL when none does. The key is a named lock of the holding connection, so
+ * any connection can tell at any time whether that hold still lives. MySQL raises an error for a NULL name.
+ */
+const ownerOf = (hold: string): string => `IS_USED_LOCK(COALESCE(${hold}, 'none'))`
+
+function statementsOf(place: Place, strategy: SessionStrategy) {
+  const to = namesOf(place)
+  const holders = strategy === 'row' ? to.holders : to.named
+  const lives = `${ownerOf('h.hold')} IS NOT NULL`
+  const state = `h.name, h.fence, h.holder, ${epochMs('h.since')}, h.attempt, h.hold`
+  // Only 0 means off: some servers show a word.
+  const found = `SELECT ?, @@GLOBAL.read_only, ${state} FROM ${once}`
+  // Contains a column, so that it is evaluated after the row is locked, not before.
+  const mine = `${ownerOf(`CONCAT(LEFT(${holders}.name, 0), VALUES(hold))`)} IS NOT NULL`
+  const whenMine = (column: string): string =>
+    `${column} = IF(${mine}, VALUES(${column}), ${holders}.${column})`
+  const shared = {
+    // Only for a living hold: one that ended may have a successor, whose fence may be minted already.
+    mint: `INSERT INTO ${holders} (name, fence, attempt, holder, since, hold)
+SELECT ?, ${echoing('p.fence + 1')}, ?, ?, ${now}, ? FROM ${to.pruned} p
+WHERE p.id = 1 AND ${ownerOf('?')} IS NOT NULL LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE
+  fence = IF(${mine}, ${echoing(`${holders}.fence + 1`)}, ${holders}.fence + ${echoing('0')}),
+  ${['attempt', 'holder', 'since', 'hold'].map(whenMine).join(',\n  ')}`,
+    inspect: `${found} LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`,
+    list: `${found} LEFT JOIN ${holders} h ON ${lives} LIMIT `,
+    isThere: 'SELECT ?, 1 FROM information_schema.PROCESSLIST WHERE ID = ?',
+  }
+  const look = (there: string): string =>
+    `SELECT ?, ${there}, ${state} FROM ${once} LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`
+  if (strategy === 'named')
+    return {
+      ...shared,
+      tryLock: 'SELECT ?, GET_LOCK(?, 0)',
+      lock: `SELECT ?, GET_LOCK(?, ${FOREVER_S})`,
+      begin: undefined,
+      makeRow: undefined,
+      look: look('? IS NOT NULL'),
+      locks: 2,
+    }
+  const lock = `SELECT ?, GET_LOCK(?, 0) FROM ${to.rows} WHERE name = ? FOR UPDATE`
+  return {
+    ...shared,
+    tryLock: `${lock} SKIP LOCKED`,
+    lock,
+    begin: 'START TRANSACTION',
+    makeRow: {
+      lock: 'SELECT ?, GET_LOCK(?, 5)',
+      insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL
+WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
+    },
+    look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),
+    locks: 1,
+  }
+}
+
+/** Marks a hold as living. */
+const getKey = 'SELECT ?, GET_LOCK(?, 0)'
+/** Returns how many there were. */
+const releaseLocks = 'SELECT ?, RELEASE_ALL_LOCKS()'
+const showLife = 'SELECT ?'
+
+/**
+ * Ends the connection that has the key of a hold right now. With its number, asked for before, it might be a connection
+ * that serves another hold by then. KILL takes no parameters, so the form of the key is checked.
+ */
+function killHolder(key: string): string {
+  if (!/^locks:[0-9a-f]{24}$/.test(key)) throw new TypeError('not the key of a hold')
+  return `KILL CONNECTION IS_USED_LOCK('${key}')`
+}
+
+/**
+ * Names of GET_LOCK have at most 64 characters on MySQL, ignore case, and are shared by all databases. On some servers
+ * names of tables ignore case too.
+ */
+function lockNameOf({ schema, table }: Place, database: string, use: string, name: string): string {
+  const space = `${use}\0${schema ?? database}.${table}`.toLowerCase()
+  return createHash('sha256').update(`${space}\0${name}`).digest('hex').slice(0, 60)
 }

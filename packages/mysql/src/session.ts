@@ -1,17 +1,14 @@
 import { capabilities } from '@locks/core/adapter'
 import type { Adapter, AdapterHost, CapabilitiesOf } from '@locks/core/adapter'
-import { becomesTrue, ConnectionPool, onAnyConnection, sessionAdapter as sqlSessionAdapter } from '@locks/sql'
+import { ConnectionPool, onAnyConnection, sessionAdapter as sqlSessionAdapter } from '@locks/sql'
 import { MysqlConnection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
 import type { Settings } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
 import { runnerFor, setUp } from './runner.ts'
-import { sessionDriver } from './session-driver.ts'
-import { FOREVER_S, hasKey, lockNameOf, sessionStatements } from './sql.ts'
+import { FOREVER_S, sessionDriver } from './session-driver.ts'
+import type { SessionStrategy } from './session-driver.ts'
 import { strategyRecord } from './strategy.ts'
-
-/** How long a killed connection may take to end. */
-const ENDS_WITHIN_MS = 3_000
 
 // `fairness` is none: MySQL 8 prefers the session that keeps most others waiting.
 const given = { kind: 'connection', wait: 'handoff', list: true, break: true, minTtlMs: 1_000 } as const
@@ -20,14 +17,12 @@ export type SessionCapabilities = CapabilitiesOf<typeof given>
 /** Strategies `row` and `named`: a lock is held by a connection, and by nothing else. */
 export function sessionAdapter(
   settings: Settings,
-  strategy: 'row' | 'named',
+  strategy: SessionStrategy,
   host: AdapterHost,
 ): Adapter<SessionCapabilities> {
-  const { config, place, maxConnections, sessionTtlMs, fenceIdleMs, errors } = settings
+  const { config, maxConnections, sessionTtlMs, fenceIdleMs, errors } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
-  const lockName = (name: string): string => lockNameOf(place, config.database ?? '', strategy, name)
-  const driver = sessionDriver(sessionStatements(place, strategy), runner, lockName)
   const open = (closing: AbortSignal): Promise<MysqlConnection> =>
     MysqlConnection.open(config, setUp(FOREVER_S), closing)
   const connections = new ConnectionPool({ open, max: maxConnections, clock, errors })
@@ -36,33 +31,19 @@ export function sessionAdapter(
       name: '@locks/mysql',
       capabilities: capabilities(given),
       strategy,
-      record: strategyRecord(place, runner),
-      driver,
+      record: strategyRecord(settings, runner),
+      driver: sessionDriver(settings, strategy, runner),
       connections,
       errors,
       sessionTtlMs,
       fenceIdleMs,
-      list: (limit) => driver.list(limit),
-
-      async break(name, { fence }) {
-        const hold = await driver.holdOf(name)
-        if (hold === undefined || hold.state.holder.fence !== fence) return 'not-held'
-        await driver.kill(hold.key)
-        // A killed connection rolls its transaction back first and gives up its key last.
-        const isOver = async (): Promise<boolean> => (await runner.look(hasKey, [hold.key]))[0]?.[0] !== '1'
-        if (await becomesTrue(clock, ENDS_WITHIN_MS, isOver)) return 'broken'
-        throw errors.unavailable(
-          'the connection of that hold was killed and has not ended yet; the lock is still held, break it again',
-        )
-      },
-
       diagnose: () => diagnose(settings, runner, clock),
 
       async prune(idleMs, names) {
-        const counters = await pruneCounters(runner, place, strategy, idleMs, names)
+        const counters = await pruneCounters(runner, settings, strategy, idleMs, names)
         if (strategy === 'named' || connections.full) return counters
         const more = await onAnyConnection(connections, clock, (connection) =>
-          pruneRows((text, values) => connection.query(text, values), place, clock, names),
+          pruneRows((text, values) => connection.query(text, values), settings, clock, names),
         )
         return { pruned: counters.pruned, more: counters.more || more }
       },

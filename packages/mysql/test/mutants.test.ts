@@ -30,7 +30,7 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
   [
     'a renewal waits for locked rows',
     renewed,
-    [edit('mysql/sql.js', '${all} FOR UPDATE SKIP LOCKED`', '${all} FOR UPDATE`')],
+    [edit('mysql/renewals.js', '${all} FOR UPDATE SKIP LOCKED`', '${all} FOR UPDATE`')],
   ],
   [
     'the highest fence of pruned names is not kept',

@@ -1,6 +1,4 @@
-import { onSilence, systemClock } from '@locks/core/adapter'
-import { SILENCE_MS } from '@locks/sql'
-import type { Connection } from '@locks/sql'
+import { Connection } from '@locks/sql'
 import { Socket } from 'node:net'
 import { Client } from 'pg'
 import type { ClientConfig } from 'pg'
@@ -25,7 +23,7 @@ export interface OpenOptions {
 }
 
 /** Overrides the settings of the program's pool: connecting is bounded, and no wait for a lock is cut short. */
-export const ours = { connectionTimeoutMillis: 5_000, query_timeout: 0 } as const
+const ours = { connectionTimeoutMillis: 5_000, query_timeout: 0 } as const
 
 /** By default the system probes an idle connection only after hours. */
 const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as const
@@ -47,14 +45,9 @@ export async function send(
 }
 
 /** One connection that the adapter opened. */
-export class PostgresConnection implements Connection {
+export class PostgresConnection extends Connection {
   readonly #client: Client
   readonly #named: boolean
-  #onEnd: (() => void) | undefined
-  #ended = false
-  #asked = 0
-  readonly idleLimitMs: number = Infinity
-  busySince: number | undefined
   /** The backend that answers, once known. */
   pid: number | undefined
   /** How long the server tolerates an idle transaction on it, once set. */
@@ -63,40 +56,20 @@ export class PostgresConnection implements Connection {
   transaction: string | undefined
 
   private constructor(client: Client, named: boolean) {
+    super(errors)
     this.#client = client
     this.#named = named
-    const end = (): void => {
-      if (this.#ended) return
-      this.#ended = true
-      this.#onEnd?.()
-    }
     // An error ends the connection. Statements under way fail by themselves.
-    client.on('error', end)
-    client.on('end', end)
+    client.on('error', () => this.over())
+    client.on('end', () => this.over())
   }
 
-  static async open(
+  static open(
     config: ClientConfig,
     { named = true, pipeline = false, closing }: OpenOptions = {},
   ): Promise<PostgresConnection> {
-    closing?.throwIfAborted()
     const client = new Client({ ...keepAlive, ...config, ...ours, pipeline })
-    const connection = new PostgresConnection(client, named)
-    const giveUp = (): void => connection.destroy()
-    closing?.addEventListener('abort', giveUp)
-    try {
-      await client.connect()
-    } catch (error) {
-      connection.destroy()
-      throw error
-    } finally {
-      closing?.removeEventListener('abort', giveUp)
-    }
-    return connection
-  }
-
-  get ended(): boolean {
-    return this.#ended
+    return new PostgresConnection(client, named).opened(closing, () => client.connect())
   }
 
   /** The backend that was announced. A pooler announces another one than the one that answers. */
@@ -110,69 +83,35 @@ export class PostgresConnection implements Connection {
     return send(this.#client, statement, values, this.#named)
   }
 
-  /**
-   * The one row of a statement that takes a nonce as its last value and returns it as its first column, which is left
-   * out here. `pg` pairs replies with statements by their order, so a connection whose reply has another nonce is out
-   * of step, and is closed.
-   */
+  /** The one row of a statement that takes a nonce as its last value and returns it as its first column. */
   async ask(statement: Statement, values: unknown[] = []): Promise<Row> {
-    const nonce = String((this.#asked += 1))
-    const [[answered, ...row] = []] = await this.query(statement, [...values, nonce])
-    if (answered === nonce) return row
-    this.destroy()
-    throw errors.wrongReply()
+    return (await this.checked((nonce) => this.query(statement, [...values, nonce]))) ?? this.mixedUp()
   }
 
   /** Sends the statements of `sends` in one packet, so that the server wakes up once. */
   together<T>(sends: () => T): T {
-    const { stream } = this.#client.connection
-    if (!(stream instanceof Socket)) return sends()
-    stream.cork()
+    this.socket?.cork()
     try {
       return sends()
     } finally {
-      stream.uncork()
+      this.socket?.uncork()
     }
-  }
-
-  /** For work outside a `ConnectionPool`: fails when the server stays silent. */
-  async promptly<T>(work: () => Promise<T>): Promise<T> {
-    const timer = onSilence(systemClock, SILENCE_MS, () => this.destroy())
-    try {
-      return await work()
-    } finally {
-      timer.cancel()
-    }
-  }
-
-  onEnd(done: (() => void) | undefined): void {
-    this.#onEnd = done
   }
 
   onNotification(received: (payload: string) => void): void {
     this.#client.on('notification', ({ payload }) => received(payload ?? ''))
   }
 
-  keepAlive(yes: boolean): void {
+  protected override get socket(): Socket | undefined {
     const { stream } = this.#client.connection
-    // A socket without a handle would add a listener for each call.
-    if (stream instanceof Socket && !stream.destroyed) void (yes ? stream.ref() : stream.unref())
+    return stream instanceof Socket ? stream : undefined
   }
 
-  async close(): Promise<void> {
-    this.#onEnd = undefined
-    if (this.#ended) return
-    const gone = new Promise<void>((resolve) => this.#client.once('end', () => resolve()))
-    const timer = setTimeout(() => this.destroy(), 1_000)
-    timer.unref()
-    this.#client.end().catch(() => this.destroy())
-    await gone
-    clearTimeout(timer)
+  protected override end(): Promise<unknown> {
+    return this.#client.end()
   }
 
-  destroy(): void {
-    this.#onEnd = undefined
-    this.#ended = true
+  protected override cut(): void {
     this.#client.connection.stream.destroy()
   }
 }

@@ -1,53 +1,34 @@
+import { findingsOf } from '@locks/core/adapter'
 import type { Clock, Finding } from '@locks/core/adapter'
+import { onOneConnection } from '@locks/sql'
 import { errors } from './errors.ts'
-import { findingsOf } from './findings.ts'
+import { checks } from './findings.ts'
 import type { Facts } from './findings.ts'
 import { PostgresConnection } from './connection.ts'
 import type { Settings } from './options.ts'
 import { poolingOf } from './pooler.ts'
-import { factStatements, strategyStatements } from './sql.ts'
-
-const read = [
-  'default_transaction_isolation',
-  'default_transaction_read_only',
-  'fsync',
-  'full_page_writes',
-  'idle_session_timeout',
-  'max_connections',
-  'server_version',
-  'server_version_num',
-  'statement_timeout',
-  'superuser_reserved_connections',
-  'synchronous_commit',
-  'synchronous_standby_names',
-  'tcp_keepalives_idle',
-  'tcp_keepalives_interval',
-  'tcp_keepalives_count',
-  'tcp_user_timeout',
-  'transaction_timeout',
-]
+import { epochMs, namesOf, statement } from './sql.ts'
+import { readStrategy } from './strategy.ts'
 
 /** Opens connections as the adapter does, so that it reports on the same settings. */
 export async function diagnose(settings: Settings, clock: Clock): Promise<readonly Finding[]> {
-  const sql = factStatements(settings.place, settings.strategy)
+  const sql = factStatements(settings)
+  const { locks, strategy: table } = namesOf(settings)
   const open = (): Promise<PostgresConnection> => PostgresConnection.open(settings.config, { named: false })
-  const connection = await open().catch(inLockError)
-  try {
-    return findingsOf(await connection.promptly(() => factsOf(connection)).catch(inLockError), settings)
-  } finally {
-    await connection.close()
-  }
+  return onOneConnection(open, errors, async (connection) =>
+    findingsOf(checks, await connection.promptly(() => factsOf(connection)), settings),
+  )
 
   async function factsOf(on: PostgresConnection): Promise<Facts> {
     const values = new Map<string, string>()
-    for (const [name, value] of await on.query(sql.settings, [read])) values.set(name ?? '', value ?? '')
+    for (const [name, value] of await on.query(sql.settings)) values.set(name ?? '', value ?? '')
     const sentAt = clock.now()
     const [[inRecovery, connections] = []] = await on.query(sql.server)
     const roundTripMs = clock.now() - sentAt
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
     const readable = missing.length === 0 && forbidden.length === 0
-    const [[, owner] = []] = readable ? await on.query(strategyStatements(settings.place).read, ['']) : []
+    const [[, owner] = []] = readable ? await on.query(readStrategy(settings), ['']) : []
     const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
       settings: values,
@@ -57,12 +38,56 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       connections: Number(connections),
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
+      record: { locks, table },
       owner: owner ?? undefined,
       leftovers: readable ? { names: Number(kept), oldestMs: Number(oldestMs ?? 0) } : undefined,
     }
   }
 }
 
-function inLockError(error: unknown): never {
-  throw errors.toLockError(error)
+/** A finding counts at most this many rows. */
+const MOST_LEFTOVERS = 1_000_000
+
+/** What `diagnose` asks. Names are looked up as text, so that a missing one is an answer and not an error. */
+function factStatements(settings: Settings) {
+  const to = namesOf(settings)
+  // Functions with their parameters: those of an earlier version do not count.
+  const { tables, functions, kept, isFree } =
+    settings.strategy === 'row'
+      ? {
+          tables: [to.rows, to.holders, to.strategy],
+          functions: [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int, bytea[])`],
+          kept: to.holders,
+          isFree: 'true',
+        }
+      : {
+          tables: [to.locks, to.waiters, to.strategy],
+          functions: [
+            `${to.attempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
+            `${to.release}(bytea, text, boolean)`,
+            `${to.withdraw}(bytea, text, boolean)`,
+            `${to.renewLocked}(bytea, text, int, int, int)`,
+            `${to.break}(bytea, bigint, boolean)`,
+            `${to.prune}(bigint, int, bytea[])`,
+            `${to.waiting}(bytea)`,
+          ],
+          kept: to.locks,
+          isFree: '(attempt IS NULL OR blocked_until < now())',
+        }
+  const all = (names: readonly string[]): string =>
+    `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
+  return {
+    settings: statement('SELECT name, setting FROM pg_settings'),
+    server: statement(
+      "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
+    ),
+    missing: statement(`SELECT name FROM ${all(tables)} name WHERE to_regclass(name) IS NULL
+UNION ALL SELECT name FROM ${all(functions)} name WHERE to_regprocedure(name) IS NULL`),
+    forbidden: statement(`SELECT name FROM ${all(tables)} name
+WHERE to_regclass(name) IS NOT NULL AND NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+  AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`),
+    leftovers: statement(`SELECT count(*), ${epochMs('(now() - min(since))')} FROM (
+  SELECT since FROM ${kept} WHERE name <> '' AND ${isFree} LIMIT ${MOST_LEFTOVERS}
+) AS kept`),
+  }
 }

@@ -1,12 +1,8 @@
-import { isLockError } from '@locks/core/adapter'
-import { sqlErrors } from '@locks/sql'
+import { MIGRATE, sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
 /** Raised by our functions, before they do anything, under an isolation level they cannot work with. */
 export const WRONG_LEVEL = 'LK001'
-
-/** The server's NOTIFY queue is full: a transaction that sends a notification fails when it commits. */
-const QUEUE_FULL = '54000'
 
 /** The statement was rolled back as a whole, so it can simply be run again. */
 const transient: ReadonlySet<string> = new Set([
@@ -26,14 +22,11 @@ const setUp: ReadonlyMap<string, string> = new Map([
     '28000',
     'the server refuses this user, so no lock can be acquired; correct the url, or allow it in pg_hba.conf',
   ],
-  [
-    '3D000',
-    'the database is missing; correct the url, or create the database and run: npx -p @locks/cli locks migrate URL',
-  ],
-  ['42P01', 'a table is missing; run: npx -p @locks/cli locks migrate URL'],
-  ['42883', 'a function is missing or has another version; run: npx -p @locks/cli locks migrate URL'],
-  ['3F000', 'the schema is missing; run: npx -p @locks/cli locks migrate URL'],
-  ['42703', 'the tables have another version; run: npx -p @locks/cli locks migrate URL'],
+  ['3D000', `the database is missing; correct the url, or create the database and ${MIGRATE}`],
+  ['42P01', `a table is missing; ${MIGRATE}`],
+  ['42883', `a function is missing or has another version; ${MIGRATE}`],
+  ['3F000', `the schema is missing; ${MIGRATE}`],
+  ['42703', `the tables have another version; ${MIGRATE}`],
   [
     '42501',
     'the role lacks a privilege, so no lock can be acquired; grant it SELECT, INSERT, UPDATE and DELETE on the tables',
@@ -53,63 +46,46 @@ const mayPass: ReadonlyMap<string, string> = new Map([
   ['55P03', 'another session has locked the table or a row of it; try again when that is over'],
 ])
 
-/** SQLSTATE, or the system's code of a socket error. Messages change with the locale. */
-export function codeOf(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined
-  if (isLockError(error)) return codeOf(error.cause)
-  return 'code' in error && typeof error.code === 'string' ? error.code : undefined
+export const errors: SqlErrors = sqlErrors({
+  adapter: '@locks/postgres',
+  server: 'PostgreSQL',
+  /** SQLSTATE, or the system's code of a socket error. Messages change with the locale. */
+  codesOf: (error) => ('code' in error && typeof error.code === 'string' ? { code: error.code } : {}),
+  advice: setUp,
+  hints: mayPass,
+  transient,
+})
+
+type Check = (error: unknown) => boolean
+
+function has(...codes: readonly string[]): Check {
+  const wanted = new Set(codes)
+  return (error) => errors.has(error, wanted)
 }
 
 /** Whether the server itself refused: the connection is still usable. */
-export function isRefusal(error: unknown): boolean {
-  return error instanceof Error && 'severity' in error
-}
+export const isRefusal: Check = (error) => error instanceof Error && 'severity' in error
 
 /** The server ended the connection and ran no more statements. */
-const ends: ReadonlySet<string> = new Set([
+export const isEnd: Check = has(
   '57P01', // terminated by an administrator
   '57P02', // another process crashed
   '57P05', // idle_session_timeout
   '25P03', // idle_in_transaction_session_timeout
   '25P04', // transaction_timeout
-])
-
-export function isEnd(error: unknown): boolean {
-  return ends.has(codeOf(error) ?? '')
-}
+)
 
 /** Whether an earlier statement had failed in a transaction that was still open. */
-export function isOfFailedTransaction(error: unknown): boolean {
-  return codeOf(error) === '25P02'
-}
+export const isOfFailedTransaction: Check = has('25P02')
 
 /** Whether the defaults of the role keep a statement from being run as it has to be. */
-export function isOfOtherDefaults(error: unknown): boolean {
-  const code = codeOf(error)
-  return code === WRONG_LEVEL || code === '25006'
-}
+export const isOfOtherDefaults: Check = has(WRONG_LEVEL, '25006')
 
 /** Whether a pooler chose a server connection where the statement's name is unknown or taken. Nothing was run. */
-export function isOfItsName(error: unknown): boolean {
-  const code = codeOf(error)
-  return code === '42P05' || code === '26000'
-}
+export const isOfItsName: Check = has('42P05', '26000')
 
-export function isQueueFull(error: unknown): boolean {
-  return codeOf(error) === QUEUE_FULL
-}
+/** The server's NOTIFY queue is full: a transaction that sends a notification fails when it commits. */
+export const isQueueFull: Check = has('54000')
 
-export function isTransient(error: unknown): boolean {
-  return transient.has(codeOf(error) ?? '')
-}
-
-export const errors: SqlErrors = sqlErrors({
-  adapter: '@locks/postgres',
-  server: 'PostgreSQL',
-  codesOf(error) {
-    const code = codeOf(error)
-    return code === undefined ? {} : { code }
-  },
-  adviceOn: (error) => setUp.get(codeOf(error) ?? ''),
-  hintOn: (error) => mayPass.get(codeOf(error) ?? ''),
-})
+/** The wait was cancelled, timed out or was chosen by the deadlock detector. */
+export const isEndOfWait: Check = has('57014', '55P03', '40P01', '40001')

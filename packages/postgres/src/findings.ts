@@ -1,15 +1,13 @@
-import { danger, ok, warning } from '@locks/core/adapter'
-import type { Finding } from '@locks/core/adapter'
-import { leftoversFinding, roundTripFinding, SPARE_CONNECTIONS, strategyFinding } from '@locks/sql'
-import type { Leftovers } from '@locks/sql'
+import { verdicts } from '@locks/core/adapter'
+import type { Checks } from '@locks/core/adapter'
+import { connectionsVerdict, SPARE_CONNECTIONS, tableChecks } from '@locks/sql'
+import type { TableFacts } from '@locks/sql'
 import type { Settings } from './options.ts'
 import type { Pooling } from './pooler.ts'
-import { namesOf } from './sql.ts'
 
 /** What `diagnose` reads: settings of the server by name, and a few facts. */
-export interface Facts {
+export interface Facts extends TableFacts {
   readonly settings: ReadonlyMap<string, string>
-  readonly roundTripMs: number
   readonly pooling: Pooling
   readonly inRecovery: boolean
   readonly connections: number
@@ -17,121 +15,94 @@ export interface Facts {
   readonly missing: readonly string[]
   /** Tables that this role may not read or write. */
   readonly forbidden: readonly string[]
-  /** The strategy that the locks belong to; undefined before the first use, or where it cannot be read. */
-  readonly owner: string | undefined
-  /** Undefined where they cannot be read. */
-  readonly leftovers: Leftovers | undefined
 }
 
-type Check = (facts: Facts, settings: Settings) => Finding
+const { ok, warning, danger } = verdicts
 
 const OLDEST = 120_000
 const LONG_KEEPALIVE_S = 600
 const SHORT_STATEMENT_MS = 1_000
 
-const checks: readonly Check[] = [
-  ({ settings }) => {
+export const checks: Checks<Facts, Settings> = {
+  'server-version': ({ settings }) => {
     const version = `PostgreSQL ${settings.get('server_version') ?? 'of unknown version'}`
-    if (number(settings, 'server_version_num') >= OLDEST) return ok('server-version', version)
-    return warning('server-version', `${version} is older than 12`, 'upgrade the server')
+    if (number(settings, 'server_version_num') >= OLDEST) return ok(version)
+    return warning(`${version} is older than 12`, 'upgrade the server')
   },
 
-  ({ roundTripMs }) => roundTripFinding(roundTripMs),
-
-  ({ pooling }, { strategy, listen }) => {
-    if (pooling === 'none') return ok('pooling', 'connections reach the server itself')
-    if (pooling === 'session') return ok('pooling', 'a pooler stands in between and keeps sessions together')
+  pooling: ({ pooling }, { strategy, listen }) => {
+    if (pooling === 'none') return ok('connections reach the server itself')
+    if (pooling === 'session') return ok('a pooler stands in between and keeps sessions together')
     const message = 'a pooler in transaction mode stands in between'
     if (strategy === 'row')
-      return warning('pooling', message, 'connect directly, or use strategy unique-key with listen: false')
+      return warning(message, 'connect directly, or use strategy unique-key with listen: false')
     return listen
-      ? warning('pooling', `${message}; waiters poll once a second`, 'set listen: false, or connect directly')
-      : ok('pooling', `${message}; waiters poll`)
+      ? warning(`${message}; waiters poll once a second`, 'set listen: false, or connect directly')
+      : ok(`${message}; waiters poll`)
   },
 
-  ({ inRecovery, settings, pooling }, given) => {
-    if (inRecovery)
-      return warning('recovery', 'the server is a standby and grants no locks', 'connect to the primary')
-    if (settings.get('default_transaction_read_only') !== 'on')
-      return ok('recovery', 'the server accepts writes')
+  recovery: ({ inRecovery, settings, pooling }, given) => {
+    if (inRecovery) return warning('the server is a standby and grants no locks', 'connect to the primary')
+    if (settings.get('default_transaction_read_only') !== 'on') return ok('the server accepts writes')
     const message = 'transactions are read-only by default'
     if (setsDefaults(given, pooling))
-      return ok('recovery', `${message}; connections of the adapter set their own default`)
-    return warning('recovery', message, 'set default_transaction_read_only = off for this role')
+      return ok(`${message}; connections of the adapter set their own default`)
+    return warning(message, 'set default_transaction_read_only = off for this role')
   },
 
-  ({ missing, forbidden }, { place }) => {
+  tables: ({ missing, forbidden }, { schema, table }) => {
     if (missing.length > 0)
-      return warning('tables', `missing: ${missing.join(', ')}; no lock can be acquired`, 'run migrate()')
+      return warning(`missing: ${missing.join(', ')}; no lock can be acquired`, 'run migrate()')
     if (forbidden.length > 0)
       return warning(
-        'tables',
         `this role may not use ${forbidden.join(', ')}; no lock can be acquired`,
         'grant it SELECT, INSERT, UPDATE and DELETE on them, or run migrate() as this role',
       )
-    return ok('tables', `the tables of ${place.schema}.${place.table} exist`)
+    return ok(`the tables of ${schema}.${table} exist`)
   },
 
-  ({ owner }, { strategy, place }) => {
-    const { locks, strategy: table } = namesOf(place)
-    return strategyFinding({ locks, table }, strategy, owner)
-  },
-
-  ({ settings }) => {
+  durability: ({ settings }) => {
     if (settings.get('fsync') === 'off')
-      return danger(
-        'durability',
-        'fsync is off: a crash may reset fences that were granted',
-        'set fsync = on',
-      )
+      return danger('fsync is off: a crash may reset fences that were granted', 'set fsync = on')
     if (settings.get('full_page_writes') === 'off')
-      return danger(
-        'durability',
-        'full_page_writes is off: a crash may damage tables',
-        'set full_page_writes = on',
-      )
-    return ok('durability', 'commits survive a crash')
+      return danger('full_page_writes is off: a crash may damage tables', 'set full_page_writes = on')
+    return ok('commits survive a crash')
   },
 
-  ({ settings }) => {
+  'synchronous-commit': ({ settings }) => {
     const mode = settings.get('synchronous_commit') ?? 'unknown'
     const standbys = settings.get('synchronous_standby_names') ?? ''
-    if (mode === 'off')
-      return ok('synchronous-commit', 'synchronous_commit is off; statements that grant a fence turn it on')
+    if (mode === 'off') return ok('synchronous_commit is off; statements that grant a fence turn it on')
     if (standbys !== '' && (mode === 'local' || mode === 'remote_write'))
       return danger(
-        'synchronous-commit',
         `synchronous_commit is ${mode}: a failover may reset fences that were granted`,
         'set synchronous_commit = on for this role',
       )
-    return ok('synchronous-commit', `synchronous_commit is ${mode}`)
+    return ok(`synchronous_commit is ${mode}`)
   },
 
-  ({ settings, pooling }, given) => {
+  isolation: ({ settings, pooling }, given) => {
     const level = settings.get('default_transaction_isolation') ?? 'unknown'
-    if (level === 'read committed') return ok('isolation', `transactions are ${level}`)
+    if (level === 'read committed') return ok(`transactions are ${level}`)
     const message = `transactions are ${level} by default`
-    if (given.strategy === 'row') return ok('isolation', `${message}; row locks set their own level`)
+    if (given.strategy === 'row') return ok(`${message}; row locks set their own level`)
     if (setsDefaults(given, pooling))
-      return ok('isolation', `${message}; connections of the adapter set their own default`)
+      return ok(`${message}; connections of the adapter set their own default`)
     return warning(
-      'isolation',
       `${message}: acquires are refused`,
       "set default_transaction_isolation = 'read committed' for this role",
     )
   },
 
-  ({ connections, settings }, { strategy, maxConnections, poolSize }) => {
+  connections: ({ connections, settings }, { strategy, maxConnections, poolSize }) => {
     const reserved = number(settings, 'superuser_reserved_connections')
     const room = number(settings, 'max_connections') - reserved
     const wanted = poolSize + (strategy === 'row' ? maxConnections : 1 + SPARE_CONNECTIONS)
-    const message = `${connections} of ${room} connections are in use; this client may open ${wanted}`
-    if (connections + wanted <= room) return ok('connections', message)
-    const lower = strategy === 'row' ? 'lower maxConnections or poolSize' : 'lower poolSize'
-    return warning('connections', message, `raise max_connections, or ${lower}`)
+    const lower = strategy === 'row' ? 'maxConnections or poolSize' : 'poolSize'
+    return connectionsVerdict(connections, room, wanted, lower)
   },
 
-  ({ settings }, { strategy, listen }) => {
+  'session-timeouts': ({ settings }, { strategy, listen }) => {
     const short = (name: string, below: number): boolean =>
       number(settings, name) > 0 && number(settings, name) < below
     const found = [
@@ -141,17 +112,15 @@ const checks: readonly Check[] = [
         : []),
       ...(short('transaction_timeout', Infinity) && strategy === 'row' ? ['transaction_timeout'] : []),
     ]
-    if (found.length === 0)
-      return ok('session-timeouts', 'no server time-out ends holds or waits, which set their own')
+    if (found.length === 0) return ok('no server time-out ends holds or waits, which set their own')
     const shown = found.map((name) => `${name} is ${settings.get(name)} ms`)
     return warning(
-      'session-timeouts',
       `${shown.join(', ')}: this may end statements, waits or holds`,
       `set ${found.map((name) => `${name} = 0`).join(', ')} for this role`,
     )
   },
 
-  ({ settings }, { strategy, sessionTtlMs }) => {
+  keepalives: ({ settings }, { strategy, sessionTtlMs }) => {
     const idle = number(settings, 'tcp_keepalives_idle')
     const timeout = number(settings, 'tcp_user_timeout')
     const shown = `tcp_keepalives_idle is ${idle} s, tcp_user_timeout ${timeout} ms`
@@ -159,25 +128,19 @@ const checks: readonly Check[] = [
     const limitsMs = [...(idle > 0 ? [(idle + probesS) * 1_000] : []), ...(timeout > 0 ? [timeout] : [])]
     if (strategy === 'row' && Math.min(...limitsMs) < sessionTtlMs)
       return danger(
-        'keepalives',
         `${shown}: the server may end the connection of a holder that is cut off before its ttl is over, ` +
           'so that another client gets the lock while the holder still relies on it',
         'set tcp_keepalives_idle = 60, tcp_keepalives_interval = 10, tcp_keepalives_count = 3 and ' +
           'tcp_user_timeout = 0 for this role, or lower sessionTtlMs',
       )
-    if (idle > 0 && idle <= LONG_KEEPALIVE_S) return ok('keepalives', shown)
+    if (idle > 0 && idle <= LONG_KEEPALIVE_S) return ok(shown)
     return warning(
-      'keepalives',
       `${shown}: clients that vanish from the network stay in the queue for long`,
       'set tcp_keepalives_idle = 60, tcp_keepalives_interval = 10 and tcp_keepalives_count = 3',
     )
   },
-]
 
-export function findingsOf(facts: Facts, settings: Settings): readonly Finding[] {
-  const found = checks.map((check) => check(facts, settings))
-  const { leftovers } = facts
-  return leftovers === undefined ? found : [...found, leftoversFinding(leftovers, settings.fenceIdleMs)]
+  ...tableChecks,
 }
 
 /** Whether the adapter sets the defaults of its connections: not where a pool or a pooler shares them. */

@@ -1,4 +1,4 @@
-import { fencePieces, resourceKey, staleFence, wholeNumber } from '@locks/sql'
+import { admitted, fencePieces, wholeNumber } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import type { ClientBase } from 'pg'
 import { errors } from './errors.ts'
@@ -27,14 +27,12 @@ export async function admitFence(
   options: PlaceOptions = {},
 ): Promise<void> {
   const { resources } = namesOf(placeOf(options))
-  const { value } = fenced(fence, 1)
-  const key = resourceKey(errors, resource)
   const text = `INSERT INTO ${resources} AS r (resource, fence) VALUES ($1, $2)
 ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING true AS admitted`
-  const { rows } = await client
-    .query<{ admitted: unknown }>(text, [key, value])
-    .catch((error: unknown) => Promise.reject(errors.toLockError(error)))
-  if (rows.length === 0) throw staleFence(fence)
+  await admitted(errors, resource, fenced(fence, 1), async (key, value) => {
+    const { rows } = await client.query<{ admitted: unknown }>(text, [key, value])
+    return rows.length > 0
+  })
 }
 
 export function resourcesSchema(options: PlaceOptions): readonly string[] {

@@ -1,21 +1,21 @@
 import type { Clock } from '@locks/core/adapter'
 import { randomBytes } from 'node:crypto'
 import { errors } from './errors.ts'
-import type { PostgresConnection, Statement } from './connection.ts'
+import type { PostgresConnection } from './connection.ts'
 import { readMessage } from './messages.ts'
-import type { GrantedMessage } from './messages.ts'
-import { listening } from './sql.ts'
+import type { Message } from './messages.ts'
+import { plain } from './sql.ts'
 
 /** A connection that was quiet for this long is probed before a waiter relies on it. */
 const QUIET_MS = 10_000
 
-const ping: Statement = { name: undefined, text: 'SELECT 1' }
+const ping = plain('SELECT 1')
+/** While the connection lives it holds its key, so that other sessions can tell. */
+const holdKey = plain('SELECT pg_advisory_lock($1::bigint)')
 
 /** What arrives unasked. */
 export interface Handlers {
-  granted(message: GrantedMessage): void
-  /** This waiter is now first in line, behind a claim of that length. */
-  next(tag: string, claimMs: number): void
+  received(message: Message): void
   /** The connection is gone: messages may have been missed. */
   disconnected(): void
 }
@@ -78,11 +78,10 @@ export class Listener {
     const connection = await this.#open(this.#closing.signal)
     try {
       const key = String(randomBytes(8).readBigUInt64BE() >> 1n)
-      const [listen, hold] = listening(key)
       connection.onNotification((payload) => this.#take(payload))
       await connection.promptly(async () => {
-        if (listen !== undefined) await connection.query(listen)
-        if (hold !== undefined) await connection.query(hold, [key])
+        await connection.query(plain(`LISTEN "locks_${key}"`))
+        await connection.query(holdKey, [key])
       })
       if (connection.ended || this.#closing.signal.aborted)
         throw new Error('the listening connection ended; waiters poll until there is another')
@@ -106,7 +105,6 @@ export class Listener {
   #take(payload: string): void {
     this.#provedAt = this.#clock.now()
     const message = readMessage(payload)
-    if (message?.kind === 'granted') this.#handlers.granted(message)
-    else if (message?.kind === 'next') this.#handlers.next(message.tag, message.claimMs)
+    if (message !== undefined) this.#handlers.received(message)
   }
 }

@@ -4,8 +4,10 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 // Messages sent by NOTIFY when a lock is handed off. Every role may send and read them, on any channel. So no message
 // contains an attempt id, and a grant counts only with a proof made from the secret of its waiter.
 
+export type Message = GrantedMessage | NextMessage
+
 /** The lock was given to a waiter. */
-export interface GrantedMessage {
+interface GrantedMessage {
   readonly kind: 'granted'
   readonly tag: string
   readonly fence: bigint
@@ -16,7 +18,7 @@ export interface GrantedMessage {
 }
 
 /** A waiter is now the first in line, behind a hold or claim of that length. */
-export interface NextMessage {
+interface NextMessage {
   readonly kind: 'next'
   readonly tag: string
   readonly claimMs: number
@@ -26,7 +28,7 @@ const granted = /^(granted ([\da-f]{32}) ([1-9]\d{0,18}) (\d{1,10}) (\d{1,16})) 
 const next = /^next ([\da-f]{32}) (\d{1,12})$/
 
 /** `undefined` for any other text. */
-export function readMessage(payload: string): GrantedMessage | NextMessage | undefined {
+export function readMessage(payload: string): Message | undefined {
   const first = next.exec(payload)
   if (first !== null) return { kind: 'next', tag: first[1] ?? '', claimMs: Number(first[2]) }
   const [, fields = '', tag = '', fence = '0', ttlMs, storeMs, proof = ''] = granted.exec(payload) ?? []

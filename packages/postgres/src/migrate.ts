@@ -1,14 +1,13 @@
-import { wholeNumber } from '@locks/sql'
-import { Client } from 'pg'
+import { onOneConnection, wholeNumber } from '@locks/sql'
 import { errors } from './errors.ts'
-import { ours } from './connection.ts'
+import { PostgresConnection } from './connection.ts'
 import { resourcesSchema } from './guard.ts'
 import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
-import type { Place } from './options.ts'
+import type { Place, Settings } from './options.ts'
 import { rowSchema } from './row-schema.ts'
 import { uniqueKeySchema } from './schema.ts'
-import { namesOf } from './sql.ts'
+import { namesOf, plain } from './sql.ts'
 import { strategySchema } from './strategy.ts'
 
 /** Few enough that a batch holds its row locks only briefly. */
@@ -39,12 +38,12 @@ END $locks$`,
 
 /** Creates the tables and functions. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
-  const { place } = settle({ ...options })
-  await onOneConnection(options, (client) =>
-    inTransaction(client, async () => {
-      // IF NOT EXISTS does not keep two transactions from creating the same thing.
-      await client.query("SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))")
-      for (const text of statements(place)) await client.query(text)
+  const settings = settle(options)
+  // IF NOT EXISTS does not keep two transactions from creating the same thing.
+  const alone = "SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))"
+  await onOneConnection(opening(settings), errors, (connection) =>
+    inTransaction(connection, async () => {
+      for (const text of [alone, ...statements(settings)]) await connection.query(plain(text))
     }),
   )
 }
@@ -56,17 +55,18 @@ export async function migrate(options: MigrateOptions): Promise<void> {
  */
 export async function prune(options: MigrateOptions, olderThanMs: number): Promise<number> {
   wholeNumber(errors, 'olderThanMs', olderThanMs, [0, Number.MAX_SAFE_INTEGER])
-  const to = namesOf(settle({ ...options }).place)
-  return onOneConnection(options, async (client) => {
+  const settings = settle(options)
+  const to = namesOf(settings)
+  return onOneConnection(opening(settings), errors, async (connection) => {
     const count = (call: string): Promise<number> =>
-      inTransaction(client, async () => {
+      inTransaction(connection, async () => {
         // Other sessions would wait behind this one, so it does not wait long for a lock itself.
-        await client.query(`SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`)
-        const { rows } = await client.query<{ pruned: unknown }>(`SELECT ${call} AS pruned`)
-        return Number(rows[0]?.pruned)
+        await connection.query(plain(`SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`))
+        const [[pruned] = []] = await connection.query(plain(`SELECT ${call}`))
+        return Number(pruned)
       })
     // Fails on a standby, with an error that says so.
-    await client.query('SELECT pg_current_wal_lsn()')
+    await connection.query(plain('SELECT pg_current_wal_lsn()'))
     await count(`${to.pruneWaiters}()`)
     let pruned = 0
     for (const some of [to.prune, to.pruneRows])
@@ -76,24 +76,14 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
   })
 }
 
-async function onOneConnection<T>(options: MigrateOptions, work: (client: Client) => Promise<T>): Promise<T> {
-  const { config } = settle({ ...options })
-  const client = new Client({ ...config, ...ours })
-  client.on('error', () => undefined)
-  try {
-    await client.connect()
-    return await work(client)
-  } catch (error) {
-    throw errors.toLockError(error)
-  } finally {
-    await client.end()
-  }
+function opening({ config }: Settings): () => Promise<PostgresConnection> {
+  return () => PostgresConnection.open(config)
 }
 
 /** Read committed: under other levels a transaction fails when another session changes the same rows. */
-async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  await client.query('BEGIN ISOLATION LEVEL READ COMMITTED')
+async function inTransaction<T>(connection: PostgresConnection, work: () => Promise<T>): Promise<T> {
+  await connection.query(plain('BEGIN ISOLATION LEVEL READ COMMITTED'))
   const result = await work()
-  await client.query('COMMIT')
+  await connection.query(plain('COMMIT'))
   return result
 }

@@ -1,4 +1,12 @@
-import { invalidOption, plainUrl, queryOptions, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
+import {
+  invalidOption,
+  isRecord,
+  plainUrl,
+  queryOptions,
+  settleOptions,
+  urlOf,
+  wrongOption,
+} from '@locks/core/adapter'
 import type { Settled } from '@locks/core/adapter'
 import { shownUrl } from '@locks/sql'
 import type { Address, SqlErrors } from '@locks/sql'
@@ -12,11 +20,7 @@ export interface Place {
   readonly table: string
 }
 
-export interface Settings extends Omit<
-  Settled<typeof declared.options>,
-  'url' | 'pool' | 'schema' | 'table'
-> {
-  readonly place: Place
+export interface Settings extends Omit<Settled<typeof declared.options>, 'url' | 'pool'> {
   readonly pool: Pool | undefined
   /** For connections that the adapter opens itself. */
   readonly config: ClientConfig
@@ -46,28 +50,26 @@ const passedOn = new Set([
 export function settle(options: unknown): Settings {
   const url = urlOf(declared, options)
   const parsed = url === undefined ? undefined : parseUrl(url)
-  const { url: _, pool, schema, table, ...rest } = settleOptions(declared, options, parsed?.extra)
-  const place = { schema, table }
-  if (parsed !== undefined) return { ...rest, place, pool: undefined, ...at(parsed.config, place) }
+  const { url: _, pool, ...rest } = settleOptions(declared, options, parsed?.extra)
+  if (parsed !== undefined) return { ...rest, pool: undefined, ...at(parsed.config, rest) }
   if (!isPool(pool)) throw wrongOption(declared, 'pool', pool)
   if ('binary' in pool.options && pool.options.binary === true)
     throw invalidOption(declared, 'pool must not have binary: rows are read as text')
   // The pool hides its password from copies.
   const config = { ...pool.options, password: pool.options.password }
-  return { ...rest, place, pool, ...at(config, place) }
+  return { ...rest, pool, ...at(config, rest) }
 }
 
-function at(config: ClientConfig, place: Place): Pick<Settings, 'config' | 'errors'> {
-  return { config, errors: errors.at(shownUrl('postgres', addressOf(config), shownPlace(place))) }
-}
-
-interface ParsedUrl {
-  readonly config: ClientConfig
-  readonly extra: Readonly<Record<string, unknown>>
+function at(config: ClientConfig, { schema, table }: Place): Pick<Settings, 'config' | 'errors'> {
+  const shown = {
+    schema: schema === schemaOption.default ? undefined : schema,
+    table: table === tableOption.default ? undefined : table,
+  }
+  return { config, errors: errors.at(shownUrl('postgres', addressOf(config), shown)) }
 }
 
 /** Takes our own parameters out of the URL; the text may hold a password and is never shown. */
-function parseUrl(url: string): ParsedUrl {
+function parseUrl(url: string): { config: ClientConfig; extra: ReturnType<typeof queryOptions> } {
   const plain = plainUrl(url)
   if (!/^postgres(ql)?:/.test(plain) || !URL.canParse(plain)) throw wrongOption(declared, 'url')
   const parsed = new URL(plain)
@@ -95,14 +97,6 @@ function addressOf({ connectionString, ...config }: ClientConfig): Address {
   }
 }
 
-/** What of the place is not the default. */
-function shownPlace({ schema, table }: Place): Record<string, string | undefined> {
-  return {
-    schema: schema === schemaOption.default ? undefined : schema,
-    table: table === tableOption.default ? undefined : table,
-  }
-}
-
 /** Of options that name the tables and nothing else. */
 export function placeOf({ schema, table }: PlaceOptions): Place {
   return settleOptions(placeTable, { schema, table })
@@ -112,13 +106,6 @@ const { schema: schemaOption, table: tableOption } = declared.options
 const placeTable = { ...declared, options: { schema: schemaOption, table: tableOption } }
 
 function isPool(value: unknown): value is Pool {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'connect' in value &&
-    typeof value.connect === 'function' &&
-    'options' in value &&
-    typeof value.options === 'object' &&
-    'totalCount' in value
-  )
+  if (!isRecord(value)) return false
+  return typeof value['connect'] === 'function' && isRecord(value['options']) && 'totalCount' in value
 }

@@ -1,7 +1,9 @@
 import type { LockError } from '@locks/core/adapter'
+import { onOneConnection } from '@locks/sql'
 import { randomUUID } from 'node:crypto'
-import type { PostgresConnection, Statement } from './connection.ts'
+import type { PostgresConnection } from './connection.ts'
 import { errors } from './errors.ts'
+import { plain } from './sql.ts'
 
 /** What stands between client and server. `none`: nothing, as far as can be seen. */
 export type Pooling = 'none' | 'session' | 'transaction'
@@ -12,13 +14,10 @@ type Open = (closing: AbortSignal) => Promise<PostgresConnection>
 /** How many transactions are opened to take a shared server connection away from the first client connection. */
 const CROWD = 3
 
-const begin: Statement = { name: undefined, text: 'BEGIN' }
-const rollback: Statement = { name: undefined, text: 'ROLLBACK' }
-const whoAnswers: Statement = { name: undefined, text: 'SELECT pg_backend_pid()' }
-const lastStatement: Statement = {
-  name: undefined,
-  text: 'SELECT query FROM pg_stat_activity WHERE pid = $1',
-}
+const begin = plain('BEGIN')
+const rollback = plain('ROLLBACK')
+const whoAnswers = plain('SELECT pg_backend_pid()')
+const lastStatement = plain('SELECT query FROM pg_stat_activity WHERE pid = $1')
 
 /**
  * Refuses a pooler in transaction mode (PgBouncer with `pool_mode=transaction`). A row lock is a transaction that stays
@@ -46,16 +45,11 @@ export function refusingPoolers(open: Open): Open {
   }
 }
 
-export async function poolingOf(open: () => Promise<PostgresConnection>): Promise<Pooling> {
-  const connection = await open()
-  try {
+export function poolingOf(open: () => Promise<PostgresConnection>): Promise<Pooling> {
+  return onOneConnection(open, errors, async (connection) => {
     const pid = await connection.promptly(() => backendOf(connection))
-    return pid === connection.announcedPid
-      ? 'none'
-      : await connection.promptly(() => look(connection, pid, open))
-  } finally {
-    await connection.close()
-  }
+    return pid === connection.announcedPid ? 'none' : connection.promptly(() => look(connection, pid, open))
+  })
 }
 
 /** Whether the server itself is at the other end, so that the session belongs to this connection alone. */
@@ -81,7 +75,7 @@ async function look(
 ): Promise<Pooling> {
   const crowd: PostgresConnection[] = []
   const mark = randomUUID()
-  const marked: Statement = { name: undefined, text: `SELECT pg_backend_pid() /* ${mark} */` }
+  const marked = plain(`SELECT pg_backend_pid() /* ${mark} */`)
   try {
     if ((await backendOf(connection, marked)) !== pid) return 'transaction'
     for (let n = 0; n < CROWD; n += 1) {

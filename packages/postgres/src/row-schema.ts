@@ -1,5 +1,5 @@
 import type { Place } from './options.ts'
-import { durable, fresh, ms } from './schema-parts.ts'
+import { durable, old, plpgsql, pruning } from './schema-parts.ts'
 import { namesOf } from './sql.ts'
 
 /** The schema of strategy `row`. Can be run again, also over the schema of an earlier version. */
@@ -20,62 +20,38 @@ export function rowSchema(place: Place): readonly string[] {
     `INSERT INTO ${to.holders} (name, fence) VALUES ('', 0) ON CONFLICT DO NOTHING`,
     // Checks under the lock of the counter that the holding transaction lives: if it had ended, its successor's fence
     // might be stored already, and this older holder would get a higher one.
-    `CREATE OR REPLACE FUNCTION ${to.mint}(p_name bytea, p_attempt text, p_holder text, p_key bigint, p_pid int)
-RETURNS bigint LANGUAGE plpgsql AS $locks$
+    plpgsql(`${to.mint}(p_name bytea, p_attempt text, p_holder text, p_key bigint, p_pid int) RETURNS bigint AS $locks$
 DECLARE
   v_fence bigint;
   v_raised bigint;
 BEGIN
   ${durable}
-  UPDATE ${to.holders} SET fence = fence + 1, attempt = p_attempt, holder = p_holder, since = clock_timestamp(),
-    key = p_key, pid = p_pid
-  WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(p_key) RETURNING fence INTO v_fence;
-  IF NOT FOUND THEN
-    INSERT INTO ${to.holders} AS h (name, fence, attempt, holder, since, key, pid)
-    SELECT p_name, coalesce((SELECT fence FROM ${to.holders} WHERE name = ''), 0) + 1, p_attempt, p_holder,
-      clock_timestamp(), p_key, p_pid
-    WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
-    ON CONFLICT (name) DO UPDATE SET fence = h.fence + 1, attempt = p_attempt, holder = p_holder,
-      since = clock_timestamp(), key = p_key, pid = p_pid
-    WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
-    RETURNING h.fence INTO v_fence;
-    -- If the name was pruned in between, its stored fence is visible only now.
-    UPDATE ${to.holders} h SET fence = kept.fence + 1 FROM (SELECT fence FROM ${to.holders} WHERE name = '') kept
-    WHERE h.name = p_name AND v_fence IS NOT NULL AND h.fence <= kept.fence RETURNING h.fence INTO v_raised;
-    v_fence := coalesce(v_raised, v_fence);
-  END IF;
-  RETURN v_fence;
-END
-$locks$`,
-    // Deletes a batch. A locked row has a holder, or soon has one, and is skipped. While a row is locked here, its name
-    // cannot be held. It is read again once locked: it may have been held since it was found.
-    `CREATE OR REPLACE FUNCTION ${to.pruneRows}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql AS $locks$
-DECLARE
-  v_names bytea[];
-  v_pruned bigint;
-  v_highest bigint;
-BEGIN
-  ${fresh}
-  ${durable}
-  v_names := ARRAY(
-    SELECT r.name FROM ${to.rows} r JOIN ${to.holders} h ON h.name = r.name
-    WHERE h.since < clock_timestamp() - ${ms('p_older_ms')} AND (p_names IS NULL OR r.name = ANY (p_names))
-    LIMIT p_most FOR UPDATE OF r SKIP LOCKED
-  );
-  WITH pruned AS (
-    DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND since < clock_timestamp() - ${ms('p_older_ms')}
-    RETURNING name, fence
+  INSERT INTO ${to.holders} AS h (name, fence, attempt, holder, since, key, pid)
+  SELECT p_name, coalesce((SELECT fence FROM ${to.holders} WHERE name = ''), 0) + 1, p_attempt, p_holder,
+    clock_timestamp(), p_key, p_pid
+  WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
+  ON CONFLICT (name) DO UPDATE SET fence = h.fence + 1, attempt = p_attempt, holder = p_holder,
+    since = clock_timestamp(), key = p_key, pid = p_pid
+  WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
+  RETURNING h.fence INTO v_fence;
+  -- If the name was pruned in between, its stored fence is visible only now.
+  UPDATE ${to.holders} h SET fence = kept.fence + 1 FROM (SELECT fence FROM ${to.holders} WHERE name = '') kept
+  WHERE h.name = p_name AND v_fence IS NOT NULL AND h.fence <= kept.fence RETURNING h.fence INTO v_raised;
+  RETURN coalesce(v_raised, v_fence);
+END`),
+    // A locked row has a holder, or soon has one, and is skipped. While a row is locked here, its name cannot be held.
+    // It is read again once locked: it may have been held since it was found.
+    pruning(
+      to.pruneRows,
+      to.holders,
+      `SELECT r.name FROM ${to.rows} r JOIN ${to.holders} h ON h.name = r.name
+    WHERE ${old('h.since')} AND (p_names IS NULL OR r.name = ANY (p_names)) LIMIT p_most FOR UPDATE OF r SKIP LOCKED`,
+      `WITH pruned AS (
+    DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND ${old('since')} RETURNING name, fence
   ), gone AS (
     DELETE FROM ${to.rows} r USING pruned WHERE r.name = pruned.name
-  ) SELECT count(*), coalesce(max(fence), 0) INTO v_pruned, v_highest FROM pruned;
-  IF v_pruned > 0 THEN
-    INSERT INTO ${to.holders} AS h (name, fence) VALUES ('', v_highest)
-    ON CONFLICT (name) DO UPDATE SET fence = greatest(h.fence, v_highest);
-  END IF;
-  RETURN v_pruned;
-END
-$locks$`,
+  )`,
+    ),
     // Otherwise it would stay beside the one with more parameters.
     `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint), ${to.pruneRows}(bigint, int)`,
   ]

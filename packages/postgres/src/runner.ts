@@ -1,23 +1,17 @@
 import type { Clock } from '@locks/core/adapter'
-import { ConnectionPool, fromPool, onAnyConnection, retried, unlessSilent } from '@locks/sql'
-import type { PoolUse } from '@locks/sql'
+import { fromPool, onOwnConnections, onProgramPool, retried, unlessSilent } from '@locks/sql'
+import type { PoolUse, Room } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import type { Pool } from 'pg'
-import {
-  errors,
-  isOfFailedTransaction,
-  isOfItsName,
-  isOfOtherDefaults,
-  isRefusal,
-  isTransient,
-} from './errors.ts'
+import { errors, isOfFailedTransaction, isOfItsName, isOfOtherDefaults, isRefusal } from './errors.ts'
 import { PostgresConnection, send } from './connection.ts'
 import type { Row, Statement } from './connection.ts'
 import type { Settings } from './options.ts'
 import { isDirect } from './pooler.ts'
+import { plain } from './sql.ts'
 
 /** Runs single, committed statements, each on any free connection. */
-export interface Runner {
+export interface Runner extends Room {
   run(statement: Statement, values: unknown[]): Promise<readonly Row[]>
   /**
    * The same for a statement that takes a nonce as its last value and returns it as the first column of each row, of
@@ -27,55 +21,38 @@ export interface Runner {
   ask(statement: Statement, values: unknown[]): Promise<readonly [Row, ...Row[]]>
   /** The one row of such a statement, if there is one. A reply without a row has no nonce, so it proves nothing. */
   find(statement: Statement, values: unknown[]): Promise<Row | undefined>
-  /** Whether a statement is sent at once, without waiting for a connection in use. */
-  hasRoom(): boolean
-  /** Opens a connection ahead of its use. */
-  warm(): Promise<void>
-  close(): Promise<void>
 }
 
 /** Functions of several statements need these; the defaults of a role or a database may differ. */
-const ourDefaults: Statement = {
-  name: undefined,
-  text: 'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE',
-}
+const ourDefaults = plain(
+  'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE',
+)
 
 export function runnerFor({ pool, config, listen, poolSize, errors: its }: Settings, clock: Clock): Runner {
-  const nonces = nonceMaker()
-  const repeated = (run: Run): Pick<Runner, 'run' | 'ask' | 'find'> => {
-    const safely = retried(unnamedIfNeeded(run), isTransient, its, clock)
-    return {
-      run: (statement, values) => safely(statement, values, () => true),
-      async ask(statement, values) {
-        const nonce = nonces()
-        const answers: Answers = (rows) => rows.length > 0 && echo(rows, nonce)
-        const [row = [], ...rows] = (await safely(statement, [...values, nonce], answers)).map(withoutEcho)
-        return [row, ...rows]
-      },
-      async find(statement, values) {
-        const nonce = nonces()
-        const [row] = await safely(statement, [...values, nonce], (rows) => echo(rows, nonce))
-        return row && withoutEcho(row)
-      },
-    }
-  }
-  if (pool !== undefined) {
-    const nothing = (): Promise<void> => Promise.resolve()
-    return {
-      ...repeated((...call) => runInPool(pool, listen, clock, ...call)),
-      hasRoom: () => pool.idleCount > pool.waitingCount,
-      warm: nothing,
-      close: nothing,
-    }
-  }
   const open = (closing: AbortSignal): Promise<PostgresConnection> =>
     PostgresConnection.open(config, { named: listen, closing })
-  const connections = new ConnectionPool({ open, max: poolSize, clock, errors })
+  const { send: run, ...sender } =
+    pool === undefined
+      ? onOwnConnections({ open, max: poolSize, clock, errors }, runOn)
+      : onProgramPool(
+          () => pool.idleCount > pool.waitingCount,
+          (...call: Parameters<Run>) => runInPool(pool, listen, clock, ...call),
+        )
+  const safely = retried(unnamedIfNeeded(run), its, clock)
+  const nonces = nonceMaker()
+  const rowsOf = async (statement: Statement, values: unknown[], least: 0 | 1): Promise<readonly Row[]> => {
+    const nonce = nonces()
+    const answers: Answers = (rows) => rows.length >= least && rows.every(([first]) => first === nonce)
+    return (await safely(statement, [...values, nonce], answers)).map(([, ...row]) => row)
+  }
   return {
-    ...repeated((...call) => onAnyConnection(connections, clock, (connection) => runOn(connection, ...call))),
-    hasRoom: () => !connections.full,
-    warm: async () => connections.give(await connections.take()),
-    close: () => connections.close(),
+    ...sender,
+    run: (statement, values) => safely(statement, values, () => true),
+    async ask(statement, values) {
+      const [row = [], ...rows] = await rowsOf(statement, values, 1)
+      return [row, ...rows]
+    },
+    find: async (statement, values) => (await rowsOf(statement, values, 0))[0],
   }
 }
 
@@ -102,14 +79,6 @@ function nonceMaker(): () => string {
   const prefix = randomBytes(6).toString('hex')
   let count = 0
   return () => `${prefix}.${++count}`
-}
-
-function echo(rows: readonly Row[], nonce: string): boolean {
-  return rows.every(([first]) => first === nonce)
-}
-
-function withoutEcho([, ...row]: Row): Row {
-  return row
 }
 
 async function runOn(

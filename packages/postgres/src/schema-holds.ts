@@ -1,5 +1,5 @@
 import type { Place } from './options.ts'
-import { durable, fresh, later } from './schema-parts.ts'
+import { durable, fresh, later, plpgsql } from './schema-parts.ts'
 import { epochMs, namesOf } from './sql.ts'
 
 /** Functions for existing holds: renewal, hand-over, break, inspection. */
@@ -7,8 +7,8 @@ export function holdFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
     // One row for each renewal, 'locked' where another session has locked the row of the hold.
-    `CREATE OR REPLACE FUNCTION ${to.renew}(p_names bytea[], p_attempts text[], p_ttls int[], p_delays int[])
-RETURNS TABLE (o_attempt text, o_outcome text) LANGUAGE plpgsql AS $locks$
+    plpgsql(`${to.renew}(p_names bytea[], p_attempts text[], p_ttls int[], p_delays int[])
+RETURNS TABLE (o_attempt text, o_outcome text) AS $locks$
 DECLARE
   v_locked bytea[];
   v_renewed text[];
@@ -26,11 +26,10 @@ BEGIN
     WHEN r.name = ANY (v_locked) OR NOT EXISTS (SELECT FROM ${to.locks} l WHERE l.name = r.name) THEN 'lost'
     ELSE 'locked' END
   FROM unnest(p_names, p_attempts) AS r (name, attempt);
-END
-$locks$`,
+END`),
     // For a row that was locked: waits in the server's queue for it, but not for long.
-    `CREATE OR REPLACE FUNCTION ${to.renewLocked}(p_name bytea, p_attempt text, p_ttl int, p_delay int, p_patience int)
-RETURNS text LANGUAGE plpgsql AS $locks$
+    plpgsql(`${to.renewLocked}(p_name bytea, p_attempt text, p_ttl int, p_delay int, p_patience int)
+RETURNS text AS $locks$
 BEGIN
   ${durable}
   PERFORM set_config('lock_timeout', p_patience::text, true);
@@ -39,11 +38,10 @@ BEGIN
   RETURN CASE WHEN FOUND THEN 'renewed' ELSE 'lost' END;
 EXCEPTION WHEN lock_not_available THEN
   RETURN 'unknown';
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.adopt}(
+END`),
+    plpgsql(`${to.adopt}(
   p_name bytea, p_from text, p_fence bigint, p_attempt text, p_holder text, p_ttl int, p_delay int
-) RETURNS bigint LANGUAGE plpgsql AS $locks$
+) RETURNS bigint AS $locks$
 DECLARE
   v_fence bigint;
 BEGIN
@@ -52,10 +50,8 @@ BEGIN
   WHERE name = p_name AND attempt IN (p_from, p_attempt) AND fence = p_fence AND expires_at > clock_timestamp()
   RETURNING fence INTO v_fence;
   RETURN v_fence;
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.break}(p_name bytea, p_fence bigint, p_tell boolean)
-RETURNS text LANGUAGE plpgsql AS $locks$
+END`),
+    plpgsql(`${to.break}(p_name bytea, p_fence bigint, p_tell boolean) RETURNS text AS $locks$
 BEGIN
   ${fresh}
   PERFORM FROM ${to.locks} WHERE name = p_name AND fence = p_fence AND blocked_until > clock_timestamp() FOR UPDATE;
@@ -64,21 +60,19 @@ BEGIN
   END IF;
   PERFORM ${to.passOn}(p_name, NULL, p_tell);
   RETURN 'broken';
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.inspect}(
+END`),
+    plpgsql(`${to.inspect}(
   p_name bytea, OUT o_fence bigint, OUT o_holder text, OUT o_since float8, OUT o_remaining float8, OUT o_waiters bigint
-) LANGUAGE plpgsql AS $locks$
+) AS $locks$
 BEGIN
   SELECT fence, holder, ${epochMs('since')}, ${epochMs('(blocked_until - clock_timestamp())')}
   INTO o_fence, o_holder, o_since, o_remaining
   FROM ${to.locks} WHERE name = p_name AND blocked_until > clock_timestamp();
   SELECT count(*) INTO o_waiters FROM ${to.waiters}
   WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(listener);
-END
-$locks$`,
+END`),
     // A function, since a standby refuses any statement that names an unlogged table, with an error that says little.
-    `CREATE OR REPLACE FUNCTION ${to.waiting}(p_name bytea) RETURNS text LANGUAGE plpgsql AS $locks$
+    plpgsql(`${to.waiting}(p_name bytea) RETURNS text AS $locks$
 BEGIN
   RETURN (
     SELECT json_agg(holder ORDER BY position)::text FROM (
@@ -86,7 +80,6 @@ BEGIN
       WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(listener) ORDER BY position LIMIT 100
     ) AS waiting
   );
-END
-$locks$`,
+END`),
   ]
 }

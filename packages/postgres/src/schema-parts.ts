@@ -1,6 +1,10 @@
 import { WRONG_LEVEL } from './errors.ts'
 
-// Parts shared by the functions of strategy `unique-key`.
+// Parts that the functions of the schema share.
+
+/** A function that any later version may replace. `text` ends with the function's END. */
+export const plpgsql = (text: string): string =>
+  `CREATE OR REPLACE FUNCTION ${text}\n$locks$ LANGUAGE plpgsql`
 
 export const ms = (what: string): string => `${what} * interval '1 millisecond'`
 
@@ -19,3 +23,30 @@ export const fresh: string = `IF current_setting('transaction_isolation') IN ('r
 export const durable = `IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;`
+
+/** In a function that prunes: whether it happened long enough ago. */
+export const old = (when: string): string => `${when} < clock_timestamp() - ${ms('p_older_ms')}`
+
+/**
+ * Deletes a batch and stores its highest fence in one transaction: a row that is made again starts above it. `find`
+ * locks the names of the batch, `remove` deletes them and leaves the fences of what it deleted in `pruned`.
+ */
+export const pruning = (name: string, counters: string, find: string, remove: string): string =>
+  plpgsql(`${name}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL) RETURNS bigint AS $locks$
+DECLARE
+  v_names bytea[];
+  v_pruned bigint;
+  v_highest bigint;
+BEGIN
+  ${fresh}
+  ${durable}
+  v_names := ARRAY(
+    ${find}
+  );
+  ${remove} SELECT count(*), coalesce(max(fence), 0) INTO v_pruned, v_highest FROM pruned;
+  IF v_pruned > 0 THEN
+    INSERT INTO ${counters} AS c (name, fence) VALUES ('', v_highest)
+    ON CONFLICT (name) DO UPDATE SET fence = greatest(c.fence, v_highest);
+  END IF;
+  RETURN v_pruned;
+END`)

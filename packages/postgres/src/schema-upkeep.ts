@@ -1,50 +1,34 @@
 import type { Place } from './options.ts'
-import { durable, fresh, ms } from './schema-parts.ts'
+import { old, plpgsql, pruning } from './schema-parts.ts'
 import { living, namesOf } from './sql.ts'
 
 /** Functions that delete the rows of unused locks. */
 export function pruneFunctions(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
-    // Deletes a batch and stores its highest fence in one transaction: a row that is made again starts above it.
     // Locks only rows that are not in use, never the table.
-    `CREATE OR REPLACE FUNCTION ${to.prune}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql AS $locks$
-DECLARE
-  v_names bytea[];
-  v_pruned bigint;
-  v_highest bigint;
-BEGIN
-  ${fresh}
-  ${durable}
-  v_names := ARRAY(
-    SELECT name FROM ${to.locks} WHERE name <> '' AND since < clock_timestamp() - ${ms('p_older_ms')}
-      AND (attempt IS NULL OR blocked_until < clock_timestamp() - ${ms('p_older_ms')})
+    pruning(
+      to.prune,
+      to.locks,
+      `SELECT name FROM ${to.locks}
+    WHERE name <> '' AND ${old('since')} AND (attempt IS NULL OR ${old('blocked_until')})
       AND (p_names IS NULL OR name = ANY (p_names))
       AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = ${to.locks}.name)
-    LIMIT p_most FOR UPDATE SKIP LOCKED
-  );
-  -- A waiter may have arrived before the row was locked; none can arrive now.
-  WITH pruned AS (
+    LIMIT p_most FOR UPDATE SKIP LOCKED`,
+      // A waiter may have arrived before the row was locked; none can arrive now.
+      `WITH pruned AS (
     DELETE FROM ${to.locks} l
     WHERE name = ANY (v_names) AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = l.name)
     RETURNING fence
-  ) SELECT count(*), coalesce(max(fence), 0) INTO v_pruned, v_highest FROM pruned;
-  IF v_pruned > 0 THEN
-    INSERT INTO ${to.locks} AS l (name, fence) VALUES ('', v_highest)
-    ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence, v_highest);
-  END IF;
-  RETURN v_pruned;
-END
-$locks$`,
+  )`,
+    ),
     // Waiters whose listener is gone, of names that nobody asked for since.
-    `CREATE OR REPLACE FUNCTION ${to.pruneWaiters}() RETURNS void LANGUAGE plpgsql AS $locks$
+    plpgsql(`${to.pruneWaiters}() RETURNS void AS $locks$
 BEGIN
   WITH ${living}, dead AS (
     SELECT attempt FROM ${to.waiters} WHERE listener NOT IN (SELECT key FROM living) FOR UPDATE SKIP LOCKED
   ) DELETE FROM ${to.waiters} w USING dead WHERE w.attempt = dead.attempt;
-END
-$locks$`,
+END`),
   ]
 }
 

@@ -1,13 +1,18 @@
 import { sqlProofOf, sqlTagOf } from './messages.ts'
 import type { Place } from './options.ts'
 import { holdFunctions } from './schema-holds.ts'
-import { durable, fresh, later, ms } from './schema-parts.ts'
+import { durable, fresh, later, ms, plpgsql } from './schema-parts.ts'
 import { pruneFunctions, upgrade } from './schema-upkeep.ts'
 import { epochMs, namesOf } from './sql.ts'
 
 /** The schema of strategy `unique-key`. Can be run again, also over the schema of an earlier version. */
 export function uniqueKeySchema(place: Place): readonly string[] {
   const to = namesOf(place)
+  const tellFirst = (lookInMs: string): string => `v_waiter := ${to.first}(p_name);
+  IF v_waiter.attempt IS NOT NULL THEN
+    PERFORM pg_notify('locks_' || v_waiter.listener,
+      concat_ws(' ', 'next', ${sqlTagOf('v_waiter.attempt')}, ${lookInMs}));
+  END IF;`
   return [
     // The row of the empty name, which no lock has, keeps the highest fence that was ever pruned. `queued` tells a
     // release that there may be waiters; it is read again when the row changed while the release waited for it.
@@ -38,7 +43,7 @@ export function uniqueKeySchema(place: Place): readonly string[] {
     ...upgrade(place),
     // The caller of these has locked the row of the name. Its later statements see everything committed before that,
     // so no waiter is overlooked.
-    `CREATE OR REPLACE FUNCTION ${to.first}(p_name bytea) RETURNS ${to.waiters} LANGUAGE plpgsql AS $locks$
+    plpgsql(`${to.first}(p_name bytea) RETURNS ${to.waiters} AS $locks$
 DECLARE
   v_waiter ${to.waiters}%ROWTYPE;
 BEGIN
@@ -50,10 +55,8 @@ BEGIN
     END IF;
     DELETE FROM ${to.waiters} WHERE name = p_name AND position = v_waiter.position;
   END LOOP;
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.passOn}(p_name bytea, p_self text, p_tell boolean)
-RETURNS void LANGUAGE plpgsql AS $locks$
+END`),
+    plpgsql(`${to.passOn}(p_name bytea, p_self text, p_tell boolean) RETURNS void AS $locks$
 DECLARE
   v_waiter ${to.waiters}%ROWTYPE;
   v_now timestamptz;
@@ -87,19 +90,15 @@ BEGIN
       concat_ws(' ', v_fields, ${sqlProofOf('v_fields', 'v_waiter.secret')}));
   END IF;
   -- The next in line looks when the claim may have expired unused.
-  v_waiter := ${to.first}(p_name);
-  IF v_waiter.attempt IS NOT NULL THEN
-    PERFORM pg_notify('locks_' || v_waiter.listener, concat_ws(' ', 'next', ${sqlTagOf('v_waiter.attempt')}, v_ttl));
-  END IF;
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.attempt}(
+  ${tellFirst('v_ttl')}
+END`),
+    plpgsql(`${to.attempt}(
   p_name bytea, p_attempt text, p_holder text, p_ttl int, p_delay int, p_claim int, p_listener bigint,
   p_secret text, p_tell boolean,
   OUT o_granted boolean, OUT o_fence bigint, OUT o_holder text, OUT o_since float8,
   OUT o_remaining float8, OUT o_clock float8,
   OUT o_first boolean
-) LANGUAGE plpgsql AS $locks$
+) AS $locks$
 DECLARE
   v_lock ${to.locks}%ROWTYPE;
   v_passed boolean := false;
@@ -157,10 +156,8 @@ BEGIN
     END IF;
   END LOOP;
   o_clock := ${epochMs('clock_timestamp()')};
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.release}(p_name bytea, p_attempt text, p_tell boolean)
-RETURNS text LANGUAGE plpgsql AS $locks$
+END`),
+    plpgsql(`${to.release}(p_name bytea, p_attempt text, p_tell boolean) RETURNS text AS $locks$
 DECLARE
   v_lock ${to.locks}%ROWTYPE;
   v_held boolean;
@@ -172,10 +169,8 @@ BEGIN
     PERFORM ${to.passOn}(p_name, NULL, p_tell);
   END IF;
   RETURN CASE WHEN v_held AND v_lock.attempt = p_attempt THEN 'released' ELSE 'not-held' END;
-END
-$locks$`,
-    `CREATE OR REPLACE FUNCTION ${to.withdraw}(p_name bytea, p_attempt text, p_tell boolean)
-RETURNS void LANGUAGE plpgsql AS $locks$
+END`),
+    plpgsql(`${to.withdraw}(p_name bytea, p_attempt text, p_tell boolean) RETURNS void AS $locks$
 DECLARE
   v_lock ${to.locks}%ROWTYPE;
   v_waiter ${to.waiters}%ROWTYPE;
@@ -188,14 +183,9 @@ BEGIN
     PERFORM ${to.passOn}(p_name, NULL, p_tell);
   ELSIF FOUND AND p_tell THEN
     -- The new first in line watches for the end of the hold.
-    v_waiter := ${to.first}(p_name);
-    IF v_waiter.attempt IS NOT NULL THEN
-      PERFORM pg_notify('locks_' || v_waiter.listener, concat_ws(' ', 'next', ${sqlTagOf('v_waiter.attempt')},
-        greatest(0, ceil(${epochMs('(v_lock.blocked_until - clock_timestamp())')}))::bigint));
-    END IF;
+    ${tellFirst(`greatest(0, ceil(${epochMs('(v_lock.blocked_until - clock_timestamp())')}))::bigint`)}
   END IF;
-END
-$locks$`,
+END`),
     ...holdFunctions(place),
     ...pruneFunctions(place),
   ]

@@ -83,12 +83,12 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'a reply without a row is an answer',
     inserted(NO_ROW, 'inspect'),
-    [edit('postgres/runner.js', 'rows.length > 0 && ', '')],
+    [edit('postgres/runner.js', 'rows.length >= least && ', '')],
   ],
   [
     'waiters are not told when a kept name is free',
     kept,
-    [edit('postgres/sql.js', 'kept.queued AND $5', 'false AND $5')],
+    [edit('postgres/lease-table.js', 'kept.queued AND $5', 'false AND $5')],
   ],
   [
     'a renewal waits for locked rows',
@@ -98,7 +98,7 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'the highest fence of pruned names is not kept',
     pruned('unique-key'),
-    [edit('postgres/schema-upkeep.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
+    [edit('postgres/schema-parts.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
   ],
   [
     'what is held is pruned',
@@ -108,7 +108,7 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'the highest fence of pruned rows is not kept',
     pruned('row'),
-    [edit('postgres/row-schema.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
+    [edit('postgres/schema-parts.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
   ],
   [
     'a locked row is taken for a lost one',

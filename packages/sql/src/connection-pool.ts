@@ -24,10 +24,7 @@ interface Waiting<C> {
 
 /** Connections that the adapter opens on demand, keeps for a while, and closes when the server falls silent. */
 export class ConnectionPool<C extends Connection> {
-  readonly #open: (closing: AbortSignal) => Promise<C>
-  readonly #max: number
-  readonly #clock: Clock
-  readonly #errors: SqlErrors
+  readonly #options: ConnectionPoolOptions<C>
   readonly #idle: { readonly connection: C; readonly since: number }[] = []
   readonly #taken = new Set<C>()
   readonly #waiting: Waiting<C>[] = []
@@ -36,11 +33,12 @@ export class ConnectionPool<C extends Connection> {
   #sweep: Timer | undefined
   #closed = false
 
-  constructor({ open, max, clock, errors }: ConnectionPoolOptions<C>) {
-    this.#open = open
-    this.#max = max
-    this.#clock = clock
-    this.#errors = errors
+  constructor(options: ConnectionPoolOptions<C>) {
+    this.#options = options
+  }
+
+  get #now(): number {
+    return this.#options.clock.now()
   }
 
   /** Open connections, and those being opened. */
@@ -49,7 +47,7 @@ export class ConnectionPool<C extends Connection> {
   }
 
   get full(): boolean {
-    return this.#idle.length === 0 && this.size >= this.#max
+    return this.#idle.length === 0 && this.size >= this.#options.max
   }
 
   /** A connection for this caller alone until `give`. While all are taken it waits, at most `waitMs`. */
@@ -64,7 +62,7 @@ export class ConnectionPool<C extends Connection> {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
         reject(this.#exhausted())
       }
-      const timer = waitMs === Infinity ? undefined : this.#clock.timer(waitMs, giveUp)
+      const timer = waitMs === Infinity ? undefined : this.#options.clock.timer(waitMs, giveUp)
       const waiting = { resolve, reject, timer }
       this.#waiting.push(waiting)
     })
@@ -83,7 +81,12 @@ export class ConnectionPool<C extends Connection> {
     if (next !== undefined) return next.resolve(this.#lend(connection))
     connection.keepAlive(false)
     connection.onEnd(() => this.#forget(connection))
-    this.#idle.push({ connection, since: this.#clock.now() })
+    this.#idle.push({ connection, since: this.#now })
+  }
+
+  /** Opens a connection ahead of its use. */
+  async warm(): Promise<void> {
+    this.give(await this.take())
   }
 
   discard(connection: C): void {
@@ -105,7 +108,7 @@ export class ConnectionPool<C extends Connection> {
     const opening = new AbortController()
     this.#opening.add(opening)
     try {
-      const connection = await this.#open(opening.signal)
+      const connection = await this.#options.open(opening.signal)
       if (this.#closed) {
         void connection.close()
         throw this.#closedError()
@@ -128,7 +131,7 @@ export class ConnectionPool<C extends Connection> {
   /** Skips connections that the server has ended or is about to end. */
   #freshest(): { readonly connection: C } | undefined {
     for (let found = this.#idle.pop(); found !== undefined; found = this.#idle.pop()) {
-      if (this.#clock.now() - found.since < found.connection.idleLimitMs / 2) return found
+      if (this.#now - found.since < found.connection.idleLimitMs / 2) return found
       void found.connection.close()
     }
     return undefined
@@ -147,12 +150,12 @@ export class ConnectionPool<C extends Connection> {
   }
 
   #closedError(): LockError {
-    return this.#errors.unavailable('the adapter was closed; no lock can be acquired')
+    return this.#options.errors.unavailable('the adapter was closed; no lock can be acquired')
   }
 
   #exhausted(): LockError {
-    return this.#errors.unavailable(
-      `all ${this.#max} connections are in use, so this lock cannot be tried; raise maxConnections`,
+    return this.#options.errors.unavailable(
+      `all ${this.#options.max} connections are in use, so this lock cannot be tried; raise maxConnections`,
     )
   }
 
@@ -163,13 +166,13 @@ export class ConnectionPool<C extends Connection> {
 
   /** One timer for all connections: one for each statement would cost more than the rest of its bookkeeping. */
   #nextSweep(): Timer {
-    const dueAt = this.#clock.now() + SWEEP_MS
-    return this.#clock.timer(SWEEP_MS, () => this.#sweepOnce(dueAt))
+    const dueAt = this.#now + SWEEP_MS
+    return this.#options.clock.timer(SWEEP_MS, () => this.#sweepOnce(dueAt))
   }
 
   #sweepOnce(dueAt: number): void {
     this.#sweep = undefined
-    const now = this.#clock.now()
+    const now = this.#now
     for (const connection of this.#patience.forgives(dueAt, now) ? [] : this.#taken)
       if (connection.busySince !== undefined && now - connection.busySince > SILENCE_MS) connection.destroy()
     // One stays open, so that a withdrawal or a renewal need not connect first.

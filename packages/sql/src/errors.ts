@@ -7,15 +7,27 @@ export interface Dialect {
   readonly adapter: string
   /** What the server is called. */
   readonly server: string
-  /** The codes and numbers that identify an error; never its message. The first one is shown. */
-  readonly codesOf: (error: unknown) => Readonly<Record<string, string | number>>
+  /** The codes and numbers of an error, never its message. The first is shown, the last is looked up below. */
+  readonly codesOf: (error: Error) => Readonly<Record<string, Code>>
   /** What to do about an error that no retry mends, such as a missing table. `URL` in it stands for the database. */
-  readonly adviceOn: (error: unknown) => string | undefined
+  readonly advice: ReadonlyMap<Code, string>
   /** What to do if an error that may pass does not, such as a server that refuses writes for now. */
-  readonly hintOn?: (error: unknown) => string | undefined
+  readonly hints?: ReadonlyMap<Code, string>
+  /** After these the statement was rolled back as a whole, so it can simply be run again. */
+  readonly transient?: ReadonlySet<Code>
 }
 
+/** What makes the tables, as a line to copy. */
+export const MIGRATE = 'run: npx -p @locks/cli locks migrate URL'
+
+export type Code = string | number
+
 export interface SqlErrors extends AdapterErrors {
+  /** The code that identifies an error, also within a `LockError`. */
+  readonly codeOf: (error: unknown) => Code | undefined
+  /** Whether an error has one of these codes. */
+  readonly has: (error: unknown, codes: ReadonlySet<Code>) => boolean
+  readonly isTransient: (error: unknown) => boolean
   /** Keeps message and codes only: errors of drivers carry statements and values, which may be secret. */
   readonly toLockError: (error: unknown) => LockError
   /** A reply that belongs to another statement. */
@@ -25,24 +37,32 @@ export interface SqlErrors extends AdapterErrors {
 }
 
 export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
-  const { adapter, server, codesOf, adviceOn, hintOn } = dialect
+  const { adapter, server, advice, hints, transient = new Set() } = dialect
   const errors = errorsOf(adapter)
+  const codesOf = (error: unknown): Readonly<Record<string, Code>> =>
+    error instanceof Error ? dialect.codesOf(error) : {}
+  const codeOf = (error: unknown): Code | undefined =>
+    Object.values(codesOf(isLockError(error) ? error.cause : error)).at(-1)
+  const has = (error: unknown, codes: ReadonlySet<Code>): boolean => codes.has(codeOf(error) ?? '')
   return {
     ...errors,
+    codeOf,
+    has,
+    isTransient: (error) => has(error, transient),
     toLockError(error) {
       if (isLockError(error)) return error
-      const codes = codesOf(error)
       const message = error instanceof Error ? error.message : 'unknown error'
-      const cause = Object.assign(new Error(message), codes)
-      const [code] = Object.values(codes)
-      const shown = code === undefined ? message : `${message} (${code})`
-      const advice = adviceOn(error)?.replaceAll('URL', () => url)
-      if (advice !== undefined) {
+      const cause = Object.assign(new Error(message), codesOf(error))
+      const [first] = Object.values(codesOf(error))
+      const shown = first === undefined ? message : `${message} (${first})`
+      const code = codeOf(error) ?? ''
+      const advised = advice.get(code)?.replaceAll('URL', () => url)
+      if (advised !== undefined) {
         // What to do comes last: it may be a line to copy.
-        const [what, ...todo] = advice.split('; ')
+        const [what, ...todo] = advised.split('; ')
         return errors.invalid([`${what}: ${shown}`, ...todo].join('; '), cause)
       }
-      const hint = hintOn?.(error)
+      const hint = hints?.get(code)
       const failed = hint === undefined ? `${server} failed` : `${server} failed; ${hint}`
       return new LockError('LOCK_UNAVAILABLE', `${failed}: ${shown}`, { cause })
     },

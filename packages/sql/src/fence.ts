@@ -1,5 +1,4 @@
 import { LockError } from '@locks/core/adapter'
-import { columnName } from './checks.ts'
 import type { SqlErrors } from './errors.ts'
 
 /** Parts of an UPDATE of a table that stores a fence in each row. */
@@ -29,8 +28,27 @@ export function fencePieces(
   return { set: `${name} = ${placeholder}`, where: `${name} <= ${placeholder}`, value: String(fence) }
 }
 
+/**
+ * Has `admit` store the fence of a resource, and rejects with `LOCK_LOST` when that resolves with `false`, because the
+ * resource has seen a higher one.
+ */
+export async function admitted(
+  errors: SqlErrors,
+  resource: string,
+  { value }: FencePieces,
+  admit: (key: Buffer, fence: string) => Promise<boolean>,
+): Promise<void> {
+  const key = resourceKey(errors, resource)
+  const isFresh = await admit(key, value).catch((error: unknown) => Promise.reject(errors.toLockError(error)))
+  if (isFresh) return
+  throw new LockError(
+    'LOCK_LOST',
+    `stale fence ${value}: the resource has seen a higher one, so this lease is over; do not write`,
+  )
+}
+
 /** The name of a resource as bytes. Longer ones are refused: a server might cut them and confuse two resources. */
-export function resourceKey({ invalid }: SqlErrors, resource: string): Buffer {
+function resourceKey({ invalid }: SqlErrors, resource: string): Buffer {
   if (typeof resource !== 'string' || resource === '' || /\p{Surrogate}/u.test(resource))
     throw invalid('resource must be a string that is not empty')
   const key = Buffer.from(resource)
@@ -38,9 +56,8 @@ export function resourceKey({ invalid }: SqlErrors, resource: string): Buffer {
   return key
 }
 
-export function staleFence(fence: bigint): LockError {
-  return new LockError(
-    'LOCK_LOST',
-    `stale fence ${fence}: the resource has seen a higher one, so this lease is over; do not write`,
-  )
+/** The name of a column in a table of the program. */
+function columnName({ invalid }: SqlErrors, value: unknown): string {
+  if (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_]{0,62}$/.test(value)) return value
+  throw invalid('column must be 1 to 63 letters, digits or _, and not begin with a digit')
 }

@@ -1,7 +1,9 @@
-import { ok, warning } from '@locks/core/adapter'
-import type { Finding } from '@locks/core/adapter'
-import { otherStrategy } from './strategy-claim.ts'
-import type { StrategyRecord } from './strategy-claim.ts'
+import { verdicts } from '@locks/core/adapter'
+import type { Checks, Verdict } from '@locks/core/adapter'
+import { otherStrategy } from './table-adapter.ts'
+import type { StrategyRecord } from './table-adapter.ts'
+
+const { ok, warning } = verdicts
 
 /** Free names whose row is kept. */
 export interface Leftovers {
@@ -10,45 +12,58 @@ export interface Leftovers {
   readonly oldestMs: number
 }
 
+/** What `diagnose` knows of the tables, whatever the server is. */
+export interface TableFacts {
+  readonly roundTripMs: number
+  /** What the locks and the strategy are stored in; undefined where that is of no use. */
+  readonly record: Pick<StrategyRecord, 'locks' | 'table'> | undefined
+  /** The strategy that the locks belong to; undefined before the first use, or where it cannot be read. */
+  readonly owner: string | undefined
+  /** Undefined where they cannot be read. */
+  readonly leftovers: Leftovers | undefined
+}
+
+const SLOW_MS = 100
 const DAY_MS = 86_400_000
 
 /** Within this many idle times a client has pruned, if any client releases locks at all. */
 const LATE = 2
 
-export function leftoversFinding({ names, oldestMs }: Leftovers, fenceIdleMs: number): Finding {
-  const days = (oldestMs / DAY_MS).toFixed(1)
-  const message = `rows of ${names} free names are kept, the oldest for ${days} days`
-  if (oldestMs < (fenceIdleMs === 0 ? DAY_MS : fenceIdleMs * LATE)) return ok('leftovers', message)
-  return fenceIdleMs === 0
-    ? warning(
-        'leftovers',
+export const tableChecks: Checks<TableFacts, { readonly strategy: string; readonly fenceIdleMs: number }> = {
+  'round-trip'({ roundTripMs }) {
+    const message = `a round trip takes ${roundTripMs.toFixed(1)} ms`
+    if (roundTripMs < SLOW_MS) return ok(message)
+    return warning(message, 'move the client nearer to the server, or use ttls far above that')
+  },
+
+  /** Whether the locks belong to the strategy of this client. */
+  strategy({ record, owner }, { strategy }) {
+    if (record === undefined) return undefined
+    if (owner === undefined) return ok(`no strategy has been used in ${record.locks} yet`)
+    if (owner === strategy) return ok(`the locks of ${record.locks} belong to strategy ${owner}`)
+    const { message, advice } = otherStrategy(record, strategy, owner)
+    return warning(message, advice)
+  },
+
+  leftovers({ leftovers }, { fenceIdleMs }) {
+    if (leftovers === undefined) return undefined
+    const { names, oldestMs } = leftovers
+    const days = (oldestMs / DAY_MS).toFixed(1)
+    const message = `rows of ${names} free names are kept, the oldest for ${days} days`
+    if (oldestMs < (fenceIdleMs === 0 ? DAY_MS : fenceIdleMs * LATE)) return ok(message)
+    if (fenceIdleMs === 0)
+      return warning(
         `${message}; fenceIdleMs is 0`,
         'run locks prune now and then, or set fenceIdleMs above 0',
       )
-    : warning(
-        'leftovers',
-        message,
-        'run locks prune; clients prune after their releases once they have run for ten minutes',
-      )
+    const later = 'clients prune after their releases once they have run for ten minutes'
+    return warning(message, `run locks prune; ${later}`)
+  },
 }
 
-/** Whether the locks belong to the strategy of this client. `owner` is undefined before the first use. */
-export function strategyFinding(
-  record: Pick<StrategyRecord, 'locks' | 'table'>,
-  strategy: string,
-  owner: string | undefined,
-): Finding {
-  const { locks } = record
-  if (owner === undefined) return ok('strategy', `no strategy has been used in ${locks} yet`)
-  if (owner === strategy) return ok('strategy', `the locks of ${locks} belong to strategy ${owner}`)
-  const { message, advice } = otherStrategy(record, strategy, owner)
-  return warning('strategy', message, advice)
-}
-
-const SLOW_MS = 100
-
-export function roundTripFinding(ms: number): Finding {
-  const message = `a round trip takes ${ms.toFixed(1)} ms`
-  if (ms < SLOW_MS) return ok('round-trip', message)
-  return warning('round-trip', message, 'move the client nearer to the server, or use ttls far above that')
+/** Whether the server has room for the connections that this client may open. */
+export function connectionsVerdict(inUse: number, room: number, wanted: number, lower: string): Verdict {
+  const message = `${inUse} of ${room} connections are in use; this client may open ${wanted}`
+  if (inUse + wanted <= room) return ok(message)
+  return warning(message, `raise max_connections, or lower ${lower}`)
 }

@@ -1,3 +1,4 @@
+import { orAfter } from '@locks/core/adapter'
 import type { Clock } from '@locks/core/adapter'
 import type { SqlErrors } from './errors.ts'
 
@@ -31,24 +32,13 @@ export async function fromPool<C>(
     )
   }
   const connecting = connect()
-  return new Promise((resolve, reject) => {
-    let over = false
-    const timer = clock.timer(PATIENCE_MS, () => {
-      const error = exhausted()
-      if (error === undefined) return
-      over = true
-      reject(error)
-    })
-    connecting.then(
-      (connection) => {
-        timer.cancel()
-        if (over) giveBack(connection)
-        else resolve(connection)
-      },
-      (error: unknown) => {
-        timer.cancel()
-        reject(exhausted() ?? errors.toLockError(error))
-      },
-    )
-  })
+  try {
+    const soon = await orAfter(clock, PATIENCE_MS, connecting)
+    const error = soon === undefined ? exhausted() : undefined
+    if (error === undefined) return await connecting
+    connecting.then(giveBack, () => undefined)
+    throw error
+  } catch (error) {
+    throw exhausted() ?? errors.toLockError(error)
+  }
 }

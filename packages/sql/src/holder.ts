@@ -1,5 +1,5 @@
 import { readHolder } from '@locks/core/adapter'
-import type { Holder, Waiter } from '@locks/core/adapter'
+import type { Holder, LockState, Waiter } from '@locks/core/adapter'
 
 /** A column as text. Drivers return null or undefined for NULL. */
 type Cell = string | null | undefined
@@ -11,6 +11,17 @@ export function holderFrom(text: Cell, fence: Cell, since: Cell): Holder | undef
     ...waiterFrom(text),
     ...(fence !== null && fence !== undefined && { fence: BigInt(fence) }),
     ...(since !== null && since !== undefined && { since: Number(since) }),
+  }
+}
+
+/** What `inspect` and `list` show of a name that is held. */
+export function stateFrom(name: string, [fence, holder, since, remaining]: readonly Cell[]): LockState {
+  const by = holderFrom(holder, fence, since)
+  return {
+    name,
+    held: true,
+    ...(by && { holder: by }),
+    ...(remaining !== null && remaining !== undefined && { remainingMs: Math.max(0, Number(remaining)) }),
   }
 }
 

@@ -15,6 +15,7 @@ export async function renewLocked(
   renew: (renewal: Renewal, patienceMs: number) => Promise<RenewOutcome>,
 ): Promise<ReadonlyMap<Renewal, RenewOutcome>> {
   const outcomes = new Map<Renewal, RenewOutcome>()
+  if (renewals.length === 0) return outcomes
   const allMs = Math.min(PATIENCE_MS, ...renewals.map(({ ttlMs }) => ttlMs / 4))
   const giveUpAt = clock.now() + allMs
   let over = false

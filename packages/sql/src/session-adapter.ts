@@ -1,21 +1,19 @@
-import { Upkeep } from '@locks/core/adapter'
 import type { Adapter, AdapterHost, Capabilities } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
+import { becomesTrue } from './pause.ts'
 import { sessionHolds } from './session-holds.ts'
-import type { SessionHoldsOptions } from './session-holds.ts'
-import { claimed } from './strategy-claim.ts'
-import type { StrategyRecord } from './strategy-claim.ts'
+import type { SessionOptions } from './session.ts'
+import { tableAdapter } from './table-adapter.ts'
+import type { TableUse } from './table-adapter.ts'
+
+/** A connection that the server was asked to end does so at once, except on a busy machine. */
+const ENDS_WITHIN_MS = 3_000
 
 export interface SessionAdapterOptions<C extends Connection, Caps extends Capabilities>
   extends
-    Omit<SessionHoldsOptions<C>, 'released'>,
-    Required<
-      Pick<Adapter<Caps>, 'name' | 'capabilities' | 'list' | 'break' | 'diagnose' | 'prune' | 'close'>
-    > {
-  readonly strategy: string
-  readonly record: StrategyRecord
-  readonly fenceIdleMs: number
-}
+    SessionOptions<C>,
+    TableUse,
+    Required<Pick<Adapter<Caps>, 'name' | 'capabilities' | 'diagnose' | 'prune' | 'close'>> {}
 
 /** An adapter whose locks are each held by a connection. `close` ends what it opened beside `connections`. */
 export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
@@ -23,21 +21,32 @@ export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
   host: AdapterHost,
 ): Adapter<Caps> {
   const { driver, connections, errors, sessionTtlMs, strategy, record, fenceIdleMs, ...rest } = options
-  const upkeep = new Upkeep(host.clock, fenceIdleMs, () => rest.prune(fenceIdleMs))
-  const adapter: Adapter<Caps> = {
+  const adapter = {
     ...rest,
-    ...sessionHolds({ driver, connections, errors, sessionTtlMs, released: () => upkeep.released() }, host),
+    ...sessionHolds({ driver, connections, errors, sessionTtlMs }, host),
 
     async inspect(name) {
       const by = await driver.holderOf(name)
       return by === undefined ? { name, held: false } : { name, held: true, holder: by.holder }
     },
 
+    list: (limit) => driver.list(limit),
+
+    async break(name, { fence }) {
+      const by = await driver.holderOf(name)
+      if (by === undefined || by.holder.fence !== fence) return 'not-held'
+      if (!(await driver.evict(name, by.attemptId))) return 'not-held'
+      const isOver = async (): Promise<boolean> => (await driver.holderOf(name))?.attemptId !== by.attemptId
+      if (await becomesTrue(host.clock, ENDS_WITHIN_MS, isOver)) return 'broken'
+      throw errors.unavailable(
+        'the server has not ended the connection of that hold yet; the lock is still held, break it again',
+      )
+    },
+
     async close() {
-      await upkeep.close()
       await Promise.all([connections.close(), rest.close()])
     },
-  }
-  const prepare = async (): Promise<void> => connections.give(await connections.take())
-  return claimed(adapter, strategy, { ...record, prepare }, errors)
+  } satisfies Adapter<Caps>
+  const prepare = (): Promise<void> => connections.warm()
+  return tableAdapter(adapter, { strategy, record: { ...record, prepare }, fenceIdleMs, errors }, host.clock)
 }

@@ -1,4 +1,4 @@
-import type { AcquireRequest, Holder } from '@locks/core/adapter'
+import type { AcquireRequest, Holder, LockState } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
 
 /** What a driver knows of one attempt. */
@@ -58,8 +58,14 @@ export interface SessionDriver<C extends Connection> {
   /** Who holds a name now; undefined when it is free, or the holder is not recorded yet. */
   holderOf(name: string): Promise<{ readonly attemptId: string; readonly holder: Holder } | undefined>
 
-  /** Has the server end the connection with which that attempt holds the name, if it still does. */
-  evict(name: string, attemptId: string): Promise<void>
+  /** The names that are held now, at most `limit` of them. */
+  list(limit: number): Promise<readonly LockState[]>
+
+  /**
+   * Has the server end the connection with which that attempt holds the name, which takes a moment. Resolves with
+   * whether it still held it.
+   */
+  evict(name: string, attemptId: string): Promise<boolean>
 
   /** Whether the server reports that it had ended the connection before the statement that failed. */
   saysEnded(error: unknown): boolean

@@ -9,33 +9,22 @@ import type {
   RenewOutcome,
 } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
-import type { ConnectionPool } from './connection-pool.ts'
-import type { SqlErrors } from './errors.ts'
 import { Session } from './session.ts'
-import type { SessionDeps } from './session.ts'
-import type { SessionDriver } from './session-driver.ts'
-
-export interface SessionHoldsOptions<C extends Connection> {
-  readonly driver: SessionDriver<C>
-  /** A connection for each holder and each waiter. */
-  readonly connections: ConnectionPool<C>
-  readonly errors: SqlErrors
-  /** The longest silence of a holder, even where its ttl is longer. */
-  readonly sessionTtlMs: number
-  /** Called after each release. */
-  readonly released: () => void
-}
+import type { SessionOptions } from './session.ts'
 
 export type SessionHolds = Required<Pick<Adapter, 'attempt' | 'wait' | 'withdraw' | 'renew' | 'release'>>
 
 /** How attempts, waits and holds work wherever a lock is held by a connection, and by nothing else. */
 export function sessionHolds<C extends Connection>(
-  { driver, connections, errors, sessionTtlMs, released }: SessionHoldsOptions<C>,
+  options: SessionOptions<C>,
   { clock, report }: AdapterHost,
 ): SessionHolds {
-  const { toLockError, unavailable } = errors
+  const {
+    driver,
+    errors: { toLockError, unavailable },
+  } = options
   const sessions = new Map<string, Session<C>>()
-  const deps: SessionDeps<C> = { driver, connections, clock, errors, sessionTtlMs, lost }
+  const deps = { ...options, clock, lost }
 
   function lost(session: Session<C>): void {
     forget(session)
@@ -89,25 +78,16 @@ export function sessionHolds<C extends Connection>(
       await polled()
       if (session.over) {
         // Lost before the release was sent. The server may not have noticed; if it cannot be reached, it will.
-        evicted(name, attemptId).catch(() => undefined)
+        driver.evict(name, attemptId).catch(() => undefined)
         return 'not-held'
       }
       sessions.delete(attemptId)
-      const held = await session.end()
-      released()
-      return held ? 'released' : 'not-held'
+      return (await session.end()) ? 'released' : 'not-held'
     }
     // No connection of this client holds it any more, but the server may not have noticed yet.
-    if (await evicted(name, attemptId))
+    if (await driver.evict(name, attemptId))
       throw unavailable('the connection of this hold is being ended; the lock is free once it is')
     return 'not-held'
-  }
-
-  /** Ends what the server still has of an attempt. Resolves with whether there was anything. */
-  async function evicted(name: string, attemptId: string): Promise<boolean> {
-    if ((await driver.holderOf(name))?.attemptId !== attemptId) return false
-    await driver.evict(name, attemptId)
-    return true
   }
 
   function polled(): Promise<void> {

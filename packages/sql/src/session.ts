@@ -16,13 +16,17 @@ const TRIES = 28
 const LOCKED_BY_STRANGER =
   'the row is locked by a session that is not a registered holder, so the lock cannot be acquired; end that session'
 
-export interface SessionDeps<C extends Connection> {
+export interface SessionOptions<C extends Connection> {
   readonly driver: SessionDriver<C>
+  /** A connection for each holder and each waiter. */
   readonly connections: ConnectionPool<C>
-  readonly clock: Clock
   readonly errors: SqlErrors
   /** The longest silence of a holder, even where its ttl is longer. */
   readonly sessionTtlMs: number
+}
+
+interface SessionDeps<C extends Connection> extends SessionOptions<C> {
+  readonly clock: Clock
   /** Called when the connection of a hold ends by itself. */
   readonly lost: (session: Session<C>) => void
 }

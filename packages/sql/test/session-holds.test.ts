@@ -17,10 +17,7 @@ function bed(max = 5) {
   const connections = new ConnectionPool<PlainConnection>({ open, max, clock, errors })
   const report = (_: string, attemptId?: string): void => void lost.push(attemptId ?? '')
   const host = { clientId: 'c', clock, report }
-  const holds = sessionHolds(
-    { driver: store, connections, errors, sessionTtlMs: 30_000, released: () => undefined },
-    host,
-  )
+  const holds = sessionHolds({ driver: store, connections, errors, sessionTtlMs: 30_000 }, host)
   let attempts = 0
   const request = (options: Partial<AcquireRequest> = {}): AcquireRequest => {
     const metadata = { host: 'h', pid: 1 }

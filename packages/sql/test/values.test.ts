@@ -6,11 +6,13 @@ import { expect, test } from 'vitest'
 const errors = sqlErrors({
   adapter: '@locks/some',
   server: 'SomeSQL',
-  codesOf: (error) =>
-    error instanceof Error && 'errno' in error ? { code: 'ER_X', errno: Number(error.errno) } : {},
-  adviceOn: (error) => (error instanceof Error && error.message === 'no table' ? 'migrate' : undefined),
-  hintOn: (error) => (error instanceof Error && error.message === 'read-only' ? 'wait' : undefined),
+  codesOf: (error) => ('errno' in error ? { code: 'ER_X', errno: Number(error.errno) } : {}),
+  advice: new Map([[1, 'migrate']]),
+  hints: new Map([[2, 'wait']]),
+  transient: new Set([5]),
 })
+
+const coded = (message: string, errno: number): Error => Object.assign(new Error(message), { errno })
 
 test('a holder is read as it was written, also in the form of earlier versions', () => {
   const metadata = { host: 'h', pid: 7, label: '"\0' }
@@ -33,14 +35,21 @@ test('errors keep their codes and drop everything else of the driver', () => {
   expect(error.cause).toMatchObject({ message: 'failed', errno: 5 })
   expect(JSON.stringify(error.cause)).not.toContain('secret')
   expect(errors.toLockError(error)).toBe(error)
-  expect(errors.toLockError(new Error('no table'))).toMatchObject({
+  expect([errors.codeOf(raw), errors.codeOf(error), errors.codeOf('text')]).toEqual([5, 5, undefined])
+  expect(errors.toLockError(coded('no table', 1))).toMatchObject({
     code: 'LOCK_INVALID_ARGUMENT',
-    message: '@locks/some: migrate: no table',
+    message: '@locks/some: migrate: no table (ER_X)',
   })
-  expect(errors.toLockError(new Error('read-only'))).toMatchObject({
+  expect(errors.toLockError(coded('read-only', 2))).toMatchObject({
     code: 'LOCK_UNAVAILABLE',
-    message: 'SomeSQL failed; wait: read-only',
+    message: 'SomeSQL failed; wait: read-only (ER_X)',
   })
+  expect([raw, error, coded('read-only', 2), new Error('failed')].map(errors.isTransient)).toEqual([
+    true,
+    true,
+    false,
+    false,
+  ])
 })
 
 test('numbers, columns and fences are valid or refused', () => {

@@ -14,3 +14,35 @@ export function warning(check: string, message: string, advice: string): Finding
 export function danger(check: string, message: string, advice: string): Finding {
   return { check, level: 'danger', message, advice }
 }
+
+/** What one check of `diagnose` finds. */
+export type Verdict = Omit<Finding, 'check'>
+
+type Advise = (message: string, advice: string) => Verdict
+
+/** As `ok`, `warning` and `danger`, for checks that are run by `findingsOf`. */
+export const verdicts: {
+  readonly ok: (message: string) => Verdict
+  readonly warning: Advise
+  readonly danger: Advise
+} = {
+  ok: (message) => ({ level: 'ok', message }),
+  warning: (message, advice) => ({ level: 'warning', message, advice }),
+  danger: (message, advice) => ({ level: 'danger', message, advice }),
+}
+
+/** Checks by their names. One that does not apply finds nothing. */
+export type Checks<Facts, Settings> = Readonly<
+  Record<string, (facts: Facts, settings: Settings) => Verdict | undefined>
+>
+
+export function findingsOf<Facts, Settings>(
+  checks: Checks<Facts, Settings>,
+  facts: Facts,
+  settings: Settings,
+): readonly Finding[] {
+  return Object.entries(checks).flatMap(([check, find]) => {
+    const verdict = find(facts, settings)
+    return verdict === undefined ? [] : [{ check, ...verdict }]
+  })
+}

@@ -1,6 +1,6 @@
 import { writeHolder } from '@locks/core/adapter'
-import { holderFrom, sqlErrors } from '@locks/sql'
-import type { SqlErrors, HoldInfo, Connection, SessionDriver } from '@locks/sql'
+import { Connection, holderFrom, sqlErrors } from '@locks/sql'
+import type { HoldInfo, SessionDriver, SqlErrors } from '@locks/sql'
 
 // The smallest possible server: it locks names for connections, in this process.
 
@@ -8,33 +8,29 @@ export const errors: SqlErrors = sqlErrors({
   adapter: 'a',
   server: 's',
   codesOf: () => ({}),
-  adviceOn: () => undefined,
+  advice: new Map(),
 })
 
-export class PlainConnection implements Connection {
-  ended = false
-  busySince: number | undefined
-  idleLimitMs: number = Infinity
+export class PlainConnection extends Connection {
   /** Fails the statement under way. */
   fail: ((error: Error) => void) | undefined
   /** Lets it succeed. */
   answer: (() => void) | undefined
-  #onEnd: (() => void) | undefined
+  protected override readonly socket = undefined
 
-  onEnd(done: (() => void) | undefined): void {
-    this.#onEnd = done
+  constructor() {
+    super(errors)
   }
-  keepAlive(): void {}
-  async close(): Promise<void> {
+
+  override async close(): Promise<void> {
     this.destroy()
   }
-  destroy(): void {
-    this.ended = true
-    this.fail?.(new Error('destroyed'))
-  }
   breakDown(): void {
-    this.ended = true
-    this.#onEnd?.()
+    this.over()
+  }
+  protected override async end(): Promise<void> {}
+  protected override cut(): void {
+    this.fail?.(new Error('destroyed'))
   }
 }
 
@@ -119,8 +115,15 @@ export class PlainStore implements SessionDriver<PlainConnection> {
     return by && holder && { attemptId: by.request.attemptId, holder }
   }
 
-  async evict(name: string): Promise<void> {
-    this.held.get(name)?.connection.breakDown()
+  async list(limit: number) {
+    return [...this.held.keys()].slice(0, limit).map((name) => ({ name, held: true }))
+  }
+
+  async evict(name: string, attemptId: string): Promise<boolean> {
+    const held = this.held.get(name)
+    if (held?.request.attemptId !== attemptId) return false
+    held.connection.breakDown()
+    return true
   }
 
   saysEnded(error: unknown): boolean {

@@ -1,4 +1,5 @@
-import type { Adapter, Capabilities } from '@locks/core/adapter'
+import { Upkeep } from '@locks/core/adapter'
+import type { Adapter, Capabilities, Clock } from '@locks/core/adapter'
 import type { SqlErrors } from './errors.ts'
 
 /** Which strategy the locks of one place belong to, as stored on the server. */
@@ -30,19 +31,26 @@ export function otherStrategy(
   }
 }
 
+/** What the adapter of any strategy needs around its locks. */
+export interface TableUse {
+  readonly strategy: string
+  readonly record: StrategyRecord
+  readonly fenceIdleMs: number
+  readonly errors: SqlErrors
+}
+
 /**
- * Strategies store the same name in different tables, so each of them would grant it. The first strategy that acquires
- * a lock owns the place; the others are refused. A client reads the record before its first call, and not again.
+ * An adapter that prunes idle names after its releases, and has a strategy. Strategies store the same name in different
+ * tables, so each of them would grant it. The first strategy that acquires a lock owns the place; the others are
+ * refused. A client reads the record before its first call, and not again.
  */
-export function claimed<C extends Capabilities>(
-  adapter: Adapter<C>,
-  strategy: string,
-  record: StrategyRecord,
-  { invalid, unavailable }: SqlErrors,
+export function tableAdapter<C extends Capabilities>(
+  adapter: Adapter<C> & Required<Pick<Adapter<C>, 'list' | 'break' | 'prune' | 'close'>>,
+  { strategy, record, fenceIdleMs, errors: { invalid, unavailable } }: TableUse,
+  clock: Clock,
 ): Adapter<C> {
+  const upkeep = new Upkeep(clock, fenceIdleMs, () => adapter.prune(fenceIdleMs))
   const adopt = adapter.adopt?.bind(adapter)
-  const list = adapter.list?.bind(adapter)
-  const breakIt = adapter.break?.bind(adapter)
   let ours = false
   let claiming: Promise<void> | undefined
 
@@ -62,8 +70,8 @@ export function claimed<C extends Capabilities>(
     if (!(await look())) throw unavailable(`the strategy could not be recorded in ${record.table}; try again`)
   }
 
-  async function first<T>(call: () => Promise<T>): Promise<T> {
-    await (claiming ??= claim().finally(() => (claiming = undefined)))
+  async function owned<T>(call: () => Promise<T>): Promise<T> {
+    if (!ours) await (claiming ??= claim().finally(() => (claiming = undefined)))
     return call()
   }
 
@@ -75,12 +83,21 @@ export function claimed<C extends Capabilities>(
 
   return {
     ...adapter,
-    attempt: (request) => (ours ? adapter.attempt(request) : first(() => adapter.attempt(request))),
+    attempt: (request) => owned(() => adapter.attempt(request)),
+    ...(adopt && { adopt: (from, request) => owned(() => adopt(from, request)) }),
     inspect: (name) => looked(() => adapter.inspect(name)),
-    ...(adopt && {
-      adopt: (from, request) => (ours ? adopt(from, request) : first(() => adopt(from, request))),
-    }),
-    ...(list && { list: (limit) => looked(() => list(limit)) }),
-    ...(breakIt && { break: (name, holder) => looked(() => breakIt(name, holder)) }),
+    list: (limit) => looked(() => adapter.list(limit)),
+    break: (name, holder) => looked(() => adapter.break(name, holder)),
+
+    async release(...call) {
+      const outcome = await adapter.release(...call)
+      upkeep.released()
+      return outcome
+    },
+
+    async close() {
+      await upkeep.close()
+      await adapter.close()
+    },
   }
 }
