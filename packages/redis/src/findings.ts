@@ -1,10 +1,25 @@
 import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
+import { repliedWith } from './errors.ts'
 
 // What the settings of a server mean for locks, for the look at start-up and for `diagnose`.
 
 /** `SET … GET` came with 6.2, sharded channels with 7.0. */
 const MIN_VERSION = { single: [6, 2], cluster: [7, 0] } as const
+
+/** Undefined if the server replies with one of these codes. Rejects if it is out of reach. */
+export async function allowed<T>(
+  ask: () => Promise<T>,
+  // A command that a service does not offer is an unknown one.
+  refusals: readonly string[] = ['NOPERM', 'ERR'],
+): Promise<T | undefined> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (repliedWith(error, ...refusals)) return undefined
+    throw error
+  }
+}
 
 /** One field of the reply to INFO. */
 export function fieldOf(info: string, name: string): string | undefined {

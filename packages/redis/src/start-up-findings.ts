@@ -1,6 +1,6 @@
 import type { Primary } from './connection.ts'
-import { repliedWith, unsupported } from './errors.ts'
-import { evictionFinding, versionFinding } from './findings.ts'
+import { errors } from './errors.ts'
+import { allowed, evictionFinding, versionFinding } from './findings.ts'
 import type { RedisWarning } from './option-table.ts'
 import type { RedisSettings } from './options.ts'
 
@@ -21,28 +21,18 @@ export async function reportFindings(
   }
 
   async function look({ ask }: Primary): Promise<void> {
-    const info = await infoOf(ask)
+    const info = await allowed(async () => String(await ask('info')), ['NOPERM'])
     if (info === undefined)
       return warn('LOCKS_REDIS_UNCHECKED', 'Redis does not let this user read its settings (INFO)')
     const version = versionFinding(info, cluster)
-    if (version.level === 'danger') throw unsupported(version.message)
+    if (version.level === 'danger') throw errors.unsupported(version.message)
     const { level, message, advice } = evictionFinding(info)
     if (level !== 'danger') return
-    if (serverSettings === 'refuse') throw unsupported(`${message}; ${advice}`)
+    if (serverSettings === 'refuse') throw errors.unsupported(`${message}; ${advice}`)
     warn('LOCKS_REDIS_EVICTION', `${message}; ${advice}`)
   }
 
   const looks = primaries.map(look)
   if (serverSettings === 'refuse') await Promise.all(looks)
   else await Promise.any(looks).catch(() => looks[0])
-}
-
-/** Undefined if this user may not ask. */
-async function infoOf(ask: Primary['ask']): Promise<string | undefined> {
-  try {
-    return String(await ask('info'))
-  } catch (error) {
-    if (repliedWith(error, 'NOPERM')) return undefined
-    throw error
-  }
 }

@@ -4,8 +4,8 @@ import type { Connection, Primary } from './connection.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import { isOne, listOf } from './replies.ts'
-import { keysOf } from './script-call.ts'
-import type { Keys } from './script-call.ts'
+import { keysOf } from './script.ts'
+import type { Keys } from './script.ts'
 import * as scripts from './scripts.ts'
 
 /** How many names are looked at in one step. */
@@ -25,9 +25,8 @@ function lockOf(token: string): string {
 /** The keys of our fences on each primary, a page at a time. */
 async function* tokens(connection: Connection): AsyncGenerator<readonly [Primary, string[]]> {
   const { prefix, cluster } = connection
-  for (const primary of await connection.primaries())
-    for await (const keys of primary.scan('MATCH', `${PREFIX}*`, 'TYPE', 'string'))
-      yield [primary, keys.filter((key) => nameOf(lockOf(key), cluster)?.startsWith(prefix))]
+  for await (const [primary, keys] of connection.scan('MATCH', `${PREFIX}*`, 'TYPE', 'string'))
+    yield [primary, keys.filter((key) => nameOf(lockOf(key), cluster)?.startsWith(prefix))]
 }
 
 /**

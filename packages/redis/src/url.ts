@@ -1,6 +1,6 @@
 import type { RedisOptions as ConnectionOptions } from 'ioredis'
-import { plainUrl, queryOptions, wrongOption } from '@locks/core/adapter'
-import { invalid } from './errors.ts'
+import { queryOptions, urlDecoded, urlParts, wrongOption } from '@locks/core/adapter'
+import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import type { ClusterPlace } from './option-table.ts'
 
@@ -10,40 +10,36 @@ export interface ParsedUrl {
   readonly extra: Readonly<Record<string, unknown>>
 }
 
-const parts =
-  /^(redis|rediss|redis\+sentinel|redis\+cluster):\/\/(?:([^@/?#]*)@)?([^@/?#]+)([^?#]*)(?:\?([^#]*))?$/i
-
-/** By hand: `URL` refuses several hosts. No message shows the URL, which may carry a password. */
 export function parseUrl(url: string): ParsedUrl {
-  const match = parts.exec(plainUrl(url))
-  if (match === null) throw wrongOption(declared, 'url')
-  const [, scheme = '', login = '', hosts = '', path = '', query = ''] = match
-  const nodes = hosts.split(',').map(addressOf)
-  const params = new URLSearchParams(query)
-  const extra = queryOptions(declared, params, ['tls'])
-  const secure = scheme === 'rediss' || tlsOf(params)
-  const access = { ...loginOf(login), ...(secure ? { tls: {} } : {}) }
+  const { scheme, user = '', hosts, path, query } = urlParts(declared, url)
+  const nodes = hosts.map(addressOf)
+  const extra = queryOptions(declared, query, ['tls'])
+  const secure = scheme === 'rediss' || tlsOf(query)
+  const access = { ...loginOf(user), ...(secure ? { tls: {} } : {}) }
   const steps = path.split('/').slice(1).map(decoded)
   switch (scheme) {
     case 'redis+cluster':
       if (path !== '' && path !== '/')
-        throw invalid('a Cluster has no databases: url must end after its hosts')
+        throw errors.invalid('a Cluster has no databases: url must end after its hosts')
       return { place: { cluster: { nodes, options: { redisOptions: access } } }, extra }
     case 'redis+sentinel': {
       const [name, db] = steps
       if (name === undefined || name === '' || steps.length > 2)
-        throw invalid(
+        throw errors.invalid(
           'url must name the primary that the sentinels watch: redis+sentinel://host:port,…/primary',
         )
       const sentinelTls = secure ? { enableTLSForSentinelMode: true } : {}
       const connection = { sentinels: nodes, name, ...access, ...sentinelTls, ...dbOf(db) }
       return { place: { connection }, extra }
     }
-    default: {
+    case 'redis':
+    case 'rediss': {
       const [node, more] = nodes
       if (node === undefined || more !== undefined || steps.length > 1) throw wrongOption(declared, 'url')
       return { place: { connection: { ...node, ...access, ...dbOf(steps[0]) } }, extra }
     }
+    default:
+      throw wrongOption(declared, 'url')
   }
 }
 
@@ -52,7 +48,7 @@ function addressOf(text: string): { host: string; port: number } {
   const host = match?.[1]?.replace(/^\[|\]$/g, '')
   const port = Number(match?.[2] ?? 6379)
   if (host === undefined || port < 1 || port > 65_535)
-    throw invalid('url: every host must be host or host:port')
+    throw errors.invalid('url: every host must be host or host:port')
   return { host, port }
 }
 
@@ -66,20 +62,16 @@ function loginOf(login: string): { username?: string; password?: string } {
 
 function dbOf(text: string | undefined): { db?: number } {
   if (text === undefined || text === '') return {}
-  if (!/^\d{1,5}$/.test(text)) throw invalid('url: the database must be a number')
+  if (!/^\d{1,5}$/.test(text)) throw errors.invalid('url: the database must be a number')
   return { db: Number(text) }
 }
 
 function tlsOf(query: URLSearchParams): boolean {
   const tls = query.get('tls')
   if (tls === null || tls === 'true' || tls === 'false') return tls === 'true'
-  throw invalid('tls in url must be true or false')
+  throw errors.invalid('tls in url must be true or false')
 }
 
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    throw invalid('url: broken percent-encoding')
-  }
+  return urlDecoded(declared, text)
 }

@@ -1,5 +1,5 @@
 import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
-import { code, isRequestError, unavailable } from './errors.ts'
+import { code, errors, isRequestError } from './errors.ts'
 import { holderOf } from './holders.ts'
 import { directoryOf, inOrder, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
@@ -99,7 +99,7 @@ async function look(requests: Requests, directory: string, name: string): Promis
     const holder = await holderOf(requests, `${directory}/${head}`)
     if (holder !== undefined) return { name, held: true, holder, waiters: order.length - 1 }
   }
-  throw unavailable('the lock changes hands faster than its holder can be read; try again')
+  throw errors.unavailable('the lock changes hands faster than its holder can be read; try again')
 }
 
 /** Undefined for what the ACL denies this client. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { codeOf, unavailable } from '../errors.ts'
+import { codeOf, errors } from '../errors.ts'
 import type { Put, Versioned } from '../versioned-store.ts'
 import { ifThere, readIfThere, renameIfThere, syncDirectory, unlinkIfThere, writeWhole } from './file-io.ts'
 import { entryOf, nextFile, presentFile, wasFile } from './file-paths.ts'
@@ -32,7 +32,9 @@ export async function read(folder: string): Promise<Versioned | undefined> {
       return undefined
     }
   }
-  throw unavailable(`${JSON.stringify(folder)} has no value, or changes too fast to be read; try again`)
+  throw errors.unavailable(
+    `${JSON.stringify(folder)} has no value, or changes too fast to be read; try again`,
+  )
 }
 
 export async function replace(
