@@ -1,9 +1,10 @@
-import { isAttemptId, keptAttemptId, once } from '@locks/core/adapter'
+import { batchesOf, isAttemptId, keptAttemptId, once } from '@locks/core/adapter'
 import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
 import { slotOf } from './drivers/ioredis.ts'
 import type { Argument } from './drivers/ioredis.ts'
 import { errors, repliedWith } from './errors.ts'
+import { reportFindings } from './findings.ts'
 import { Proofs } from './grants.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
@@ -24,7 +25,6 @@ import type { Look, Refusal } from './replies.ts'
 import { keysOf } from './script.ts'
 import type { Keys, Script } from './script.ts'
 import * as scripts from './scripts.ts'
-import { reportFindings } from './start-up-findings.ts'
 
 /** How many leases one call renews: some thousand steps, which take Redis about a millisecond. */
 const RENEW_BATCH = 500
@@ -185,7 +185,7 @@ export class Store {
     return this.#run(scripts.raise, keysOf([lock, token]), args, isOne)
   }
 
-  async #renewAll(batches: readonly Due[][], outcomes: RenewOutcome[]): Promise<void> {
+  async #renewAll(batches: readonly (readonly Due[])[], outcomes: RenewOutcome[]): Promise<void> {
     const calls = batches.map((batch) => this.#renewBatch(batch, outcomes))
     const failures = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected')
     // If some were answered, the others are unknown; if none was, the caller needs the reason.
@@ -253,17 +253,15 @@ export class Store {
   }
 
   /** Each batch is of one slot on a Cluster. */
-  #batches(renewals: readonly Renewal[]): Due[][] {
-    const bySlot = new Map<number, Due[][]>()
+  #batches(renewals: readonly Renewal[]): (readonly Due[])[] {
+    const bySlot = new Map<number, Due[]>()
     renewals.forEach((renewal, index) => {
       const key = this.layout(renewal.grant.name).lock
       const slot = this.#connection.cluster ? slotOf(key) : 0
-      let batches = bySlot.get(slot)
-      if (batches === undefined) bySlot.set(slot, (batches = [[]]))
-      let batch = batches.at(-1)
-      if (batch === undefined || batch.length >= RENEW_BATCH) batches.push((batch = []))
-      batch.push({ key, renewal, index })
+      const same = bySlot.get(slot) ?? []
+      bySlot.set(slot, same)
+      same.push({ key, renewal, index })
     })
-    return [...bySlot.values()].flat()
+    return [...bySlot.values()].flatMap((same) => [...batchesOf(same, RENEW_BATCH)])
   }
 }

@@ -33,11 +33,6 @@ export class Subscriber {
     })
   }
 
-  /** Whether it ever subscribed to anything. */
-  get used(): boolean {
-    return this.#channels.size > 0
-  }
-
   /** Whether messages on `channel` arrive for certain, as far as this side can know. */
   isLive(channel: string): boolean {
     const found = this.#channels.get(channel)

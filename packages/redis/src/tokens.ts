@@ -1,4 +1,4 @@
-import { ok, warning } from '@locks/core/adapter'
+import { batchesOf, ok, warning } from '@locks/core/adapter'
 import type { Finding, Pruned } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
@@ -54,8 +54,7 @@ async function* allOf(connection: Connection): AsyncGenerator<readonly Layout[]>
 }
 
 function* pagesOf({ prefix, cluster }: Connection, names: readonly string[]): Generator<readonly Layout[]> {
-  for (let at = 0; at < names.length; at += NAMES_PAGE)
-    yield names.slice(at, at + NAMES_PAGE).map((name) => layoutOf(prefix + name, cluster))
+  for (const page of batchesOf(names, NAMES_PAGE)) yield page.map((name) => layoutOf(prefix + name, cluster))
 }
 
 /** Of these names, those whose fences are shared with Redisson. */

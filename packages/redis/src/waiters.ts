@@ -40,7 +40,7 @@ export class Waiters {
 
   /** Whether a grant for `request` would arrive; if so, it may now come at any time. */
   expect(request: AcquireRequest): boolean {
-    if (!this.#subscriber.used || !this.#subscriber.isLive(this.#channelOf(request.name))) return false
+    if (!this.#subscriber.isLive(this.#channelOf(request.name))) return false
     if (!this.#waiters.has(request.attemptId))
       this.#waiters.set(request.attemptId, new Waiter(request, this.#host.clock))
     return true

@@ -15,7 +15,7 @@ export interface UrlParts {
 
 /** By hand: `URL` refuses several hosts. No message shows the URL, which may carry a password. */
 export function urlParts(declared: Declaration, url: string): UrlParts {
-  const parts = /^([a-z][a-z0-9+.-]*):\/\/(?:([^@/?#]*)@)?([^@/?#]+)([^?#]*)(?:\?([^#]*))?$/.exec(
+  const parts = /^([a-z][a-z0-9+.-]*):\/\/(?:([^@/?#]*)@)?([^@/?#]+)(\/[^?#]*)?(?:\?([^#]*))?$/.exec(
     plainUrl(url),
   )
   if (parts === null) throw wrongOption(declared, 'url')
