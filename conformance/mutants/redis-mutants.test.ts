@@ -23,7 +23,7 @@ const mutants: readonly RedisMutant[] = [
     bug: 'the reply to another call is taken',
     caught: noGrantByMistake,
     edit: {
-      file: 'redis/script-call.js',
+      file: 'redis/script.js',
       find: 'return reply.startsWith(call) ? reply.slice(call.length) : MISDIRECTED;',
       replace: 'return reply.slice(call.length);',
     },

@@ -1,3 +1,4 @@
+import { isLockError } from '@locks/core'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import type { Socket } from 'node:net'
@@ -99,4 +100,14 @@ function endOf(received: Buffer, start: number): number | undefined {
   for (let n = 0; n < (type === '%' ? 2 * count : count) && end !== undefined; n += 1)
     end = endOf(received, end)
   return end
+}
+
+/** What became of a call, where an outage is one of the answers. */
+export async function outcome<T>(call: Promise<T>): Promise<T | 'unavailable'> {
+  try {
+    return await call
+  } catch (error) {
+    if (isLockError(error, 'LOCK_UNAVAILABLE')) return 'unavailable'
+    throw error
+  }
 }

@@ -15,7 +15,7 @@ const redis =
   (file: string) =>
   (find: string, replace: string): Edit => ({ file: `redis/${file}.js`, find, replace })
 const scripts = redis('queue-scripts')
-const waiters = redis('waiter')
+const grants = redis('grants')
 
 export const tortureMutants: readonly TortureMutant[] = [
   {
@@ -77,8 +77,8 @@ export const tortureMutants: readonly TortureMutant[] = [
     faults: 'delay',
     shows: 'two holders',
     edits: [
-      waiters('if (mapped + ttlMs <= now)', 'if (false)'),
-      waiters('grantedAt: Math.min(mapped, now)', 'grantedAt: now'),
+      grants('if (mapped + ttlMs <= now)', 'if (false)'),
+      grants('grantedAt: Math.min(mapped, now)', 'grantedAt: now'),
     ],
   },
   {

@@ -5,18 +5,18 @@ import type {
   Busy,
   Capabilities,
   Grant,
-  LockState,
   Pruned,
   RenewOutcome,
 } from '@locks/core/adapter'
 import { capabilities, isAttemptId, PruneSteps, Upkeep } from '@locks/core/adapter'
 import { changeOf } from './change.ts'
 import type { Change, Decision, Trace, Write } from './change.ts'
-import { errors } from './errors.ts'
+import { Looks } from './looks.ts'
+import { blockedMs, fenceOf } from './observations.ts'
 import type { Observation, Observations } from './observations.ts'
-import { decode, encodeFree, encodeHeld, holderOf, keptHold, nameOfHeld, newHold } from './record.ts'
+import { encodeFree, encodeHeld, holderOf, keptHold, newHold } from './record.ts'
 import type { Held } from './record.ts'
-import type { Versioned, VersionedStore } from './versioned-store.ts'
+import type { VersionedStore } from './versioned-store.ts'
 import { Waits } from './waits.ts'
 
 export type CasCapabilities = Capabilities & {
@@ -42,9 +42,6 @@ export function capabilitiesOf(store: VersionedStore): CasCapabilities {
 
 type Lengths = Pick<AcquireRequest, 'ttlMs' | 'lockDelayMs'>
 
-/** How long a record must stand still before its holder may be dead. */
-const blockedMs = ({ ttlMs, lockDelayMs }: Held): number => ttlMs + lockDelayMs
-
 /**
  * A lock by compare-and-set, without a clock that machines would have to agree on. The record of a name has its holder
  * and the length of the lease. The holder rewrites it in time, so that its version changes. A contender takes over only
@@ -58,6 +55,7 @@ export function casAdapter(
   fenceIdleMs: number,
 ): Adapter<CasCapabilities> {
   const [values, diagnose] = [store.values?.bind(store), store.diagnose?.bind(store)]
+  const looks = new Looks(store, seen)
   const waits = new Waits(store, clock, seen)
   const change: Change = changeOf(store, seen)
   /** Attempts whose last put was not answered, and the version it was for. */
@@ -93,19 +91,11 @@ export function casAdapter(
     return { write, durable: false, done: answer, ...(fenceIdleMs > 0 && { idleMs: fenceIdleMs }) }
   }
 
-  /** A hold that stood still for its whole length is over, as for an attempt that takes it over. */
-  function isOver(current: Versioned): boolean {
-    const held = decode(current.value)
-    if (held === undefined) return true
-    const name = nameOfHeld(current.value)
-    return name !== undefined && seen.stoodStill(seen.note(name, current), blockedMs(held))
-  }
-
   function pruning(): readonly [PruneSteps | undefined, Upkeep | undefined] {
     const drop = store.prune?.bind(store)
     if (drop === undefined) return [undefined, undefined]
-    const inBackground = new PruneSteps(clock, (idleMs) => drop(idleMs, isOver, true))
-    const steps = new PruneSteps(clock, (idleMs, names) => drop(idleMs, isOver, false, names))
+    const inBackground = new PruneSteps(clock, (idleMs) => drop(idleMs, looks.isOver, true))
+    const steps = new PruneSteps(clock, (idleMs, names) => drop(idleMs, looks.isOver, false, names))
     return [steps, new Upkeep(clock, fenceIdleMs, () => inBackground.step(fenceIdleMs))]
   }
 
@@ -134,67 +124,13 @@ export function casAdapter(
       // The put that minted its fence was not answered, and may not be durable.
       return { ...grant(request, prolonged, (given) => given), durable: true }
     }
-    if (held !== undefined && !seen.stoodStill(at, blockedMs(held))) {
+    if (held !== undefined && seen.blocking(at) !== undefined) {
       const holder = holderOf(held, fenceOf(at, held))
       const remainingMs = seen.remainingMs(at, blockedMs(held))
       return { answer: { busy: true, holder, retryInMs: waits.retryInMs(held, remainingMs) } }
     }
     const taken = grant(request, newHold(request, ++writes), (given) => given)
     return held === undefined ? taken : { ...taken, careful: true }
-  }
-
-  /** Whether other processes saw the record of a name earlier than this one. */
-  async function recall(name: string): Promise<boolean> {
-    const at = seen.of(name)
-    if (store.seenForMs === undefined || at?.value === undefined || at.version === undefined) return false
-    let ms = 0
-    try {
-      ms = await store.seenForMs(name, { value: at.value, version: at.version })
-    } catch {
-      // The record itself is valid without it: the lock is held.
-    }
-    seen.backdate(name, at, ms)
-    return ms > 0
-  }
-
-  async function now(name: string): Promise<number> {
-    if (store.now === undefined)
-      throw errors.unsupported('minHoldMs needs a clock, which this store does not have')
-    return store.now(name)
-  }
-
-  /** Whether a name that stays taken after its release has been so for a while, by the store's clock. */
-  async function recallKept(name: string): Promise<boolean> {
-    const at = seen.of(name)
-    if (at?.held?.keptUntil === undefined) return false
-    const { keptUntil, ttlMs } = at.held
-    const ms = Math.min(ttlMs, (await now(name)) - (keptUntil - ttlMs))
-    seen.backdate(name, at, Math.max(0, ms))
-    return ms > 0
-  }
-
-  function stateOf(name: string, current: Versioned | undefined): LockState {
-    const at = seen.note(name, current)
-    const { held } = at
-    if (held === undefined || seen.stoodStill(at, blockedMs(held))) return { name, held: false }
-    const remainingMs = seen.remainingMs(at, blockedMs(held))
-    return { name, held: true, holder: holderOf(held, fenceOf(at, held)), remainingMs }
-  }
-
-  async function lookAt(name: string, current: Versioned | undefined): Promise<LockState> {
-    const state = stateOf(name, current)
-    return state.held && (await recallKept(name)) ? stateOf(name, current) : state
-  }
-
-  async function heldAmong(all: AsyncIterable<Versioned>, limit: number): Promise<LockState[]> {
-    const found = new Map<string, LockState>()
-    for await (const current of all) {
-      const name = nameOfHeld(current.value)
-      const state = name === undefined ? undefined : await lookAt(name, current)
-      if (state?.held) found.set(state.name, state)
-      if (found.size >= limit) break
-    }
-    return [...found.values()]
   }
 
   async function renew(
@@ -225,7 +161,7 @@ export function casAdapter(
       }
       const isNew = seen.of(name) === undefined
       let answer = await change(name, step, trace)
-      if ('busy' in answer && ((isNew && (await recall(name))) || (await recallKept(name))))
+      if ('busy' in answer && ((isNew && (await looks.recall(name))) || (await looks.recallKept(name))))
         answer = await change(name, step, trace)
       if ('fence' in answer) waits.end(attemptId)
       else if (request.willWait) waits.begin(request)
@@ -261,7 +197,7 @@ export function casAdapter(
     },
 
     async release({ name, attemptId }, keepMs = 0) {
-      const keptUntil = keepMs > 0 ? (await now(name)) + keepMs : 0
+      const keptUntil = keepMs > 0 ? (await looks.now(name)) + keepMs : 0
       const outcome = await change(name, (at): Decision<'released' | 'not-held'> => {
         const { held } = at
         if (held === undefined || !isOf(held, attemptId)) return { answer: 'not-held' }
@@ -289,11 +225,9 @@ export function casAdapter(
       })
     },
 
-    async inspect(name) {
-      return lookAt(name, await store.get(name))
-    },
+    inspect: async (name) => looks.inspect(name, await store.get(name)),
 
-    ...(values !== undefined && { list: (limit: number) => heldAmong(values(), limit) }),
+    ...(values !== undefined && { list: (limit: number) => looks.list(values(), limit) }),
 
     async break(name, { fence }) {
       return change(name, (at): Decision<'broken' | 'not-held'> => {
@@ -319,8 +253,4 @@ export function casAdapter(
 
 function isOf(held: Held, attemptId: string): boolean {
   return isAttemptId(attemptId) && held.attemptId === attemptId
-}
-
-function fenceOf({ version }: Observation, { fence }: Held): bigint {
-  return fence ?? version ?? 0n
 }

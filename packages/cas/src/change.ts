@@ -1,4 +1,4 @@
-import { unavailable } from './errors.ts'
+import { errors } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
 import type { VersionedStore } from './versioned-store.ts'
 
@@ -57,6 +57,8 @@ export function changeOf(store: VersionedStore, seen: Observations): Change {
       // The put had arrived, and only its answer was lost.
       if (put.current?.value === write) return done(put.current.version)
     }
-    throw unavailable(`the record changed ${MAX_TRIES} times during one step, so nothing was done; try again`)
+    throw errors.unavailable(
+      `the record changed ${MAX_TRIES} times during one step, so nothing was done; try again`,
+    )
   }
 }

@@ -2,8 +2,6 @@ import { errorsOf } from '@locks/core/adapter'
 import type { AdapterErrors } from '@locks/core/adapter'
 
 export const errors: AdapterErrors = errorsOf('@locks/cas')
-export const invalid: AdapterErrors['invalid'] = errors.invalid
-export const unavailable: AdapterErrors['unavailable'] = errors.unavailable
 
 /** The code of a system error, such as `ENOENT`. */
 export function codeOf(error: unknown): string | undefined {

@@ -13,6 +13,15 @@ export interface Observation {
   readonly since: number
 }
 
+/** How long a record must stand still before its holder may be dead. */
+export function blockedMs({ ttlMs, lockDelayMs }: Held): number {
+  return ttlMs + lockDelayMs
+}
+
+export function fenceOf({ version }: Observation, { fence }: Held): bigint {
+  return fence ?? version ?? 0n
+}
+
 /** As many names as one process is likely to use; an older one only loses its observation. */
 const MAX_NAMES = 10_000
 
@@ -55,6 +64,11 @@ export class Observations {
   /** Whether this record has stood still for that long. */
   stoodStill({ since }: Observation, ms: number): boolean {
     return this.#clock.now() - since >= ms
+  }
+
+  /** The hold that blocks the name, if any. One that stood still for its whole length is over. */
+  blocking(at: Observation): Held | undefined {
+    return at.held !== undefined && this.stoodStill(at, blockedMs(at.held)) ? undefined : at.held
   }
 
   remainingMs({ since }: Observation, ms: number): number {

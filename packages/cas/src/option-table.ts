@@ -1,3 +1,5 @@
+import type { RedisClient } from './stores/redis-options.ts'
+
 export const declared = {
   adapter: '@locks/cas',
   by: 'store',
@@ -19,6 +21,7 @@ export const declared = {
       kind: 'value',
       must: 'be a Redis or a Cluster of ioredis',
       type: 'RedisClient',
+      is: (value: unknown): value is RedisClient => looksLikeClient(value),
       place: true,
       only: ['redis', 'tair'],
     },
@@ -30,3 +33,12 @@ export const declared = {
     fenceIdleMs: { kind: 'duration', range: [1_000, 31_536_000_000], zero: true, default: 86_400_000 },
   },
 } as const
+
+/** Without ioredis, which may not be installed. A client of node-redis has no status. */
+function looksLikeClient(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return (
+    typeof Reflect.get(value, 'sendCommand') === 'function' &&
+    typeof Reflect.get(value, 'status') === 'string'
+  )
+}

@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url'
 import { resolve } from 'node:path'
-import { invalidOption, isRecord, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
-import type { LockError, Settled } from '@locks/core/adapter'
+import { isRecord, settleOptions, urlDecoded, urlOf, wrongOption } from '@locks/core/adapter'
+import type { Settled } from '@locks/core/adapter'
+import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import { fileStore } from './stores/file.ts'
 import { memoryStore } from './stores/memory.ts'
@@ -39,8 +40,8 @@ function withStore(options: unknown): unknown {
   if (url === undefined) throw wrongOption(declared, 'store')
   if (url.startsWith('tair:')) return { ...options, store: 'tair' }
   if (!url.startsWith('file:'))
-    throw invalid('url must begin with file: or tair:, or stand beside store: redis or tair')
-  if (options['directory'] !== undefined) throw invalid('give exactly one of url, directory')
+    throw errors.invalid('url must begin with file: or tair:, or stand beside store: redis or tair')
+  if (options['directory'] !== undefined) throw errors.invalid('give exactly one of url, directory')
   const { url: _, ...rest } = options
   return { ...rest, store: 'file', directory: directoryOf(url) }
 }
@@ -69,32 +70,22 @@ function memoryNamed(name: string): StoreFactory {
 function serverUrl(store: string, url: string | undefined, schemes: readonly string[]): string {
   if (url === undefined || !URL.canParse(url)) throw wrongOption(declared, 'url')
   if (schemes.includes(new URL(url).protocol)) return url
-  throw invalid(`url of store ${store} must begin with ${schemes.join(' or ')}`)
+  throw errors.invalid(`url of store ${store} must begin with ${schemes.join(' or ')}`)
 }
 
 /** `file:/path`, `file:///path` and, from the working directory, `file:path`. */
 function directoryOf(url: string): string {
   const path = url.slice('file:'.length)
-  if (path.length === 0) throw invalid('url must name a directory: file:/path/to/directory')
+  if (path.length === 0) throw errors.invalid('url must name a directory: file:/path/to/directory')
   // Dropping them silently would put the locks of two URLs into one directory.
   if (/[?#]/.test(path))
-    throw invalid('a file: URL takes no options after ? or #; write %3F or %23 if the path contains them')
-  if (!path.startsWith('/')) return resolve(decode(path))
+    throw errors.invalid(
+      'a file: URL takes no options after ? or #; write %3F or %23 if the path contains them',
+    )
+  if (!path.startsWith('/')) return resolve(urlDecoded(declared, path))
   try {
     return fileURLToPath(url)
   } catch {
-    throw invalid('url must name a directory of this host: file:/path/to/directory')
+    throw errors.invalid('url must name a directory of this host: file:/path/to/directory')
   }
-}
-
-function decode(path: string): string {
-  try {
-    return decodeURIComponent(path)
-  } catch {
-    throw invalid('url is not a valid file URL (percent-encoding)')
-  }
-}
-
-function invalid(message: string): LockError {
-  return invalidOption(declared, message)
 }

@@ -1,5 +1,5 @@
 import { Wake } from '@locks/core/adapter'
-import type { AcquireRequest, Clock, Timer } from '@locks/core/adapter'
+import type { AcquireRequest, Clock } from '@locks/core/adapter'
 import type { Observations } from './observations.ts'
 import type { Held } from './record.ts'
 import type { Versioned, VersionedStore } from './versioned-store.ts'
@@ -20,9 +20,7 @@ const MAX_BEATEN_MS = 64
 interface Waiter {
   readonly name: string
   readonly wake: Wake
-  /** There was a change since the last look began. */
-  changed: boolean
-  /** Whether a change caused that look. */
+  /** Whether a change caused the last look. */
   woken: boolean
   /** How many times in a row a release woke it and another client was faster. */
   beaten: number
@@ -30,7 +28,6 @@ interface Waiter {
   blind: boolean
   blindLooks: number
   stop: (() => void) | undefined
-  pause: Timer | undefined
 }
 
 /** The waiting requests of one client, and the hints about their names. */
@@ -63,14 +60,12 @@ export class Waits {
     const waiter: Waiter = {
       name,
       wake: new Wake(this.#clock),
-      changed: false,
       woken: false,
       // The look after the watch began is not a race.
       beaten: -1,
       blind: false,
       blindLooks: 0,
       stop: undefined,
-      pause: undefined,
     }
     this.#waiters.set(attemptId, waiter)
     void this.#watch(attemptId, waiter)
@@ -78,21 +73,17 @@ export class Waits {
 
   /** A look at the name begins, which shows all changes so far. */
   looking(attemptId: string): void {
-    const waiter = this.#waiters.get(attemptId)
-    if (waiter === undefined) return
-    waiter.woken = waiter.changed
-    waiter.changed = false
-    waiter.wake.clear()
+    this.#waiters.get(attemptId)?.wake.clear()
   }
 
   /** Until there is something to see, at most `maxMs`. */
   async wait(attemptId: string, maxMs: number, signal: AbortSignal): Promise<void> {
     const waiter = this.#waiters.get(attemptId)
-    if (waiter === undefined || waiter.changed) return
+    if (waiter === undefined) return
     const poll = Math.min(MAX_POLL_MS, POLL_MS * 2 ** Math.min(waiter.blindLooks, 10)) * this.#clock.random()
     if (waiter.blind) waiter.blindLooks += 1
-    await waiter.wake.sleep(waiter.blind ? Math.min(maxMs, Math.max(1, poll)) : maxMs, { signal })
-    waiter.pause?.cancel()
+    const sleepMs = waiter.blind ? Math.min(maxMs, Math.max(1, poll)) : maxMs
+    waiter.woken = (await waiter.wake.sleep(sleepMs, { signal })) === 'due'
   }
 
   /** Returns whether that request was waiting. */
@@ -101,7 +92,6 @@ export class Waits {
     if (waiter === undefined) return false
     this.#waiters.delete(attemptId)
     waiter.stop?.()
-    waiter.pause?.cancel()
     waiter.wake.wake()
     return true
   }
@@ -129,19 +119,11 @@ export class Waits {
     // The next look finds out when a name that stays taken after its release is free.
     if (at.held === undefined || at.held.keptUntil !== undefined) return this.#notice(waiter)
     // Another client was faster, or the holder renewed it: nothing to see for now.
-    waiter.pause?.cancel()
-    waiter.pause = undefined
+    waiter.wake.sleepOn()
   }
 
   #notice(waiter: Waiter): void {
     const ceiling = waiter.beaten <= 0 ? 0 : Math.min(MAX_BEATEN_MS, BEATEN_MS * 2 ** waiter.beaten)
-    const delayMs = this.#clock.random() * ceiling
-    waiter.pause?.cancel()
-    const notice = (): void => {
-      waiter.changed = true
-      waiter.wake.wake()
-    }
-    if (delayMs < 1) notice()
-    else waiter.pause = this.#clock.timer(delayMs, notice)
+    waiter.wake.wakeBy(this.#clock.now() + this.#clock.random() * ceiling)
   }
 }

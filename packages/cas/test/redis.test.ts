@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
-import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
+import { expectNoLeak } from '../../../conformance/test-kit/listeners.ts'
 import { startProgram } from '../../../conformance/test-kit/program.ts'
 import { bare } from './support/bed.ts'
 
@@ -158,13 +158,7 @@ if (isSelected('cas-redis'))
       const own = new Redis(service.url)
       onTestFinished(() => own.disconnect())
       await own.ping()
-      const before = listenersOf(own)
-      const warnings = leakWarnings()
-      const all = Array.from({ length: 12 }, () => createLocks(cas(redisStore({ client: own }))))
-      for (const locks of all) await locks.with('order', () => undefined)
-      expect(warnings).toEqual([])
-      for (const locks of all) await locks.close()
-      expect(listenersOf(own)).toEqual(before)
+      await expectNoLeak([own], () => createLocks(cas(redisStore({ client: own }))))
     })
 
     test('gets changes of its own keys alone, also under a key prefix of the client', async () => {

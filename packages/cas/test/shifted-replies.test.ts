@@ -1,25 +1,15 @@
 import { redisStore, tairStore } from '@locks/cas'
 import type { VersionedStore } from '@locks/cas'
-import { isLockError } from '@locks/core'
 import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { isSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
-import { shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
+import { outcome, shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
 import { startTairStub } from './support/tair-stub.ts'
 
 // Where a reply is lost or one too many, no command may take the reply of another for its own.
-
-async function outcome<T>(call: Promise<T>): Promise<T | 'unavailable'> {
-  try {
-    return await call
-  } catch (error) {
-    if (isLockError(error, 'LOCK_UNAVAILABLE')) return 'unavailable'
-    throw error
-  }
-}
 
 function closing(store: VersionedStore): VersionedStore {
   onTestFinished(() => store.close())

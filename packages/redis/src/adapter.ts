@@ -10,10 +10,8 @@ import type {
 } from '@locks/core/adapter'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
-import { unavailable } from './errors.ts'
 import type { RedisSettings } from './options.ts'
-import { reportFindings } from './start-up-findings.ts'
-import type { Refusal } from './store.ts'
+import type { Refusal } from './replies.ts'
 import { Store } from './store.ts'
 import { pruneTokens, sharedAmong } from './tokens.ts'
 import { Waiters } from './waiters.ts'
@@ -48,44 +46,15 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
   const replicated = settings.waitForReplicas > 0 ? new Connection(settings, { own: true }) : connection
   const store = new Store(connection, settings, replicated)
   const waiters = new Waiters(connection, store, host)
-  const { waitForReplicas, waitForReplicasMs } = settings
+  const { waitForReplicas } = settings
   const pruning = new PruneSteps(host.clock, (idleMs, names) => pruneTokens(connection, idleMs, names))
-  let looked = settings.serverSettings === 'ignore'
-  let looking: Promise<void> | undefined
-
-  /** Once; after a failure the next attempt looks again. */
-  async function lookAtServer(name: string): Promise<void> {
-    // Each by its own key: a primary that hangs must not block the locks of the others.
-    const primaries = await connection.primaries(store.layout(name).lock)
-    if (looked) return
-    looking ??= reportFindings(primaries, settings, connection.cluster)
-    try {
-      await looking
-      looked = true
-    } finally {
-      looking = undefined
-    }
-  }
-
-  async function attemptReplicated(request: AcquireRequest, enqueue: boolean): Promise<bigint | Refusal> {
-    const outcome = await store.attemptAndWait(request, enqueue, waitForReplicas, waitForReplicasMs)
-    const { answer, replicas } = outcome
-    if (typeof answer === 'object' || (replicas ?? -1) >= waitForReplicas) return answer
-    await store.withdraw(request)
-    const reached = replicas ?? 'an unknown number'
-    throw unavailable(
-      `${reached} of ${waitForReplicas} replicas confirmed the grant within ${waitForReplicasMs} ms; it was withdrawn`,
-    )
-  }
 
   function attempt(request: AcquireRequest): Promise<Grant | Busy> {
     const enqueue = request.willWait && waiters.expect(request)
     const sentAt = host.clock.now()
     const read = (answer: bigint | Refusal): Grant | Busy =>
       typeof answer === 'bigint' ? granted(request, answer) : refused(request, enqueue, sentAt, answer)
-    return waitForReplicas > 0
-      ? attemptReplicated(request, enqueue).then(read)
-      : store.attempt(request, enqueue, read)
+    return store.attempt(request, enqueue, read)
   }
 
   function granted(request: AcquireRequest, fence: bigint): Grant {
@@ -126,8 +95,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     name: '@locks/redis',
     capabilities: capabilities(given),
 
-    attempt: (request) =>
-      looked ? attempt(request) : lookAtServer(request.name).then(() => attempt(request)),
+    attempt,
 
     async wait(request, maxMs, signal) {
       const pushed = await waiters.wait(request, maxMs, signal)
@@ -144,7 +112,7 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     release({ name, attemptId }, keepMs = 0) {
       waiters.released(attemptId)
-      return keepMs > 0 ? store.keep(name, attemptId, keepMs) : store.release(name, attemptId)
+      return store.release(name, attemptId, keepMs)
     },
 
     adopt: (from, request) => store.adopt(from, request),

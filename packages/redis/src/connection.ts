@@ -1,26 +1,13 @@
 import { shareListener } from '@locks/core/adapter'
 import type { AdapterErrors, LockError } from '@locks/core/adapter'
 import type { Redis } from 'ioredis'
-import { isCluster } from './client.ts'
-import {
-  copyOf,
-  gather,
-  nodeOf,
-  nodesOf,
-  open,
-  placeOf,
-  primariesOf,
-  reconnect,
-  send,
-} from './drivers/ioredis.ts'
+import * as driver from './drivers/ioredis.ts'
 import type { Argument, Client, Place } from './drivers/ioredis.ts'
 import { failure } from './errors.ts'
 import { Failovers } from './failovers.ts'
 import { listOf } from './replies.ts'
-import { askChecked, callScript, keysOf } from './script-call.ts'
-import type { Keys, Requests } from './script-call.ts'
-import type { Script } from './script.ts'
-import { SILENCE_MS, watchForSilence } from './silence.ts'
+import { askChecked, callScript, keysOf } from './script.ts'
+import type { Keys, Requests, Script } from './script.ts'
 
 /** How a client and a Cluster report a lost connection. */
 const BREAKS = ['close', '-node'] as const
@@ -33,9 +20,9 @@ export interface Primary {
   readonly at: string
   readonly ask: (name: string, ...args: Argument[]) => Promise<unknown>
   readonly run: (script: Script, args: readonly Argument[]) => Promise<unknown>
-  /** The keys of that server that pass a filter of SCAN, a page at a time. A key may come twice. */
-  readonly scan: (...filter: string[]) => AsyncGenerator<readonly string[], void>
 }
+
+type Read<T> = (reply: unknown) => T | Promise<T>
 
 export interface ConnectionSettings extends Place {
   /** The user's client, which is never closed or reconfigured. */
@@ -69,9 +56,9 @@ export class Connection {
   constructor(settings: ConnectionSettings, { own = false }: { readonly own?: boolean } = {}) {
     const { client, prefix, waitForReplicasMs = 0 } = settings
     this.#owned = client === undefined || own
-    this.#silenceMs = SILENCE_MS + (own ? waitForReplicasMs : 0)
+    this.#silenceMs = driver.SILENCE_MS + (own ? waitForReplicasMs : 0)
     this.#errors = settings.errors
-    this.client = client === undefined ? open(settings) : own ? copyOf(client) : client
+    this.client = client === undefined ? driver.open(settings) : own ? driver.copyOf(client) : client
     this.#requests = {
       send: (to, name, args) => this.#send(to, name, args),
       failed: (error) => this.#failed(error),
@@ -95,8 +82,8 @@ export class Connection {
 
   /** Whether the client leaves a primary as soon as Sentinels replace it. Undefined without Sentinels. */
   get leavesReplaced(): boolean | undefined {
-    if (isCluster(this.client) || !this.client.options.sentinels) return undefined
-    return this.#owned || this.client.options.failoverDetector === true
+    const behind = driver.behindSentinels(this.client)
+    return behind && (this.#owned || behind.client.options.failoverDetector === true)
   }
 
   /** Calls `call` whenever Sentinels send clients to another primary. */
@@ -110,16 +97,18 @@ export class Connection {
 
   /** The number of the database. */
   get db(): number {
-    return isCluster(this.client) ? 0 : (this.client.options.db ?? 0)
+    return driver.isCluster(this.client) ? 0 : (this.client.options.db ?? 0)
   }
 
+  /** Resolves with what `read` makes of the reply. */
   run<T>(
     script: Script,
     keys: Keys,
     args: readonly Argument[],
-    read: (reply: unknown) => T | Promise<T>,
+    read: Read<T>,
+    on: Client = this.client,
   ): Promise<T> {
-    return this.#runOn(this.client, script, keys, args, read)
+    return callScript(on, script, keys, args, this.#unlessReplaced(read), this.#requests)
   }
 
   /** A command whose reply decides nothing about a lock: it is not checked. */
@@ -140,27 +129,27 @@ export class Connection {
    * Calls a script, and returns how many replicas have what it wrote. Undefined if a connection broke in between: WAIT
    * only counts what its own connection wrote.
    */
-  async runAndWait(
+  async runAndWait<T>(
     script: Script,
     keys: Keys,
     args: readonly Argument[],
-    replicas: number,
-    timeoutMs: number,
-  ): Promise<{ readonly reply: unknown; readonly replicas: number | undefined }> {
-    const node = await this.#nodeFor(keys.names[0] ?? '')
+    read: Read<T>,
+    wait: readonly [replicas: number, timeoutMs: number],
+  ): Promise<{ readonly answer: T; readonly replicas: number | undefined }> {
+    const node = await this.#nodeFor(keys[1] ?? '')
     const breaks = this.#breaks
     // One after the other: after a NOSCRIPT, WAIT would overtake the script.
-    const reply = await this.#runOn(node, script, keys, args, (value) => value)
-    const count = Number(await askChecked(node, 'wait', [replicas, timeoutMs], this.#requests))
-    return { reply, replicas: this.#breaks === breaks ? count : undefined }
+    const answer = await this.run(script, keys, args, read, node)
+    const count = Number(await askChecked(node, 'wait', wait, this.#requests))
+    return { answer, replicas: this.#breaks === breaks ? count : undefined }
   }
 
   /** The connection for the commands of a key. A Cluster learns of a moved slot by asking; WAIT has no key. */
   async #nodeFor(key: string): Promise<Redis> {
     const { client } = this
-    if (!isCluster(client)) return client
+    if (!driver.isCluster(client)) return client
     await this.call('exists', key)
-    const node = nodeOf(client, key)
+    const node = driver.nodeOf(client, key)
     if (node === undefined) throw this.#failed(new Error('no connection to that slot'))
     return node
   }
@@ -169,15 +158,23 @@ export class Connection {
   async primaries(key?: string): Promise<readonly Primary[]> {
     // A Cluster knows its nodes once any of them has replied.
     if (this.cluster) await (key === undefined ? this.call('ping') : this.call('exists', key))
-    return primariesOf(this.client).map((node) => {
-      const ask: Primary['ask'] = (name, ...args) => askChecked(node, name, args, this.#requests)
-      return {
-        at: placeOf(node),
-        ask,
-        run: (script, args) => this.#runOn(node, script, keysOf([]), args, (reply) => reply),
-        scan: (...filter) => pagesOf(ask, filter),
-      }
-    })
+    return driver.primariesOf(this.client).map((node) => ({
+      at: driver.placeOf(node),
+      ask: (name, ...args) => askChecked(node, name, args, this.#requests),
+      run: (script, args) => this.run(script, keysOf([]), args, (reply) => reply, node),
+    }))
+  }
+
+  /** The keys of each primary that pass a filter of SCAN, a page at a time. A key may come twice. */
+  async *scan(...filter: string[]): AsyncGenerator<readonly [Primary, readonly string[]], void> {
+    for (const primary of await this.primaries()) {
+      let cursor = '0'
+      do {
+        const [next, keys] = listOf(await primary.ask('scan', cursor, 'COUNT', SCAN_PAGE, ...filter))
+        cursor = String(next)
+        yield [primary, listOf(keys).map(String)]
+      } while (cursor !== '0')
+    }
   }
 
   close(): void {
@@ -187,19 +184,9 @@ export class Connection {
     if (this.#owned) this.client.disconnect()
   }
 
-  #runOn<T>(
-    client: Client,
-    script: Script,
-    keys: Keys,
-    args: readonly Argument[],
-    read: (reply: unknown) => T | Promise<T>,
-  ): Promise<T> {
-    return callScript(client, script, keys, args, this.#unlessReplaced(read), this.#requests)
-  }
-
   /** The next primary may not know what a primary that is being replaced replied: nothing follows from it. */
-  #unlessReplaced<T>(read: (reply: unknown) => T | Promise<T>): (reply: unknown) => T | Promise<T> {
-    if (isCluster(this.client) || !this.client.options.sentinels) return read
+  #unlessReplaced<T>(read: Read<T>): Read<T> {
+    if (driver.isCluster(this.client) || !this.client.options.sentinels) return read
     return async (reply) => {
       // Read first what has arrived from the Sentinels, also after a pause of this process.
       await new Promise(setImmediate)
@@ -215,37 +202,20 @@ export class Connection {
 
   #send(client: Client, name: string, args: readonly Argument[]): Promise<unknown> {
     if (!this.#started) this.#start()
-    if (this.#owned) gather(client)
-    return send(client, name, args)
+    if (this.#owned) driver.gather(client)
+    return driver.send(client, name, args)
   }
 
   #start(): void {
     this.#started = true
     const { client } = this
-    this.#failovers = failoversOf(client, () => {
-      for (const call of this.#onSwitch) call()
-      // The old primary would go on replying until a Sentinel demotes it, some ten seconds later.
-      if (this.#owned && !isCluster(client)) reconnect(client)
-    })
-    if (this.#owned) this.#watchdog = watchForSilence(() => nodesOf(client), this.#silenceMs)
+    const behind = driver.behindSentinels(client)
+    if (behind !== undefined)
+      this.#failovers = new Failovers(behind.client, behind.name, () => {
+        for (const call of this.#onSwitch) call()
+        // The old primary would go on replying until a Sentinel demotes it, some ten seconds later.
+        if (this.#owned) driver.reconnect(behind.client)
+      })
+    if (this.#owned) this.#watchdog = driver.watchForSilence(() => driver.nodesOf(client), this.#silenceMs)
   }
-}
-
-async function* pagesOf(
-  ask: Primary['ask'],
-  filter: readonly string[],
-): AsyncGenerator<readonly string[], void> {
-  let cursor = '0'
-  do {
-    const [next, keys] = listOf(await ask('scan', cursor, 'COUNT', SCAN_PAGE, ...filter))
-    cursor = String(next)
-    yield listOf(keys).map(String)
-  } while (cursor !== '0')
-}
-
-/** Of a client behind Sentinels. */
-function failoversOf(client: Client, onSwitch: () => void): Failovers | undefined {
-  if (isCluster(client)) return undefined
-  const { sentinels, name } = client.options
-  return sentinels && name ? new Failovers(client, name, onSwitch) : undefined
 }

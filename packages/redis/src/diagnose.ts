@@ -1,8 +1,8 @@
-import { isRecord, ok, warning } from '@locks/core/adapter'
+import { isRecord, ok, warning, worstFindings } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
-import { repliedWith } from './errors.ts'
 import {
+  allowed,
   evictionFinding,
   failoverFinding,
   persistenceFinding,
@@ -19,23 +19,19 @@ const CLOCK_MS = 1_000
 /** Beyond this, leases of a second or two are hard to keep. */
 const ROUND_TRIP_MS = 100
 
-const severity = { ok: 0, warning: 1, danger: 2 } as const
-
 /** Findings about every primary; of several, the worst of each check. */
 export async function diagnose(connection: Connection, waitForReplicas: number): Promise<readonly Finding[]> {
   const primaries = await connection.primaries()
-  const worst = new Map<string, Finding>()
-  for (const primary of primaries)
-    for (const finding of await findingsOf(primary, connection.cluster, waitForReplicas)) {
-      const known = worst.get(finding.check)
-      if (known !== undefined && severity[known.level] >= severity[finding.level]) continue
-      const message = primaries.length > 1 ? `${primary.at}: ${finding.message}` : finding.message
-      worst.set(finding.check, { ...finding, message })
-    }
+  const all: (readonly Finding[])[] = []
+  for (const primary of primaries) all.push(await findingsOf(primary, connection.cluster, waitForReplicas))
+  const worst = worstFindings(all).map(({ finding, servers: [first = 0] }) => {
+    const message = primaries.length > 1 ? `${primaries[first]?.at}: ${finding.message}` : finding.message
+    return { ...finding, message }
+  })
   const leftovers = await allowed(() => leftoversFinding(connection))
   const { leavesReplaced } = connection
   const failover = leavesReplaced === undefined ? undefined : failoverFinding(leavesReplaced)
-  return [...worst.values(), failover, leftovers].filter((finding) => finding !== undefined)
+  return [...worst, failover, leftovers].filter((finding) => finding !== undefined)
 }
 
 async function findingsOf(
@@ -95,17 +91,6 @@ async function settingsOf({ ask }: Primary): Promise<ReadonlyMap<string, string>
     if (typeof value === 'string') settings.set(name, value)
   }
   return settings
-}
-
-/** Undefined if this user may not ask that. Rejects if the server is out of reach. */
-async function allowed<T>(ask: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await ask()
-  } catch (error) {
-    // A command that a service does not offer is an unknown one.
-    if (repliedWith(error, 'NOPERM', 'ERR')) return undefined
-    throw error
-  }
 }
 
 function unread(check: string, command: string, what: string): Finding {

@@ -1,12 +1,9 @@
 import { errorsOf } from '@locks/core/adapter'
 import type { AdapterErrors, LockError } from '@locks/core/adapter'
-import type { Cluster, Redis } from 'ioredis'
-import { passwordsOf } from './client.ts'
+import { codeOf, passwordsOf } from './drivers/ioredis.ts'
+import type { Client } from './drivers/ioredis.ts'
 
-const errors = errorsOf('@locks/redis')
-export const invalid: AdapterErrors['invalid'] = errors.invalid
-export const unavailable: AdapterErrors['unavailable'] = errors.unavailable
-export const unsupported: AdapterErrors['unsupported'] = errors.unsupported
+export const errors: AdapterErrors = errorsOf('@locks/redis')
 
 /** What went wrong, without what ioredis attaches to its errors: the arguments of a command, a password among them. */
 class RedisFailure extends Error {
@@ -21,15 +18,6 @@ class RedisFailure extends Error {
     super(message)
     this.code = code
   }
-}
-
-/** The code of an ioredis failure. By the protocol, the first word of an error reply is its code. */
-export function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'UNKNOWN'
-  if ('code' in error && typeof error.code === 'string') return error.code
-  if (error.name === 'ReplyError') return /^[A-Z]+/.exec(error.message)?.[0] ?? 'ERR'
-  if (error.message.startsWith('Too many Cluster redirections')) return 'REDIRECTIONS'
-  return error.name
 }
 
 /** What no retry mends, and what to do about it. */
@@ -52,7 +40,7 @@ const permanent: ReadonlyMap<string, string> = new Map([
 /** Any failure of the client as an outage or as final. Never as "busy", and without secrets. */
 export function failure(
   error: unknown,
-  client: Redis | Cluster,
+  client: Client,
   lastConnectionError?: unknown,
   given: AdapterErrors = errors,
 ): LockError {

@@ -2,9 +2,9 @@ import { shareListener } from '@locks/core/adapter'
 import type { Redis } from 'ioredis'
 import { isIP } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { addressOf, mapped, openSentinel, sentinelsOf } from './drivers/ioredis.ts'
-import { opinionOf } from './sentinels.ts'
-import type { Opinion } from './sentinels.ts'
+import { mapped, openSentinel, opinionOf, sentinelsOf } from './drivers/ioredis-sentinels.ts'
+import type { Opinion } from './drivers/ioredis-sentinels.ts'
+import { addressOf } from './drivers/ioredis.ts'
 
 /** Published by the Sentinel that leads a failover: just before it promotes a replica, and when it gives up. */
 const PROMOTES = '+failover-state-send-slaveof-noone'

@@ -1,10 +1,28 @@
 import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
+import type { Primary } from './connection.ts'
+import { errors, repliedWith } from './errors.ts'
+import type { RedisWarning } from './option-table.ts'
+import type { RedisSettings } from './options.ts'
 
 // What the settings of a server mean for locks, for the look at start-up and for `diagnose`.
 
 /** `SET … GET` came with 6.2, sharded channels with 7.0. */
 const MIN_VERSION = { single: [6, 2], cluster: [7, 0] } as const
+
+/** Undefined if the server replies with one of these codes. Rejects if it is out of reach. */
+export async function allowed<T>(
+  ask: () => Promise<T>,
+  // A command that a service does not offer is an unknown one.
+  refusals: readonly string[] = ['NOPERM', 'ERR'],
+): Promise<T | undefined> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (repliedWith(error, ...refusals)) return undefined
+    throw error
+  }
+}
 
 /** One field of the reply to INFO. */
 export function fieldOf(info: string, name: string): string | undefined {
@@ -79,4 +97,37 @@ export function failoverFinding(detects: boolean): Finding {
       'renewed and no lock is granted meanwhile',
     'create the client with failoverDetector: true',
   )
+}
+
+/**
+ * Looks once for settings that break locks: an old version, a policy that evicts them. On a Cluster the first answer is
+ * enough, so that a primary that hangs does not block the locks of the others. With `refuse` all have to answer.
+ */
+export async function reportFindings(
+  primaries: readonly Primary[],
+  { serverSettings, onWarning }: RedisSettings,
+  cluster: boolean,
+): Promise<void> {
+  const warned = new Set<string>()
+  const warn = (code: RedisWarning['code'], message: string): void => {
+    if (warned.has(message)) return
+    warned.add(message)
+    onWarning({ code, message })
+  }
+
+  async function look({ ask }: Primary): Promise<void> {
+    const info = await allowed(async () => String(await ask('info')), ['NOPERM'])
+    if (info === undefined)
+      return warn('LOCKS_REDIS_UNCHECKED', 'Redis does not let this user read its settings (INFO)')
+    const version = versionFinding(info, cluster)
+    if (version.level === 'danger') throw errors.unsupported(version.message)
+    const { level, message, advice } = evictionFinding(info)
+    if (level !== 'danger') return
+    if (serverSettings === 'refuse') throw errors.unsupported(`${message}; ${advice}`)
+    warn('LOCKS_REDIS_EVICTION', `${message}; ${advice}`)
+  }
+
+  const looks = primaries.map(look)
+  if (serverSettings === 'refuse') await Promise.all(looks)
+  else await Promise.any(looks).catch(() => looks[0])
 }

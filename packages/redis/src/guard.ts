@@ -1,9 +1,9 @@
 import { LockError, whatIs } from '@locks/core/adapter'
 import type { Cluster, Redis } from 'ioredis'
-import { isClient } from './client.ts'
 import { prefixed, send } from './drivers/ioredis.ts'
-import { invalid, failure } from './errors.ts'
-import { callScript, keysOf } from './script-call.ts'
+import { errors, failure } from './errors.ts'
+import { isClient } from './option-table.ts'
+import { callScript, keysOf } from './script.ts'
 import { guarded } from './scripts.ts'
 
 /** Lets commands through to Redis under fences that only rise. */
@@ -23,18 +23,20 @@ export interface RedisGuard {
  */
 export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
   if (!isClient(client))
-    throw invalid(`redisGuard needs a Redis or a Cluster of ioredis, not ${whatIs(client)}`)
+    throw errors.invalid(`redisGuard needs a Redis or a Cluster of ioredis, not ${whatIs(client)}`)
   const prefix = client.options.keyPrefix ?? ''
   const requests = { send, failed: (error: unknown): LockError => failure(error, client) }
 
   async function run(fence: bigint, command: readonly string[], keys: readonly string[]): Promise<unknown> {
-    if (typeof fence !== 'bigint' || fence < 0n) throw invalid('fence must be a bigint of 0 or more')
+    if (typeof fence !== 'bigint' || fence < 0n) throw errors.invalid('fence must be a bigint of 0 or more')
     const all = keysOf([prefix + key, ...keys])
     const args = [String(fence), ...command]
     const reply = await callScript(client, guarded, all, args, (answer) => answer, requests)
     if (Array.isArray(reply)) return reply[0]
     if (Number(reply) === -1)
-      throw invalid(`the guard's key ${JSON.stringify(prefix + key)} holds something that is not a fence`)
+      throw errors.invalid(
+        `the guard's key ${JSON.stringify(prefix + key)} holds something that is not a fence`,
+      )
     throw new LockError('LOCK_LOST', `stale fence ${fence}: the resource has seen a higher one`)
   }
 

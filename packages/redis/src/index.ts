@@ -16,6 +16,5 @@ export function redis(options: RedisOptions): AdapterFactory<RedisCapabilities> 
 }
 
 export function fromConfig(options: Readonly<Record<string, unknown>>): AdapterFactory<RedisCapabilities> {
-  const settings = settle(options)
-  return (host) => redisAdapter(settings, host)
+  return redis(options)
 }

@@ -1,5 +1,5 @@
-import { keysOf } from './script-call.ts'
-import type { Keys } from './script-call.ts'
+import { keysOf } from './script.ts'
+import type { Keys } from './script.ts'
 
 /** The keys and channels of one lock: Redisson's, and our queue and channel beside them. */
 export interface Layout {

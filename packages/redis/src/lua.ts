@@ -1,7 +1,14 @@
-import { HOLD_FIELD, QUEUE_FIELD } from './script.ts'
-
 // Units of the scripts: how they recognise their keys. A key that they do not recognise they never change.
 // Each names the Lua variables it reads (in) and the ones it defines (out).
+
+/**
+ * In the hash of the lock, beside Redisson's holder field: `fence;since;about`. `since` is in µs, empty if the fence is
+ * that time. It is short because Redis keeps a hash compact while no value is longer than 64 bytes.
+ */
+export const HOLD_FIELD = 'hold'
+
+/** In the hash of our lock while its queue may have entries, so that other releases need not look. */
+export const QUEUE_FIELD = 'queue'
 
 /** An attempt id or Redisson's holder field: `uuid:number`. Never one of the fields beside it. */
 export const ATTEMPT = '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$'

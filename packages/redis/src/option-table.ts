@@ -1,5 +1,6 @@
-import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
+import { isRecord } from '@locks/core/adapter'
 import type { Duration } from '@locks/core/adapter'
+import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
 
 export const declared = {
   adapter: '@locks/redis',
@@ -17,6 +18,7 @@ export const declared = {
       must: 'be an object of ioredis options',
       type: 'ConnectionOptions',
       json: 'IoredisOptions',
+      is: (value: unknown): value is ConnectionOptions => isRecord(value),
       place: true,
     },
     /** `{ nodes, options }` of an ioredis Cluster. */
@@ -25,6 +27,7 @@ export const declared = {
       must: 'be { nodes: [{ host, port }, …], options? }',
       type: 'ClusterPlace',
       json: 'IoredisCluster',
+      is: (value: unknown): value is ClusterPlace => isClusterPlace(value),
       place: true,
     },
     /** A client of your own: never reconfigured, never closed. A duplicate of it listens for grants. */
@@ -32,6 +35,7 @@ export const declared = {
       kind: 'value',
       must: 'be a Redis or a Cluster of ioredis',
       type: 'Redis | Cluster',
+      is: (value: unknown): value is Redis | Cluster => isClient(value),
       place: true,
     },
     /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. */
@@ -57,6 +61,7 @@ export const declared = {
       kind: 'value',
       must: 'be a function',
       type: '(warning: RedisWarning) => void',
+      is: (value: unknown): value is (warning: RedisWarning) => void => typeof value === 'function',
       otherwise: '`process.emitWarning`',
     },
   },
@@ -66,6 +71,25 @@ export const declared = {
 export interface ClusterPlace {
   readonly nodes: readonly ClusterNode[]
   readonly options?: ClusterOptions
+}
+
+/** Whether a value is a client of any copy of ioredis. A client of node-redis has no status. */
+export function isClient(value: unknown): value is Redis | Cluster {
+  if (typeof value !== 'object' || value === null) return false
+  const field = (name: string): unknown => Reflect.get(value, name)
+  const methods = ['sendCommand', 'duplicate', 'disconnect', 'on']
+  return (
+    methods.every((method) => typeof field(method) === 'function') &&
+    typeof field('isCluster') === 'boolean' &&
+    typeof field('status') === 'string' &&
+    typeof field('options') === 'object'
+  )
+}
+
+function isClusterPlace(value: unknown): boolean {
+  if (!isRecord(value) || !Array.isArray(value['nodes']) || value['nodes'].length === 0) return false
+  if (Object.keys(value).some((key) => key !== 'nodes' && key !== 'options')) return false
+  return value['options'] === undefined || isRecord(value['options'])
 }
 
 /** Where Redis is, by one of `url`, `connection`, `cluster` and `client`, and how locks are kept there. */

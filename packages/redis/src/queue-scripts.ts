@@ -1,5 +1,17 @@
-import { clock, ENTRY, headOf, isAttempt, isEntry, readLock, readToken, refused, setToken } from './lua.ts'
-import { HOLD_FIELD, QUEUE_FIELD, script } from './script.ts'
+import {
+  clock,
+  ENTRY,
+  headOf,
+  HOLD_FIELD,
+  isAttempt,
+  isEntry,
+  QUEUE_FIELD,
+  readLock,
+  readToken,
+  refused,
+  setToken,
+} from './lua.ts'
+import { script } from './script.ts'
 import type { Script } from './script.ts'
 
 // The scripts with a queue: they acquire a lock, release it, and hand it off to the next waiter.

@@ -1,4 +1,7 @@
-import { createHash } from 'node:crypto'
+import type { LockError } from '@locks/core/adapter'
+import { createHash, randomBytes } from 'node:crypto'
+import { codeOf, distrust } from './drivers/ioredis.ts'
+import type { Argument, Client } from './drivers/ioredis.ts'
 
 /** A Lua script and the hash it is called by. */
 export interface Script {
@@ -8,8 +11,8 @@ export interface Script {
 
 /**
  * Redis pairs replies with commands by their order alone. So the last argument of every call names that call, and the
- * reply begins with that name: `script-call.ts` notices a reply to another call. The body of a script does not see
- * that argument; it returns a text or a list. Error replies stay as they are, since they are never an outcome.
+ * reply begins with that name: `callScript` notices a reply to another call. The body of a script does not see that
+ * argument; it returns a text or a list. Error replies stay as they are, since they are never an outcome.
  */
 export function script(body: string): Script {
   // A text costs Redis half of what a list does.
@@ -27,11 +30,96 @@ return { call, reply }
   return { text, sha: createHash('sha1').update(text).digest('hex') }
 }
 
-/**
- * In the hash of the lock, beside Redisson's holder field: `fence;since;about`. `since` is in µs, empty if the fence is
- * that time. It is short because Redis keeps a hash compact while no value is longer than 64 bytes.
- */
-export const HOLD_FIELD = 'hold'
+/** Keys of a script as they stand in a call: how many there are, and their names. */
+export type Keys = readonly [count: string, ...names: string[]]
 
-/** In the hash of our lock while its queue may have entries, so that other releases need not look. */
-export const QUEUE_FIELD = 'queue'
+export function keysOf(names: readonly string[]): Keys {
+  return [String(names.length), ...names]
+}
+
+/** How commands are sent, and what their failures become. */
+export interface Requests {
+  readonly send: (client: Client, name: string, args: readonly Argument[]) => Promise<unknown>
+  readonly failed: (error: unknown) => LockError
+}
+
+/** A reply that belongs to another command. What the server did is unknown. */
+class MisdirectedReply extends Error {
+  override readonly name: string = 'MisdirectedReply'
+}
+
+const ours = randomBytes(6).toString('base64url')
+let calls = 0
+
+/** No other call of any client has this name, nor a name that begins with it. */
+function nextCall(): string {
+  calls += 1
+  return `${ours}${calls.toString(36)};`
+}
+
+/**
+ * Calls a script by its hash, or by its text if the server does not know it. Resolves with what `read` makes of its
+ * answer. One promise behind that of the command and no async function: at thousands of calls a second they count.
+ */
+export function callScript<T>(
+  client: Client,
+  script: Script,
+  keys: Keys,
+  args: readonly Argument[],
+  read: (answer: unknown) => T | Promise<T>,
+  requests: Requests,
+  by: 'sha' | 'text' = 'sha',
+): Promise<T> {
+  const call = nextCall()
+  const command = by === 'sha' ? 'evalsha' : 'eval'
+  return requests.send(client, command, [script[by], ...keys, ...args, call]).then(
+    (reply) => {
+      const answer = answerIn(reply, call)
+      if (answer === MISDIRECTED) throw requests.failed(misdirected(client))
+      return read(answer)
+    },
+    (error: unknown) => {
+      if (by === 'text' || codeOf(error) !== 'NOSCRIPT') throw requests.failed(error)
+      return callScript(client, script, keys, args, read, requests, 'text')
+    },
+  )
+}
+
+const ECHO = 'return ARGV[1]'
+
+/**
+ * Follows a command whose reply cannot name it with one whose reply can: where a reply is missing or one too many, the
+ * second one is answered wrongly too. On a Cluster, `keys` sends both to the same node.
+ */
+export async function askChecked(
+  client: Client,
+  name: string,
+  args: readonly Argument[],
+  { send, failed }: Requests,
+  keys: Keys = keysOf([]),
+): Promise<unknown> {
+  const call = nextCall()
+  const both = [send(client, name, args), send(client, 'eval', [ECHO, ...keys, call])] as const
+  const [reply, echo] = await Promise.allSettled(both)
+  if (echo.status === 'rejected') throw failed(echo.reason)
+  if (echo.value !== call) throw failed(misdirected(client))
+  if (reply.status === 'rejected') throw failed(reply.reason)
+  return reply.value
+}
+
+const MISDIRECTED = Symbol('a reply to another command')
+
+/** What the script answered, if the reply is to that call; see `script`. */
+function answerIn(reply: unknown, call: string): unknown {
+  if (typeof reply === 'string') return reply.startsWith(call) ? reply.slice(call.length) : MISDIRECTED
+  return Array.isArray(reply) && reply[0] === call ? reply[1] : MISDIRECTED
+}
+
+/** No later reply on that connection can be trusted. On a Cluster any connection may have delivered it. */
+function misdirected(client: Client): MisdirectedReply {
+  const error = new MisdirectedReply(
+    'a reply belongs to another command, so the outcome is unknown; the connection was closed',
+  )
+  distrust(client, error)
+  return error
+}

@@ -1,5 +1,16 @@
-import { ATTEMPT, clock, headOf, isAbove, isAttempt, readLock, readToken, refused, setToken } from './lua.ts'
-import { HOLD_FIELD, script } from './script.ts'
+import {
+  ATTEMPT,
+  clock,
+  headOf,
+  HOLD_FIELD,
+  isAbove,
+  isAttempt,
+  readLock,
+  readToken,
+  refused,
+  setToken,
+} from './lua.ts'
+import { script } from './script.ts'
 import type { Script } from './script.ts'
 
 // The scripts that need no queue. The others are in `queue-scripts.ts`.

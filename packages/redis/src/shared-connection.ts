@@ -1,8 +1,7 @@
 // For adapters that keep something else than this package's locks on Redis. Not covered by semver.
-export { isClient } from './client.ts'
 export { Connection } from './connection.ts'
 export type { ConnectionSettings } from './connection.ts'
-export { keysOf } from './script-call.ts'
-export { script } from './script.ts'
+export { isClient } from './option-table.ts'
+export { keysOf, script } from './script.ts'
 export type { Script } from './script.ts'
-export { Watches } from './watches.ts'
+export { Subscriber } from './subscriber.ts'

@@ -1,25 +1,30 @@
-import { isAttemptId, keptAttemptId } from '@locks/core/adapter'
+import { batchesOf, isAttemptId, keptAttemptId, once } from '@locks/core/adapter'
 import type { AcquireRequest, Grant, Handover, Holder, Renewal, RenewOutcome } from '@locks/core/adapter'
-import type { Connection } from './connection.ts'
+import type { Connection, Primary } from './connection.ts'
 import { slotOf } from './drivers/ioredis.ts'
 import type { Argument } from './drivers/ioredis.ts'
-import { repliedWith, unavailable } from './errors.ts'
-import { aboutOf, holderOf, waitersOf } from './holder.ts'
+import { errors, repliedWith } from './errors.ts'
+import { reportFindings } from './findings.ts'
+import { Proofs } from './grants.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import type { RedisSettings } from './options.ts'
-import { Proofs } from './proofs.ts'
-import { notAnAttempt, refusalIn } from './refused.ts'
-import { answerOf, isOne, listOf, outcomeOf, remainingOf } from './replies.ts'
-import type { Look, Refusal } from './replies.ts'
-import { keysOf } from './script-call.ts'
-import type { Keys } from './script-call.ts'
 import { scriptsOf } from './queue-scripts.ts'
 import type { Scripts } from './queue-scripts.ts'
-import type { Script } from './script.ts'
+import {
+  aboutOf,
+  answerOf,
+  isOne,
+  listOf,
+  lookIn,
+  notAnAttempt,
+  outcomeOf,
+  unlessRefused,
+} from './replies.ts'
+import type { Look, Refusal } from './replies.ts'
+import { keysOf } from './script.ts'
+import type { Keys, Script } from './script.ts'
 import * as scripts from './scripts.ts'
-
-export type { Look, Refusal } from './replies.ts'
 
 /** How many leases one call renews: some thousand steps, which take Redis about a millisecond. */
 const RENEW_BATCH = 500
@@ -39,23 +44,22 @@ export class Store {
   readonly #connection: Connection
   /** For WAIT, which blocks its connection until it is answered. */
   readonly #replicated: Connection
-  readonly #claimTtlMs: number
-  readonly #fenceIdleMs: number
+  readonly #settings: RedisSettings
   readonly #scripts: Scripts
+  /** Whether the server's settings were looked at; after a failure the next attempt looks again. */
+  #looked: boolean
+  readonly #report: (primaries: readonly Primary[]) => Promise<void>
   readonly #layouts = new Map<string, Layout>()
   /** Prove that pushed grants come from the store. */
   readonly proofs: Proofs = new Proofs()
 
-  constructor(
-    connection: Connection,
-    { claimTtlMs, fenceIdleMs }: Pick<RedisSettings, 'claimTtlMs' | 'fenceIdleMs'>,
-    replicated: Connection = connection,
-  ) {
+  constructor(connection: Connection, settings: RedisSettings, replicated: Connection = connection) {
     this.#connection = connection
     this.#replicated = replicated
-    this.#claimTtlMs = claimTtlMs
-    this.#fenceIdleMs = fenceIdleMs
-    this.#scripts = scriptsOf(connection.cluster, fenceIdleMs)
+    this.#settings = settings
+    this.#scripts = scriptsOf(connection.cluster, settings.fenceIdleMs)
+    this.#looked = settings.serverSettings === 'ignore'
+    this.#report = once((primaries) => reportFindings(primaries, settings, connection.cluster))
   }
 
   layout(name: string): Layout {
@@ -74,33 +78,41 @@ export class Store {
     read: (answer: bigint | Refusal) => T | Promise<T>,
   ): Promise<T> {
     if (!isAttemptId(request.attemptId)) return Promise.reject(notAnAttempt())
+    if (!this.#looked)
+      return this.#lookAtServer(request.name).then(() => this.attempt(request, enqueue, read))
     const [keys, args] = this.#attemptCall(request, enqueue)
+    if (this.#settings.waitForReplicas > 0) return this.#attemptReplicated(request, keys, args).then(read)
     return this.#run(this.#scripts.acquire, keys, args, (reply) => read(answerOf(reply)))
   }
 
-  /** As `attempt`, and how many replicas have what it wrote; undefined when that cannot be known. */
-  async attemptAndWait(
-    request: AcquireRequest,
-    enqueue: boolean,
-    wanted: number,
-    timeoutMs: number,
-  ): Promise<{ readonly answer: bigint | Refusal; readonly replicas: number | undefined }> {
-    if (!isAttemptId(request.attemptId)) throw notAnAttempt()
-    const [keys, args] = this.#attemptCall(request, enqueue)
+  async #lookAtServer(name: string): Promise<void> {
+    // Each by its own key: a primary that hangs must not block the locks of the others.
+    await this.#report(await this.#connection.primaries(this.layout(name).lock))
+    this.#looked = true
+  }
+
+  async #attemptReplicated(request: AcquireRequest, keys: Keys, args: Argument[]): Promise<bigint | Refusal> {
+    const { waitForReplicas: wanted, waitForReplicasMs: withinMs } = this.#settings
     const { acquire } = this.#scripts
-    const { reply, replicas } = await this.#replicated.runAndWait(acquire, keys, args, wanted, timeoutMs)
-    const refusal = refusalIn(reply)
-    if (refusal !== undefined) throw refusal
-    return { answer: answerOf(reply), replicas }
+    const read = unlessRefused(answerOf)
+    const { answer, replicas } = await this.#replicated.runAndWait(acquire, keys, args, read, [
+      wanted,
+      withinMs,
+    ])
+    if (typeof answer === 'object' || (replicas ?? -1) >= wanted) return answer
+    await this.withdraw(request)
+    const reached = replicas ?? 'an unknown number'
+    throw errors.unavailable(
+      `${reached} of ${wanted} replicas confirmed the grant within ${withinMs} ms; it was withdrawn`,
+    )
   }
 
-  /** Ends the hold of `attemptId`. `not-held`: the name is free, or held by another attempt. */
-  release(name: string, attemptId: string): Promise<'released' | 'not-held'> {
-    return this.#endOnce(this.#scripts.release, this.layout(name), [attemptId], 'released')
-  }
-
-  /** Ends the hold of `attemptId`, and keeps the name taken for `keepMs` more. */
-  keep(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
+  /**
+   * Ends the hold of `attemptId`, and keeps the name taken for `keepMs` more. `not-held`: the name is free, or held by
+   * another attempt.
+   */
+  release(name: string, attemptId: string, keepMs = 0): Promise<'released' | 'not-held'> {
+    if (keepMs === 0) return this.#endOnce(this.#scripts.release, this.layout(name), [attemptId], 'released')
     const args = [attemptId, keptAttemptId(attemptId), keepMs]
     return this.#endOnce(this.#scripts.keep, this.layout(name), args, 'released')
   }
@@ -120,7 +132,7 @@ export class Store {
 
   /** How long a lock that is handed off to `request` waits for its first renewal. */
   claimOf({ ttlMs }: AcquireRequest): number {
-    return Math.min(ttlMs, this.#claimTtlMs)
+    return Math.min(ttlMs, this.#settings.claimTtlMs)
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly RenewOutcome[]> {
@@ -140,13 +152,9 @@ export class Store {
     return adopted ? { name, attemptId, fence, ttlMs } : 'lost'
   }
 
-  async look(name: string): Promise<Look> {
+  look(name: string): Promise<Look> {
     const { lock, queue } = this.layout(name)
-    const reply = await this.#run(scripts.inspect, keysOf([lock, queue]), [], listOf)
-    const [remainingMs, waiters, first, ...fields] = reply
-    const { attempt, holder } = holderOf(fields)
-    const waiting = waitersOf(listOf(first))
-    return { attempt, holder, remainingMs: remainingOf(remainingMs), waiters: Number(waiters ?? 0), waiting }
+    return this.#run(scripts.inspect, keysOf([lock, queue]), [], lookIn)
   }
 
   /** Ends the hold that `look` described. */
@@ -159,26 +167,25 @@ export class Store {
   async names(found: (names: readonly string[]) => Promise<boolean>): Promise<void> {
     const { prefix, cluster } = this.#connection
     const seen = new Set<string>()
-    for (const { run, scan } of await this.#connection.primaries())
-      for await (const hashes of scan('TYPE', 'hash')) {
-        const own = hashes.filter((key) => nameOf(key, cluster)?.startsWith(prefix))
-        const locks = own.length === 0 ? [] : listOf(await run(scripts.locksAmong, own))
-        const names = locks
-          .map((key) => nameOf(String(key), cluster)?.slice(prefix.length) ?? '')
-          .filter((name) => name !== '' && !seen.has(name))
-        names.forEach((name) => seen.add(name))
-        if (names.length > 0 && !(await found(names))) return
-      }
+    for await (const [{ run }, hashes] of this.#connection.scan('TYPE', 'hash')) {
+      const own = hashes.filter((key) => nameOf(key, cluster)?.startsWith(prefix))
+      const locks = own.length === 0 ? [] : listOf(await run(scripts.locksAmong, own))
+      const names = locks
+        .map((key) => nameOf(String(key), cluster)?.slice(prefix.length) ?? '')
+        .filter((name) => name !== '' && !seen.has(name))
+      names.forEach((name) => seen.add(name))
+      if (names.length > 0 && !(await found(names))) return
+    }
   }
 
   /** Whether `attemptId` still holds the name. If so, `fence` replaces the one `minted`, and later ones are higher. */
   async raise(name: string, attemptId: string, fence: bigint, minted: bigint): Promise<boolean> {
     const { lock, token } = this.layout(name)
-    const args = [attemptId, String(fence), String(minted), this.#fenceIdleMs]
+    const args = [attemptId, String(fence), String(minted), this.#settings.fenceIdleMs]
     return this.#run(scripts.raise, keysOf([lock, token]), args, isOne)
   }
 
-  async #renewAll(batches: readonly Due[][], outcomes: RenewOutcome[]): Promise<void> {
+  async #renewAll(batches: readonly (readonly Due[])[], outcomes: RenewOutcome[]): Promise<void> {
     const calls = batches.map((batch) => this.#renewBatch(batch, outcomes))
     const failures = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected')
     // If some were answered, the others are unknown; if none was, the caller needs the reason.
@@ -212,11 +219,7 @@ export class Store {
     args: readonly Argument[],
     read: (reply: unknown) => T | Promise<T>,
   ): Promise<T> {
-    return this.#connection.run(script, keys, args, (reply) => {
-      const refusal = refusalIn(reply)
-      if (refusal !== undefined) throw refusal
-      return read(reply)
-    })
+    return this.#connection.run(script, keys, args, unlessRefused(read))
   }
 
   #endOnce<T>(script: Script, { keys }: Layout, args: Argument[], done: T): Promise<T | 'not-held'> {
@@ -226,7 +229,7 @@ export class Store {
       if (!isOne(reply)) return done
       // This call may have ended the hold and lost its reply: core asks again.
       if (connection.breaks !== breaks)
-        throw unavailable('the connection broke during a release, which may have acted')
+        throw errors.unavailable('the connection broke during a release, which may have acted')
       return 'not-held'
     })
   }
@@ -250,17 +253,15 @@ export class Store {
   }
 
   /** Each batch is of one slot on a Cluster. */
-  #batches(renewals: readonly Renewal[]): Due[][] {
-    const bySlot = new Map<number, Due[][]>()
+  #batches(renewals: readonly Renewal[]): (readonly Due[])[] {
+    const bySlot = new Map<number, Due[]>()
     renewals.forEach((renewal, index) => {
       const key = this.layout(renewal.grant.name).lock
       const slot = this.#connection.cluster ? slotOf(key) : 0
-      let batches = bySlot.get(slot)
-      if (batches === undefined) bySlot.set(slot, (batches = [[]]))
-      let batch = batches.at(-1)
-      if (batch === undefined || batch.length >= RENEW_BATCH) batches.push((batch = []))
-      batch.push({ key, renewal, index })
+      const same = bySlot.get(slot) ?? []
+      bySlot.set(slot, same)
+      same.push({ key, renewal, index })
     })
-    return [...bySlot.values()].flat()
+    return [...bySlot.values()].flatMap((same) => [...batchesOf(same, RENEW_BATCH)])
   }
 }

@@ -1,14 +1,9 @@
 import type { Redis } from 'ioredis'
 import type { Connection } from './connection.ts'
-import { isCluster } from './client.ts'
-import { isOpen, nodeOf, placeOf, subscriberLike } from './drivers/ioredis.ts'
-import { SILENCE_MS, watchForSilence } from './silence.ts'
+import * as driver from './drivers/ioredis.ts'
 
-export interface Messages {
-  message(channel: string, text: string): void
-  /** Messages on these channels may have been missed. */
-  gap(channels: ReadonlySet<string>): void
-}
+/** Gets each message of a channel; undefined where messages may have been missed. */
+export type Listener = (text: string | undefined, channel: string) => void
 
 interface Channel {
   readonly on: SubscriberConnection
@@ -22,30 +17,20 @@ interface Channel {
  */
 export class Subscriber {
   readonly #connection: Connection
-  readonly #messages: Messages
   readonly #sharded: boolean
+  readonly #listeners = new Map<string, Set<Listener>>()
   readonly #connections = new Map<string, SubscriberConnection>()
   /** By channel, least recently wanted first: its connection, and whether the server has confirmed it. */
   readonly #channels = new Map<string, Channel>()
   #closed = false
 
   /** On a Cluster the channels are sharded. Default: true. */
-  constructor(
-    connection: Connection,
-    messages: Messages,
-    { sharded = true }: { readonly sharded?: boolean } = {},
-  ) {
+  constructor(connection: Connection, { sharded = true }: { readonly sharded?: boolean } = {}) {
     this.#connection = connection
-    this.#messages = messages
     this.#sharded = sharded && connection.cluster
     connection.onSwitch(() => {
       for (const each of this.#connections.values()) each.reconnect()
     })
-  }
-
-  /** Whether it ever subscribed to anything. */
-  get used(): boolean {
-    return this.#channels.size > 0
   }
 
   /** Whether messages on `channel` arrive for certain, as far as this side can know. */
@@ -54,8 +39,14 @@ export class Subscriber {
     return found?.live === true && found.on === this.#connections.get(this.#placeFor(channel))
   }
 
-  /** Resolves with whether it is subscribed: once there is a connection, however long that takes. */
-  subscribe(channel: string): Promise<boolean> {
+  /** Resolves with whether messages arrive: once there is a connection, however long that takes. */
+  subscribe(channel: string, listener: Listener): Promise<boolean> {
+    const listeners = this.#listeners.get(channel) ?? new Set()
+    this.#listeners.set(channel, listeners.add(listener))
+    return this.#open(channel)
+  }
+
+  #open(channel: string): Promise<boolean> {
     const place = this.#placeFor(channel)
     const found = this.#channels.get(channel)
     if (found !== undefined && found.on === this.#connections.get(place)) return found.opened
@@ -80,7 +71,13 @@ export class Subscriber {
   }
 
   /** Keep a channel that is wanted again and again. */
-  unsubscribe(channel: string): void {
+  unsubscribe(channel: string, listener: Listener): void {
+    const listeners = this.#listeners.get(channel)
+    if (listeners?.delete(listener) === true && listeners.size === 0) this.#drop(channel)
+  }
+
+  #drop(channel: string): void {
+    this.#listeners.delete(channel)
     const found = this.#channels.get(channel)
     this.#channels.delete(channel)
     found?.on.unsubscribe(channel)
@@ -90,7 +87,7 @@ export class Subscriber {
   trim(count: number, idle: (channel: string) => boolean): void {
     for (const channel of this.#channels.keys()) {
       if (this.#channels.size <= count) return
-      if (idle(channel)) this.unsubscribe(channel)
+      if (idle(channel)) this.#drop(channel)
     }
   }
 
@@ -103,8 +100,8 @@ export class Subscriber {
 
   /** On a Cluster the primary of the channel's slot, which is the only one with a sharded channel. */
   #placeFor(channel: string): string {
-    const node = nodeOf(this.#connection.client, channel)
-    return node === undefined ? '' : placeOf(node)
+    const node = driver.nodeOf(this.#connection.client, channel)
+    return node === undefined ? '' : driver.placeOf(node)
   }
 
   #connectionTo(place: string, channel: string): SubscriberConnection | undefined {
@@ -112,10 +109,10 @@ export class Subscriber {
     const found = this.#connections.get(place)
     if (found !== undefined) return found
     const { client } = this.#connection
-    const like = isCluster(client) ? nodeOf(client, channel) : client
+    const like = driver.isCluster(client) ? driver.nodeOf(client, channel) : client
     if (like === undefined) return undefined
     const made: SubscriberConnection = new SubscriberConnection(like, this.#sharded, {
-      message: (name, text) => this.#messages.message(name, text),
+      message: (name, text) => this.#notify(name, text),
       lost: () => this.#lost(place, made),
       moved: () => this.#moved(made),
     })
@@ -135,9 +132,7 @@ export class Subscriber {
     for (const channel of lost) this.#channels.delete(channel)
     if (this.#closed) return
     if (lost.length > 0)
-      void Promise.all(lost.map((channel) => this.subscribe(channel))).then(() =>
-        this.#messages.gap(new Set(lost)),
-      )
+      void Promise.all(lost.map((channel) => this.#open(channel))).then(() => this.#missed(lost))
     if (place === '' || this.#channelsOn(on).length > 0) return
     this.#connections.delete(place)
     on.close()
@@ -147,7 +142,15 @@ export class Subscriber {
   #moved(on: SubscriberConnection): void {
     const doubtful = this.#channelsOn(on).filter((channel) => this.#channels.get(channel)?.live === true)
     for (const channel of doubtful) this.#channels.delete(channel)
-    this.#messages.gap(new Set(doubtful))
+    this.#missed(doubtful)
+  }
+
+  #missed(channels: readonly string[]): void {
+    for (const channel of channels) this.#notify(channel, undefined)
+  }
+
+  #notify(channel: string, text: string | undefined): void {
+    for (const listener of [...(this.#listeners.get(channel) ?? [])]) listener(text, channel)
   }
 
   #channelsOn(on: SubscriberConnection): string[] {
@@ -155,7 +158,8 @@ export class Subscriber {
   }
 }
 
-interface ConnectionEvents extends Pick<Messages, 'message'> {
+interface ConnectionEvents {
+  message(channel: string, text: string): void
   /** The connection ended, and its subscriptions with it. */
   lost(): void
   /** A subscription ended because its slot went to another server. */
@@ -170,13 +174,13 @@ class SubscriberConnection {
 
   constructor(like: Redis, sharded: boolean, events: ConnectionEvents) {
     this.#sharded = sharded
-    this.#client = subscriberLike(like)
+    this.#client = driver.subscriberLike(like)
     this.#client.on(sharded ? 'smessage' : 'message', (channel: string, text: string) =>
       events.message(channel, text),
     )
     this.#client.on('close', () => events.lost())
     this.#client.on('moved', () => events.moved())
-    this.#watchdog = watchForSilence(() => [this.#client], SILENCE_MS)
+    this.#watchdog = driver.watchForSilence(() => [this.#client], driver.SILENCE_MS)
   }
 
   /** Resolves with false if the server refuses, or sends it on to another one. */
@@ -197,7 +201,7 @@ class SubscriberConnection {
   }
 
   reconnect(): void {
-    if (isOpen(this.#client)) this.#client.disconnect(true)
+    if (driver.isOpen(this.#client)) this.#client.disconnect(true)
   }
 
   close(): void {

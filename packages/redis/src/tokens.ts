@@ -1,11 +1,11 @@
-import { ok, warning } from '@locks/core/adapter'
+import { batchesOf, ok, warning } from '@locks/core/adapter'
 import type { Finding, Pruned } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
 import { layoutBeside, layoutOf, nameOf } from './layout.ts'
 import type { Layout } from './layout.ts'
 import { isOne, listOf } from './replies.ts'
-import { keysOf } from './script-call.ts'
-import type { Keys } from './script-call.ts'
+import { keysOf } from './script.ts'
+import type { Keys } from './script.ts'
 import * as scripts from './scripts.ts'
 
 /** How many names are looked at in one step. */
@@ -25,9 +25,8 @@ function lockOf(token: string): string {
 /** The keys of our fences on each primary, a page at a time. */
 async function* tokens(connection: Connection): AsyncGenerator<readonly [Primary, string[]]> {
   const { prefix, cluster } = connection
-  for (const primary of await connection.primaries())
-    for await (const keys of primary.scan('MATCH', `${PREFIX}*`, 'TYPE', 'string'))
-      yield [primary, keys.filter((key) => nameOf(lockOf(key), cluster)?.startsWith(prefix))]
+  for await (const [primary, keys] of connection.scan('MATCH', `${PREFIX}*`, 'TYPE', 'string'))
+    yield [primary, keys.filter((key) => nameOf(lockOf(key), cluster)?.startsWith(prefix))]
 }
 
 /**
@@ -55,8 +54,7 @@ async function* allOf(connection: Connection): AsyncGenerator<readonly Layout[]>
 }
 
 function* pagesOf({ prefix, cluster }: Connection, names: readonly string[]): Generator<readonly Layout[]> {
-  for (let at = 0; at < names.length; at += NAMES_PAGE)
-    yield names.slice(at, at + NAMES_PAGE).map((name) => layoutOf(prefix + name, cluster))
+  for (const page of batchesOf(names, NAMES_PAGE)) yield page.map((name) => layoutOf(prefix + name, cluster))
 }
 
 /** Of these names, those whose fences are shared with Redisson. */

@@ -1,10 +1,11 @@
 import type { AcquireRequest, AdapterHost, PushedGrant } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
-import { readMessage } from './grant-messages.ts'
-import type { GrantMessage } from './grant-messages.ts'
-import type { Refusal, Store } from './store.ts'
+import { readMessage, Waiter } from './grants.ts'
+import type { GrantMessage } from './grants.ts'
+import type { Refusal } from './replies.ts'
+import type { Store } from './store.ts'
 import { Subscriber } from './subscriber.ts'
-import { Waiter } from './waiter.ts'
+import type { Listener } from './subscriber.ts'
 
 /** Head start of Redisson's waiters on their turn. */
 const NUDGE_MS = 30
@@ -30,24 +31,16 @@ export class Waiters {
   #serverTime = 0
   /** Unwanted grants that are being released. */
   readonly #releasing = new Set<string>()
-  /** Waiters for a release by Redisson, by its channel. */
-  readonly #foreign = new Map<string, Set<Waiter>>()
 
   constructor(connection: Connection, store: Store, host: AdapterHost) {
     this.#store = store
     this.#host = host
-    this.#subscriber = new Subscriber(connection, {
-      message: (channel, text) => this.#received(channel, text),
-      gap: (channels) => {
-        for (const waiter of this.#waiters.values())
-          if (this.#channelsOf(waiter).some((channel) => channels.has(channel))) waiter.doubt()
-      },
-    })
+    this.#subscriber = new Subscriber(connection)
   }
 
   /** Whether a grant for `request` would arrive; if so, it may now come at any time. */
   expect(request: AcquireRequest): boolean {
-    if (!this.#subscriber.used || !this.#subscriber.isLive(this.#channelOf(request.name))) return false
+    if (!this.#subscriber.isLive(this.#channelOf(request.name))) return false
     if (!this.#waiters.has(request.attemptId))
       this.#waiters.set(request.attemptId, new Waiter(request, this.#host.clock))
     return true
@@ -72,7 +65,7 @@ export class Waiters {
     const waiter = this.#waiters.get(request.attemptId) ?? new Waiter(request, this.#host.clock)
     const channel = this.#channelOf(request.name)
     if (!this.#subscriber.isLive(channel))
-      void this.#subscriber.subscribe(channel).then((live) => {
+      void this.#subscriber.subscribe(channel, this.#received).then((live) => {
         if (live) waiter.wake()
         this.#subscriber.trim(IDLE_CHANNELS, (other) => !this.#wanted(other))
       })
@@ -109,46 +102,34 @@ export class Waiters {
     return this.#store.layout(name).grants + this.#host.clientId
   }
 
-  #channelsOf({ request: { name } }: Waiter): string[] {
-    return [this.#channelOf(name), this.#store.layout(name).redisson]
-  }
-
   #remove({ name, attemptId }: AcquireRequest): boolean {
     const waiter = this.#waiters.get(attemptId)
     if (waiter === undefined) return false
     this.#waiters.delete(attemptId)
-    const channel = this.#store.layout(name).redisson
-    const foreign = this.#foreign.get(channel)
-    if (foreign?.delete(waiter) === true && foreign.size === 0) {
-      this.#foreign.delete(channel)
-      this.#subscriber.unsubscribe(channel)
-    }
+    this.#subscriber.unsubscribe(this.#store.layout(name).redisson, waiter.redissonReleased)
     return true
   }
 
   #wanted(channel: string): boolean {
-    if (this.#foreign.has(channel)) return true
     for (const { request } of this.#waiters.values())
-      if (this.#channelOf(request.name) === channel) return true
+      if ([this.#channelOf(request.name), this.#store.layout(request.name).redisson].includes(channel))
+        return true
     return false
   }
 
   #watchRedisson(name: string, waiter: Waiter): void {
     const channel = this.#store.layout(name).redisson
-    let watchers = this.#foreign.get(channel)
-    if (watchers === undefined) this.#foreign.set(channel, (watchers = new Set()))
-    watchers.add(waiter)
-    if (this.#subscriber.isLive(channel)) return
+    const wasLive = this.#subscriber.isLive(channel)
     // The release may have come before the subscription: look again.
-    void this.#subscriber.subscribe(channel).then((live) => {
-      if (live) waiter.wake()
+    void this.#subscriber.subscribe(channel, waiter.redissonReleased).then((live) => {
+      if (live && !wasLive) waiter.wake()
     })
   }
 
-  #received(channel: string, text: string): void {
-    const watchers = this.#foreign.get(channel)
-    if (watchers !== undefined) for (const waiter of watchers) waiter.hint(0)
-    else this.#read(text)
+  readonly #received: Listener = (text, channel) => {
+    if (text !== undefined) return this.#read(text)
+    for (const waiter of this.#waiters.values())
+      if (this.#channelOf(waiter.request.name) === channel) waiter.doubt()
   }
 
   /** Any client that may publish to the channel can have sent it. */

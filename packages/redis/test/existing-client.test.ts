@@ -2,7 +2,7 @@ import { redisGuard } from '@locks/redis'
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
-import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
+import { expectNoLeak, listenersOf } from '../../../conformance/test-kit/listeners.ts'
 import { connect, hungServer, proxied, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis')
@@ -87,11 +87,7 @@ test('a dozen lock clients on one Redis client cause no listener-leak warning', 
   onTestFinished(() => client.disconnect())
   await client.ping()
   const before = stateOf(client)
-  const warnings = leakWarnings()
-  const all = Array.from({ length: 12 }, () => connect({ client }))
-  for (const locks of all) await locks.with(uniqueName(), () => undefined)
-  expect(warnings).toEqual([])
-  for (const locks of all) await locks.close()
+  await expectNoLeak([client], () => connect({ client }))
   expect(stateOf(client)).toEqual(before)
 })
 

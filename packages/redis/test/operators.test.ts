@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { expectBrokenHoldLost } from '../../../conformance/test-kit/broken-holds.ts'
 import { at, bare, connect, exists, proxied, queued, uniqueName } from './support/bed.ts'
 
 const service = await startService('redis')
@@ -170,21 +171,7 @@ test('a lease that was handed off and serialised at once lasts for its whole ttl
 })
 
 test('a broken hold ends as lost, also when its lock was taken and released by another meanwhile', async () => {
-  const [holder, other] = [connect(at(server)), connect(at(server))]
-  const lock = uniqueName()
-  const passItOn = async (): Promise<void> => {
-    expect(await other.lock(lock).break()).not.toBeNull()
-    await other.with(lock, () => undefined)
-    expect(await other.inspect(lock)).toMatchObject({ held: false })
-  }
-  const lease = await holder.lock(lock).acquire()
-  await passItOn()
-  await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
-  await expect(holder.with(lock, passItOn)).rejects.toMatchObject({ code: 'LOCK_LOST' })
-  // Free, and never taken by another: lost as well.
-  const broken = await holder.lock(lock).acquire()
-  await other.lock(lock).break()
-  await expect(broken.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  await expectBrokenHoldLost(connect(at(server)), connect(at(server)), uniqueName())
 })
 
 test('a release that is sent twice by the client after a lost reply is asked for again, and succeeds', async () => {

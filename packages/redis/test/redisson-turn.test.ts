@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { startService } from '../../../conformance/services/index.ts'
-import { at, bare, enqueue, exists, uniqueName } from './support/bed.ts'
+import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { at, bare, enqueue, exists, uniqueName, until } from './support/bed.ts'
 import type { Waiting } from './support/bed.ts'
 
 const service = await startService('redis')
@@ -36,7 +36,14 @@ async function lastGets(waiters: readonly Waiting[]): Promise<void> {
 
 test("on Redisson's turn the second in the queue looks too: the first may be dead by then", async () => {
   const waiters = await leftForRedisson(2)
-  await waiters[0]?.adapter.close?.()
+  const [first] = waiters
+  await first?.adapter.close?.()
+  const channel = `locks_grants:${first?.wanted.attemptId.slice(0, 36)}`
+  // Until then, the server would still give the lock to the first.
+  await until(async () => {
+    const [, subscribers] = [await redisCommand(server, 'PUBSUB', 'NUMSUB', channel)].flat()
+    return Number(subscribers) === 0
+  })
   await lastGets(waiters)
 })
 

@@ -7,7 +7,7 @@ import { redisCommand, startService } from '../../../conformance/services/index.
 import { scriptsOf } from '../src/queue-scripts.ts'
 import { renew } from '../src/scripts.ts'
 import { at, bare, exists, uniqueName } from './support/bed.ts'
-import { shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
+import { outcome, shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
 import type { ShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
 
 // Redis pairs replies with commands by order. Where one is lost or one too many, no command may take the reply of
@@ -30,16 +30,6 @@ const clients: readonly (readonly [string, (proxy: ShiftingProxy) => RedisOption
     },
   ],
 ]
-
-/** What became of it, where an outage is one of the answers. */
-async function outcome<T>(call: Promise<T>): Promise<T | 'unavailable'> {
-  try {
-    return await call
-  } catch (error) {
-    if (isLockError(error, 'LOCK_UNAVAILABLE')) return 'unavailable'
-    throw error
-  }
-}
 
 describe.each(clients)('%s', (_whose, optionsFor) => {
   test.each(shifts)(

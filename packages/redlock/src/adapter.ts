@@ -10,16 +10,12 @@ import type {
 } from '@locks/core/adapter'
 import { attemptAll, whoIsAhead } from './attempt.ts'
 import type { Refused } from './attempt.ts'
-import { breakHold } from './break.ts'
 import { diagnose } from './diagnose.ts'
 import { errors } from './errors.ts'
 import { Fences } from './fences.ts'
-import { listHeld } from './list.ts'
-import type { RedlockNode } from './node.ts'
 import type { Nodes } from './nodes.ts'
 import { answerOf, count, valuesOf } from './nodes.ts'
-import { pruneAll } from './prune.ts'
-import { holdOf, stateOf } from './state.ts'
+import { breakHold, inspect, listHeld, pruneAll } from './operators.ts'
 import { Waits } from './waits.ts'
 
 const given = { wait: 'notify', lockDelay: true, minHold: true, list: true, break: true } as const
@@ -116,9 +112,7 @@ export function redlockAdapter(
    */
   async function release(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
     fences.delete(attemptId)
-    const end = (node: RedlockNode): Promise<'released' | 'not-held'> =>
-      keepMs > 0 ? node.keep(name, attemptId, keepMs) : node.release(name, attemptId)
-    const answers = await nodes.ask(end, {
+    const answers = await nodes.ask((node) => node.release(name, attemptId, keepMs), {
       enough: (soFar) =>
         count(soFar, (one) => one === 'released') >= quorum ||
         count(soFar, (one) => one === 'not-held') > minority,
@@ -165,7 +159,7 @@ export function redlockAdapter(
 
     prune: (idleMs, names) => pruning.step(idleMs, names),
 
-    inspect: async (name) => stateOf(name, await holdOf(nodes, name, fencing), quorum),
+    inspect: (name) => inspect(nodes, name, fencing),
 
     async close() {
       waits.close()

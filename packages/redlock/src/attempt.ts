@@ -1,8 +1,7 @@
 import type { AcquireRequest, Holder, LockError } from '@locks/core/adapter'
-import type { Refusal } from '@locks/redis/node'
+import type { RedisNode, Refusal } from '@locks/redis/node'
 import { errors } from './errors.ts'
 import { holdsIn } from './hold.ts'
-import type { RedlockNode } from './node.ts'
 import type { Answers, Nodes } from './nodes.ts'
 import { answerOf, count, misconfigured, valuesOf } from './nodes.ts'
 
@@ -36,7 +35,7 @@ export async function attemptAll(
   const { quorum } = nodes
   const minority = nodes.all.length - quorum
   let verdict: bigint | 'open' | 'withdrawn' = 'open'
-  const late: { readonly node: RedlockNode; readonly vote: bigint }[] = []
+  const late: { readonly node: RedisNode; readonly vote: bigint }[] = []
   // A late grant still counts against other attempts, so it must carry the same fence. After a withdrawal, the release
   // that is queued behind it frees it, and nothing later, which could meet the next vote.
   const settleLate = (): void => {

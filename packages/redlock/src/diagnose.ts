@@ -1,12 +1,10 @@
-import { danger, ok, warning } from '@locks/core/adapter'
-import type { Finding } from '@locks/core/adapter'
+import { danger, ok, warning, worstFindings } from '@locks/core/adapter'
+import type { Finding, WorstFinding } from '@locks/core/adapter'
 import type { Nodes } from './nodes.ts'
 import { answerOf, valuesOf } from './nodes.ts'
 
 /** A diagnosis takes a handful of round trips, the first over a new connection. */
 const DIAGNOSIS_MS = 4_000
-
-const severity = { ok: 0, warning: 1, danger: 2 } as const
 
 /** Advice for one of several servers, where it differs from that for a single one. */
 const otherAdvice = new Map([
@@ -26,28 +24,18 @@ export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
   )
   const up = valuesOf(answers).length
   if (up === 0) throw nodes.outage('no node answers', answers)
-  const worst = new Map<string, { readonly finding: Finding; readonly nodes: number[] }>()
-  answers.forEach((answer, index) => {
-    for (const finding of answerOf(answer)?.findings ?? []) {
-      const known = worst.get(finding.check)
-      const more = known === undefined ? 1 : severity[finding.level] - severity[known.finding.level]
-      if (more > 0) worst.set(finding.check, { finding, nodes: [index + 1] })
-      else if (more === 0) known?.nodes.push(index + 1)
-    }
-  })
-  const ofNodes = [...worst.values()].map(({ finding, nodes: numbers }) =>
-    onNodes(finding, numbers, all.length),
-  )
+  const worst = worstFindings(answers.map((answer) => answerOf(answer)?.findings ?? []))
   const identities = answers.map((answer) => answerOf(answer)?.identity?.server)
   return [
     countFinding(all.length, quorum),
     reachFinding(nodes, up, answers),
     independenceFinding(identities),
-    ...ofNodes,
+    ...worst.map((one) => onNodes(one, all.length)),
   ]
 }
 
-function onNodes(finding: Finding, numbers: readonly number[], count: number): Finding {
+function onNodes({ finding, servers }: WorstFinding, count: number): Finding {
+  const numbers = servers.map((index) => index + 1)
   const who = numbers.length === count ? 'every node' : `node ${numbers.join(', ')}`
   const message = `${who}: ${finding.message}`
   if (finding.level === 'ok') return { ...finding, message }

@@ -1,6 +1,5 @@
 import { LockError } from '@locks/core/adapter'
-import type { Identity } from '@locks/redis/node'
-import type { RedlockNode } from './node.ts'
+import type { Identity, RedisNode } from '@locks/redis/node'
 
 /** Two nodes are the same server. A key that one node refuses costs a vote; this prevents every lock. */
 export class SameServerError extends LockError {}
@@ -10,15 +9,15 @@ export class SameServerError extends LockError {}
  * several nodes, which `diagnose` warns about.
  */
 export class Identities {
-  readonly #nodes: readonly RedlockNode[]
-  readonly #known = new Map<RedlockNode, Identity>()
+  readonly #nodes: readonly RedisNode[]
+  readonly #known = new Map<RedisNode, Identity>()
 
-  constructor(nodes: readonly RedlockNode[]) {
+  constructor(nodes: readonly RedisNode[]) {
     this.#nodes = nodes
   }
 
   /** Rejects with `LOCK_INVALID_ARGUMENT` when another node is the same server. */
-  async compare(node: RedlockNode): Promise<void> {
+  async compare(node: RedisNode): Promise<void> {
     const identity = await node.identity()
     if (identity === undefined || identity === this.#known.get(node)) return
     for (const [other, known] of this.#known) {
@@ -30,7 +29,7 @@ export class Identities {
     this.#known.set(node, identity)
   }
 
-  #sameServer(...both: readonly RedlockNode[]): LockError {
+  #sameServer(...both: readonly RedisNode[]): LockError {
     const [first, second] = both.map((node) => this.#nodes.indexOf(node) + 1).toSorted((a, b) => a - b)
     return new SameServerError(
       'LOCK_INVALID_ARGUMENT',

@@ -1,5 +1,5 @@
 import type { AdapterFactory } from '@locks/core/adapter'
-import { RedisNode } from '@locks/redis/node'
+import { openNode } from '@locks/redis/node'
 import { redlockAdapter } from './adapter.ts'
 import type { RedlockCapabilities } from './adapter.ts'
 import { Nodes } from './nodes.ts'
@@ -13,8 +13,8 @@ export type { RedlockOptions } from './option-table.ts'
 export function redlock(options: RedlockOptions): AdapterFactory<RedlockCapabilities> {
   const { nodes, quorum, nodeTimeoutMs, fencing } = settle(options)
   return (host) => {
-    const open = nodes.map((node) => new RedisNode(node))
-    return redlockAdapter(new Nodes(open, quorum, nodeTimeoutMs, host.clock), fencing, host)
+    const open = new Nodes(nodes.map(openNode), quorum, nodeTimeoutMs, host.clock)
+    return redlockAdapter(open, fencing, host)
   }
 }
 

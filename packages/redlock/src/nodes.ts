@@ -1,8 +1,8 @@
-import { isLockError, LockError, orAfter } from '@locks/core/adapter'
+import { isLockError, LockError, once, orAfter } from '@locks/core/adapter'
 import type { Clock, Timer } from '@locks/core/adapter'
+import type { RedisNode } from '@locks/redis/node'
 import { errors } from './errors.ts'
 import { Identities, SameServerError } from './identities.ts'
-import type { RedlockNode } from './node.ts'
 import { orderedNode } from './ordered-node.ts'
 
 /** What one node answered, or why it failed. */
@@ -32,12 +32,11 @@ export interface AskOptions<T> {
 
 /** Asks nodes in parallel, and does not wait for slow ones. */
 export class Nodes {
-  readonly all: readonly RedlockNode[]
+  readonly all: readonly RedisNode[]
   readonly quorum: number
   /** Without the order of steps. */
-  readonly #bare: readonly RedlockNode[]
+  readonly #bare: readonly RedisNode[]
   readonly #identities: Identities
-  #compared: Promise<void> | undefined
   readonly #timeoutMs: number
   readonly #clock: Clock
   /** Whether the last call of each failed. */
@@ -45,7 +44,7 @@ export class Nodes {
   /** Calls that no caller waits for. */
   readonly #stragglers = new Set<Promise<unknown>>()
 
-  constructor(all: readonly RedlockNode[], quorum: number, timeoutMs: number, clock: Clock) {
+  constructor(all: readonly RedisNode[], quorum: number, timeoutMs: number, clock: Clock) {
     this.#identities = new Identities(all)
     this.#bare = all
     this.all = all.map((node) => orderedNode(node, this.#identities))
@@ -60,7 +59,7 @@ export class Nodes {
    * silent then have failed.
    */
   ask<T>(
-    call: (node: RedlockNode, index: number) => Promise<T>,
+    call: (node: RedisNode, index: number) => Promise<T>,
     { enough, late, hurry = false, timeoutMs = this.#timeoutMs }: AskOptions<T>,
   ): Promise<Answers<T>> {
     return new Promise((resolve) => {
@@ -98,26 +97,18 @@ export class Nodes {
    * Before the first vote: rejects with `LOCK_INVALID_ARGUMENT` when two nodes are the same server. A node that does
    * not answer is compared before its own first vote.
    */
-  compared(): Promise<void> {
-    this.#compared ??= this.#compare().catch((error: unknown) => {
-      this.#compared = undefined
-      throw error
-    })
-    return this.#compared
-  }
-
-  async #compare(): Promise<void> {
-    const compare = async (_: RedlockNode, index: number): Promise<void> => {
+  readonly compared: () => Promise<void> = once(async () => {
+    const compare = async (_: RedisNode, index: number): Promise<void> => {
       const node = this.#bare[index]
       if (node !== undefined) await this.#identities.compare(node)
     }
     const answers = await this.ask(compare, { enough: () => false, hurry: true })
     const refusal = misconfigured(answers)
     if (refusal !== undefined) throw refusal
-  }
+  })
 
   /** Asks one node alone, the same for all clients while it works. Undefined if it fails. */
-  async askFirst<T>(call: (node: RedlockNode) => Promise<T>): Promise<T | undefined> {
+  async askFirst<T>(call: (node: RedisNode) => Promise<T>): Promise<T | undefined> {
     const index = Math.max(0, this.#failing.indexOf(false))
     const node = this.all[index]
     if (node === undefined) return undefined

@@ -1,14 +1,6 @@
-import {
-  invalidOption,
-  isRecord,
-  plainUrl,
-  queryOptions,
-  settleOptions,
-  urlOf,
-  wrongOption,
-} from '@locks/core/adapter'
-import type { LockError } from '@locks/core/adapter'
+import { isRecord, plainUrl, queryOptions, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
 import type { RedisOptions } from '@locks/redis'
+import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 
 export interface RedlockSettings {
@@ -25,12 +17,12 @@ export function settle(options: unknown): RedlockSettings {
   const nodes = parsed?.nodes ?? read.nodes
   if (!Array.isArray(nodes) || nodes.length === 0) throw wrongOption(declared, 'nodes')
   if (nodes.some((node, index) => nodes.slice(0, index).some((other) => isSame(node, other))))
-    throw invalid('a server is named twice: its vote would count twice')
+    throw errors.invalid('a server is named twice: its vote would count twice')
   const majority = Math.floor(nodes.length / 2) + 1
   const { quorum = majority, nodeTimeoutMs, fencing, prefix, fenceIdleMs } = read
   // Two groups smaller than a majority could each believe to hold the lock.
   if (quorum < majority || quorum > nodes.length)
-    throw invalid(`quorum must be a whole number from ${majority} to ${nodes.length}`)
+    throw errors.invalid(`quorum must be a whole number from ${majority} to ${nodes.length}`)
   return {
     nodes: nodes.map((node: unknown) => nodeOf(node, prefix, fenceIdleMs)),
     quorum,
@@ -42,9 +34,9 @@ export function settle(options: unknown): RedlockSettings {
 function nodeOf(node: unknown, prefix: string | undefined, fenceIdleMs: number | undefined): RedisOptions {
   const idle = fenceIdleMs === undefined ? {} : { fenceIdleMs }
   if (typeof node === 'string') return { url: node, ...(prefix !== undefined && { prefix }), ...idle }
-  if (!isRecord(node)) throw invalid('every node must be a URL or options as for @locks/redis')
+  if (!isRecord(node)) throw errors.invalid('every node must be a URL or options as for @locks/redis')
   if (node['waitForReplicas'] !== undefined)
-    throw invalid('waitForReplicas is not for nodes: what counts is the majority')
+    throw errors.invalid('waitForReplicas is not for nodes: what counts is the majority')
   const own = typeof node['prefix'] === 'string' ? node['prefix'] : ''
   return { ...node, ...(prefix !== undefined && { prefix: prefix + own }), ...idle }
 }
@@ -75,8 +67,4 @@ function nodesOf(servers: string): readonly string[] {
   if (match === null) throw wrongOption(declared, 'url')
   const [, login = '', hosts = '', db = ''] = match
   return hosts.split(',').map((host) => `redis://${login}${host}${db}`)
-}
-
-function invalid(message: string): LockError {
-  return invalidOption(declared, message)
 }

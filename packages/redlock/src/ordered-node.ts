@@ -1,5 +1,5 @@
+import type { RedisNode } from '@locks/redis/node'
 import type { Identities } from './identities.ts'
-import type { RedlockNode } from './node.ts'
 
 /**
  * A node that gets the steps of one attempt one after the other, however slow it is: an attempt here may be settled by
@@ -7,7 +7,7 @@ import type { RedlockNode } from './node.ts'
  * behind; an attempt that overtook the release of the one before would lose its vote. No caller waits for a slow node.
  * A node votes only once it is known to be none of the others.
  */
-export function orderedNode(node: RedlockNode, identities: Identities): RedlockNode {
+export function orderedNode(node: RedisNode, identities: Identities): RedisNode {
   const last = new Map<string, Promise<void>>()
 
   /** The client may have reconnected and sent it to another server, which must not count twice. */
@@ -34,8 +34,7 @@ export function orderedNode(node: RedlockNode, identities: Identities): RedlockN
         await identities.compare(node)
         return compared(node.attempt(request))
       }),
-    release: (name, attemptId) => inOrder(attemptId, () => node.release(name, attemptId)),
-    keep: (name, attemptId, keepMs) => inOrder(attemptId, () => node.keep(name, attemptId, keepMs)),
+    release: (name, attemptId, keepMs) => inOrder(attemptId, () => node.release(name, attemptId, keepMs)),
     renew: (renewals) => compared(node.renew(renewals)),
     raise: (...args) => compared(node.raise(...args)),
     look: (name) => node.look(name),

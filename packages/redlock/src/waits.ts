@@ -35,7 +35,6 @@ export class Waits {
   readonly #nodes: Nodes
   readonly #clock: Clock
   readonly #waiters = new Map<string, Waiter>()
-  readonly #watches = new Map<string, { readonly waiters: Set<Waiter>; readonly end: () => void }>()
 
   constructor(nodes: Nodes, clock: Clock) {
     this.#nodes = nodes
@@ -90,9 +89,7 @@ export class Waits {
   }
 
   close(): void {
-    for (const { end } of this.#watches.values()) end()
-    this.#watches.clear()
-    this.#waiters.clear()
+    for (const attemptId of this.#waiters.keys()) this.over(attemptId)
   }
 
   #waiter(attemptId: string): Waiter {
@@ -112,29 +109,14 @@ export class Waits {
     waiter.wake.wakeBy(this.#clock.now() + this.#upTo(WAKE_SPREAD_MS))
   }
 
-  /** One subscription per name and node, for any number of waiters. */
+  /** Tasks of one client wait as one, so this is one subscription per name and node. */
   #watch(name: string, waiter: Waiter): () => void {
-    let watch = this.#watches.get(name)
-    if (watch === undefined) {
-      const waiters = new Set<Waiter>()
-      const notice = (): void => {
-        for (const one of waiters) {
-          one.noticed = true
-          // In a split vote every withdrawal is a release: a waiter that followed those would never back off.
-          if (one.splits === 0) this.#wakeSoon(one)
-        }
-      }
-      const ends = this.#nodes.all.map((node) => node.watch(name, notice))
-      watch = { waiters, end: () => ends.forEach((end) => end()) }
-      this.#watches.set(name, watch)
+    const notice = (): void => {
+      waiter.noticed = true
+      // In a split vote every withdrawal is a release: a waiter that followed those would never back off.
+      if (waiter.splits === 0) this.#wakeSoon(waiter)
     }
-    const { waiters, end } = watch
-    waiters.add(waiter)
-    return () => {
-      waiters.delete(waiter)
-      if (waiters.size > 0 || this.#watches.get(name)?.waiters !== waiters) return
-      this.#watches.delete(name)
-      end()
-    }
+    const ends = this.#nodes.all.map((node) => node.watch(name, notice))
+    return () => ends.forEach((end) => end())
   }
 }

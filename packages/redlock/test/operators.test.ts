@@ -3,7 +3,8 @@ import { Cluster, Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
+import { expectBrokenHoldLost } from '../../../conformance/test-kit/broken-holds.ts'
+import { expectNoLeak } from '../../../conformance/test-kit/listeners.ts'
 import { bare, connect, heldOn, over, proxiesOf, servers, uniqueName, until } from './support/bed.ts'
 
 function level(findings: readonly Finding[], check: string): string | undefined {
@@ -151,29 +152,12 @@ test("the user's clients keep the listeners they had, and a dozen sets of locks 
   ]
   onTestFinished(() => clients.forEach((client) => client.disconnect()))
   for (const client of clients) await client.ping()
-  const before = clients.map(listenersOf)
-  const warnings = leakWarnings()
-  const all = Array.from({ length: 12 }, () => connect({ nodes: clients.map((client) => ({ client })) }))
-  const lock = uniqueName()
-  await Promise.all(all.map((locks) => locks.with(lock, { waitMs: 60_000 }, () => undefined)))
-  expect(warnings).toEqual([])
-  for (const locks of all) await locks.close()
-  expect(clients.map(listenersOf)).toEqual(before)
+  await expectNoLeak(clients, () => connect({ nodes: clients.map((client) => ({ client })) }))
 })
 
 test('a broken hold ends as lost, also when its lock was taken and released by another meanwhile', async () => {
   const { servers: nodes } = await servers(3)
-  const [holder, other] = [connect(over(nodes)), connect(over(nodes))]
-  const lock = uniqueName()
-  const passItOn = async (): Promise<void> => {
-    expect(await other.lock(lock).break()).not.toBeNull()
-    await other.with(lock, () => undefined)
-    expect(await other.inspect(lock)).toMatchObject({ held: false })
-  }
-  const lease = await holder.lock(lock).acquire()
-  await passItOn()
-  await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
-  await expect(holder.with(lock, passItOn)).rejects.toMatchObject({ code: 'LOCK_LOST' })
+  await expectBrokenHoldLost(connect(over(nodes)), connect(over(nodes)), uniqueName())
 })
 
 test('a hold on a bare majority is released, although the others never had it', async () => {

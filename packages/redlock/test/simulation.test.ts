@@ -1,12 +1,11 @@
 import type { Clock, Holder } from '@locks/core'
 import type { AcquireRequest, Renewal, RenewOutcome } from '@locks/core/adapter'
 import { keptAttemptId, safeTtlMs } from '@locks/core/adapter'
-import type { Look, Refusal } from '@locks/redis/node'
+import type { Look, RedisNode, Refusal } from '@locks/redis/node'
 import { expect, test } from 'vitest'
 import { atLength } from '../../../conformance/selection.ts'
 import { redlockAdapter } from '../src/adapter.ts'
 import { Nodes } from '../src/nodes.ts'
-import type { RedlockNode } from '../src/node.ts'
 
 /** Mulberry32: every run is the same, and a failure can be looked into. */
 function randomFrom(seed: number): () => number {
@@ -66,7 +65,7 @@ class VirtualClock implements Clock {
  * A server in memory that loses requests and replies, is slow, and is down now and then. Its counter is a
  * plain one, without the help of a clock: so the write-back alone keeps fences in order.
  */
-class SimulatedNode implements RedlockNode {
+class SimulatedNode implements RedisNode {
   readonly #clock: VirtualClock
   #token = 0n
   readonly #held = new Map<string, { attempt: string; holder: Holder; fence: bigint; until: number }>()
@@ -96,21 +95,14 @@ class SimulatedNode implements RedlockNode {
     })
   }
 
-  release(name: string, attemptId: string): Promise<'released' | 'not-held'> {
-    return this.#over(() => {
-      if (this.#lookUp(name)?.attempt !== attemptId) return 'not-held'
-      this.#held.delete(name)
-      return 'released'
-    })
-  }
-
-  keep(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
+  release(name: string, attemptId: string, keepMs = 0): Promise<'released' | 'not-held'> {
     return this.#over(() => {
       const held = this.#lookUp(name)
       const kept = keptAttemptId(attemptId)
-      if (held?.attempt === kept) return 'released'
+      if (keepMs > 0 && held?.attempt === kept) return 'released'
       if (held?.attempt !== attemptId) return 'not-held'
-      this.#held.set(name, { ...held, attempt: kept, until: this.#clock.now() + keepMs })
+      if (keepMs === 0) this.#held.delete(name)
+      else this.#held.set(name, { ...held, attempt: kept, until: this.#clock.now() + keepMs })
       return 'released'
     })
   }

@@ -2,7 +2,7 @@ import type { AcquireRequest, Adapter, AdapterHost, Busy, Grant, RenewOutcome } 
 import { zookeeperCapabilities } from './capabilities.ts'
 import type { ZookeeperCapabilities } from './capabilities.ts'
 import { diagnose } from './diagnose.ts'
-import { unavailable } from './errors.ts'
+import { errors } from './errors.ts'
 import { holderOf } from './holders.ts'
 import { Janitor } from './janitor.ts'
 import { breakHold, inspect, list, prune } from './operators.ts'
@@ -69,7 +69,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
 
   function grantOf({ name, attemptId }: AcquireRequest, node: QueueNode): Grant {
     const { fence, session } = node
-    if (fence === undefined || node.withdrawn) throw unavailable('the node of this attempt is gone')
+    if (fence === undefined || node.withdrawn) throw errors.unavailable('the node of this attempt is gone')
     node.granted = true
     return { name, attemptId, fence, ttlMs: session.reliableMs }
   }
@@ -131,7 +131,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
         if (head === node.path && head !== undefined) return grantOf(request, node)
         if (head !== undefined) return busy(request, node, head)
       }
-      throw unavailable('another program keeps removing the node of this attempt')
+      throw errors.unavailable('another program keeps removing the node of this attempt')
     },
 
     async wait(request, maxMs, signal) {

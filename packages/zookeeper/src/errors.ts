@@ -1,9 +1,7 @@
 import { errorsOf, LockError } from '@locks/core/adapter'
 import type { AdapterErrors } from '@locks/core/adapter'
 
-const errors = errorsOf('@locks/zookeeper')
-export const invalid: AdapterErrors['invalid'] = errors.invalid
-export const unavailable: AdapterErrors['unavailable'] = errors.unavailable
+export const errors: AdapterErrors = errorsOf('@locks/zookeeper')
 
 /** The codes of the ZooKeeper protocol that this package distinguishes. */
 export const code = {
@@ -55,7 +53,7 @@ export function reasonOf(failed: number): string {
 export function requestError(failed: number): Error {
   const error = new RequestError(failed)
   const advice = permanent.get(failed)
-  return advice === undefined ? error : invalid(`${error.message}, ${advice}`, error)
+  return advice === undefined ? error : errors.invalid(`${error.message}, ${advice}`, error)
 }
 
 export function isRequestError(error: unknown, ...codes: readonly number[]): boolean {

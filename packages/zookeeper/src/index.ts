@@ -17,6 +17,5 @@ export function zookeeper(options: ZookeeperOptions): AdapterFactory<ZookeeperCa
 export function fromConfig(
   options: Readonly<Record<string, unknown>>,
 ): AdapterFactory<ZookeeperCapabilities> {
-  const settings = settle(options)
-  return (host) => zookeeperAdapter(settings, host)
+  return zookeeper(options)
 }

@@ -1,5 +1,6 @@
+import { batchesOf } from '@locks/core/adapter'
 import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
-import { code, isRequestError, unavailable } from './errors.ts'
+import { code, errors, isRequestError } from './errors.ts'
 import { holderOf } from './holders.ts'
 import { directoryOf, inOrder, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
@@ -39,8 +40,8 @@ export async function list(requests: Requests, layout: Layout, limit: number): P
   const segments = await requests.children(layout.basePath)
   const names = segments.map((segment) => nameOf(segment, layout)).filter((name) => name !== undefined)
   const held: LockState[] = []
-  for (let at = 0; at < names.length && held.length < limit; at += BATCH) {
-    const batch = names.slice(at, at + BATCH)
+  for (const batch of batchesOf(names, BATCH)) {
+    if (held.length >= limit) break
     const states = await Promise.all(
       batch.map((name) => ifAllowed(look(requests, directoryOf(name, layout), name))),
     )
@@ -59,8 +60,7 @@ export async function prune(requests: Requests, layout: Layout, names?: readonly
   await requests.catchUp()
   const own = names ?? (await requests.children(layout.basePath)).flatMap((one) => nameOf(one, layout) ?? [])
   let pruned = 0
-  for (let at = 0; at < own.length; at += BATCH) {
-    const batch = own.slice(at, at + BATCH)
+  for (const batch of batchesOf(own, BATCH)) {
     const removals = batch.map((name) => ifAllowed(removeIfEmpty(requests, directoryOf(name, layout))))
     pruned += (await Promise.all(removals)).filter(Boolean).length
   }
@@ -99,7 +99,7 @@ async function look(requests: Requests, directory: string, name: string): Promis
     const holder = await holderOf(requests, `${directory}/${head}`)
     if (holder !== undefined) return { name, held: true, holder, waiters: order.length - 1 }
   }
-  throw unavailable('the lock changes hands faster than its holder can be read; try again')
+  throw errors.unavailable('the lock changes hands faster than its holder can be read; try again')
 }
 
 /** Undefined for what the ACL denies this client. */

@@ -1,3 +1,4 @@
+import { isRecord, isWhole } from '@locks/core/adapter'
 import type { Duration } from '@locks/core/adapter'
 
 export const declared = {
@@ -25,6 +26,8 @@ export const declared = {
       must: 'be { scheme, credentials } with texts, or a list of these',
       type: 'ZookeeperAuth | readonly ZookeeperAuth[]',
       json: 'ZookeeperAuth | readonly ZookeeperAuth[]',
+      is: (value: unknown): value is ZookeeperAuth | readonly ZookeeperAuth[] =>
+        Array.isArray(value) ? value.every(isAuth) : isAuth(value),
       notWith: 'client',
     },
     /** Who may use the nodes made here: `open`, `creator`, or a list of `{ scheme, id, permissions }`. */
@@ -33,6 +36,7 @@ export const declared = {
       must: 'be "open", "creator" or a list of { scheme, id, permissions: 1 to 31 }',
       type: "'open' | 'creator' | readonly ZookeeperAclEntry[]",
       json: "'open' | 'creator' | readonly ZookeeperAcl[]",
+      is: (value: unknown): value is Acl => isAcl(value),
       otherwise: '`creator` with `auth`, `open` without',
       inUrl: true,
     },
@@ -68,6 +72,26 @@ export interface ZookeeperAclEntry {
   readonly id: string
   /** The sum of 1 read, 2 write, 4 create, 8 delete, 16 admin. */
   readonly permissions: number
+}
+
+export type Acl = 'open' | 'creator' | readonly ZookeeperAclEntry[]
+
+function isAuth(value: unknown): boolean {
+  return isRecord(value) && isText(value['scheme']) && isText(value['credentials'])
+}
+
+function isAcl(value: unknown): boolean {
+  if (value === 'open' || value === 'creator') return true
+  return Array.isArray(value) && value.length > 0 && value.every(isAclEntry)
+}
+
+function isAclEntry(value: unknown): boolean {
+  if (!isRecord(value) || !isText(value['scheme']) || typeof value['id'] !== 'string') return false
+  return isWhole(value['permissions'], [1, 31])
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== ''
 }
 
 /** A client made by node-zookeeper-client. */

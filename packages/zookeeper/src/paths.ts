@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { invalid } from './errors.ts'
+import { errors } from './errors.ts'
 
 /**
  * Curator's `InterProcessMutex` layout: a lock is a directory, each client that wants it has an ephemeral sequential
@@ -81,9 +81,9 @@ export interface Layout {
 
 export function directoryOf(name: string, { basePath, rawPath }: Layout): string {
   if (!rawPath) return `${basePath}/${encodeName(name)}`
-  if (!isPath(name)) throw invalid('with rawPath a lock name must be an absolute ZooKeeper path')
+  if (!isPath(name)) throw errors.invalid('with rawPath a lock name must be an absolute ZooKeeper path')
   if (isMember(name.slice(name.lastIndexOf('/') + 1)))
-    throw invalid('with rawPath a lock name must not end like the node of a holder: lock-<10 digits>')
+    throw errors.invalid('with rawPath a lock name must not end like the node of a holder: lock-<10 digits>')
   return name
 }
 

@@ -1,5 +1,5 @@
 import type { AcquireRequest } from '@locks/core/adapter'
-import { code, invalid, isCutOff, isRequestError, unavailable } from './errors.ts'
+import { code, errors, isCutOff, isRequestError } from './errors.ts'
 import { describe } from './holders.ts'
 import { inOrder, isInOrder, parentOf, prefixOf, sequenceOf, sequenceText } from './paths.ts'
 import type { Requests } from './requests.ts'
@@ -143,7 +143,7 @@ export class QueueNode {
    * asked for by the name it is going to have.
    */
   async #create(sequence: number | undefined): Promise<void> {
-    if (this.withdrawn) throw unavailable('the attempt was withdrawn')
+    if (this.withdrawn) throw errors.unavailable('the attempt was withdrawn')
     const { requests } = this.session
     const prefix = `${this.directory}/${this.prefix}`
     this.#unsure = true
@@ -172,7 +172,7 @@ export class QueueNode {
     }
     if (isInOrder(this.#node)) return
     await this.remove()
-    throw unavailable(
+    throw errors.unavailable(
       `the sequence numbers of ${this.directory} are nearly exhausted; remove it while it is unused`,
     )
   }
@@ -233,7 +233,7 @@ async function makeDirectory(requests: Requests, path: string): Promise<void> {
     if (!isRequestError(error, code.noNode)) throw error
     // Only a chroot can be missing above it, which this package does not create.
     if (parentOf(path) === '')
-      throw invalid(
+      throw errors.invalid(
         'the chroot of the url is missing, so no lock can be acquired; create it, or correct the url',
       )
     await makeDirectory(requests, parentOf(path))

@@ -1,3 +1,4 @@
+import { batchesOf } from '@locks/core/adapter'
 import type { Clock } from '@locks/core/adapter'
 import { CreateMode } from 'node-zookeeper-client'
 import type { ACL, Client, Exception, Stat } from 'node-zookeeper-client'
@@ -119,9 +120,7 @@ export class Requests {
 
   /** Which of these nodes exist, according to the leader. A few requests, so this is a cheap sign of life too. */
   async present(paths: readonly string[]): Promise<ReadonlySet<string>> {
-    const batches = []
-    for (let at = 0; at < paths.length; at += BATCH)
-      batches.push(this.#presentOf(paths.slice(at, at + BATCH)))
+    const batches = [...batchesOf(paths, BATCH)].map((batch) => this.#presentOf(batch))
     return new Set((await Promise.all(batches)).flat())
   }
 

@@ -2,7 +2,7 @@ import { Wake } from '@locks/core/adapter'
 import type { AdapterHost, LockError } from '@locks/core/adapter'
 import { ACL, createClient, Id } from 'node-zookeeper-client'
 import { Chores } from './chores.ts'
-import { code, requestError, unavailable } from './errors.ts'
+import { code, errors, requestError } from './errors.ts'
 import { failureOf, forgetCutReplies, harden, isOver, retire, stop } from './quirks.ts'
 import { Session } from './session.ts'
 import type { Settings } from './settings.ts'
@@ -58,7 +58,7 @@ export class SessionManager {
     const { servers } = this.#settings
     const where = servers === '' ? 'ZooKeeper' : `ZooKeeper at ${servers}`
     const why = failure === undefined ? '' : `: ${failure.message}`
-    return unavailable(`there is no connection to ${where}${why}`, failure)
+    return errors.unavailable(`there is no connection to ${where}${why}`, failure)
   }
 
   /** A connected session. Rejects if there is none for a while. */
@@ -66,7 +66,7 @@ export class SessionManager {
     const { clock } = this.#host
     const giveUpAt = clock.now() + CONNECT_MS
     for (;;) {
-      if (this.#closed) throw unavailable('the ZooKeeper session was closed')
+      if (this.#closed) throw errors.unavailable('the ZooKeeper session was closed')
       const session = (this.#session ??= this.#open())
       if (session.connected) return session
       const leftMs = giveUpAt - clock.now()
@@ -102,7 +102,7 @@ export class SessionManager {
       for (const { scheme, credentials } of auth) client.addAuthInfo(scheme, Buffer.from(credentials))
       client.connect()
     } else if (this.#givenIsOver || isOver(client))
-      throw unavailable('the session of the given ZooKeeper client is over; pass a new client')
+      throw errors.unavailable('the session of the given ZooKeeper client is over; pass a new client')
     const { clock, report } = this.#host
     const chores = given === undefined ? new Chores() : this.#chores
     const unlisten = given && forgetCutReplies(given)

@@ -4,7 +4,7 @@ import { openTestAdapter } from '@locks/core/conformance'
 import { zookeeper } from '@locks/zookeeper'
 import { State } from 'node-zookeeper-client'
 import { expect, onTestFinished, test } from 'vitest'
-import { leakWarnings, listenersOf } from '../../../conformance/test-kit/listeners.ts'
+import { expectNoLeak } from '../../../conformance/test-kit/listeners.ts'
 import { directory, lockName, testBed } from './support/bed.ts'
 import { ms, pass, rawClient, until } from './support/raw-client.ts'
 
@@ -142,12 +142,5 @@ test('when the user closes the client, its leases are lost at once, and later ca
 
 test('close removes our listeners from a given client, and a dozen adapters on it cause no warning', async () => {
   await using own = await rawClient(bed.servers)
-  const before = listenersOf(own.client)
-  const warnings = leakWarnings()
-  const all = Array.from({ length: 12 }, () => createLocks(zookeeper({ client: own.client })))
-  const name = lockName()
-  await Promise.all(all.map((locks) => locks.with(name, { waitMs: ms(20_000) }, () => undefined)))
-  expect(warnings).toEqual([])
-  for (const locks of all) await locks.close()
-  expect(listenersOf(own.client)).toEqual(before)
+  await expectNoLeak([own.client], () => createLocks(zookeeper({ client: own.client })))
 })

@@ -2,7 +2,7 @@ import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
-import { codeOf, invalid } from '../errors.ts'
+import { codeOf, errors } from '../errors.ts'
 import type { Floor } from './file-floor.ts'
 
 /** File systems, by the kernel's number, on which a rename may be repeated or seen late elsewhere. */
@@ -34,7 +34,8 @@ const UNCERTAIN = 'where two renames may both succeed'
 
 /** Returns the name of a file system that is not safe for locks; rejects if the directory cannot be used at all. */
 async function checkDirectory(directory: string): Promise<string | undefined> {
-  if (!(await stat(directory)).isDirectory()) throw invalid(`${JSON.stringify(directory)} is not a directory`)
+  if (!(await stat(directory)).isDirectory())
+    throw errors.invalid(`${JSON.stringify(directory)} is not a directory`)
   await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
   return untrustedFileSystem(Number((await statfs(directory)).type))
 }
@@ -65,7 +66,7 @@ export async function prepareDirectory(
   try {
     const type = await checkDirectory(directory)
     if (type !== undefined && !trustFileSystem)
-      throw invalid(
+      throw errors.invalid(
         `${shown} is on ${type}, ${UNCERTAIN}; choose a local directory, or set trustFileSystem if it is safe`,
       )
     await floor.prepare()
@@ -77,14 +78,14 @@ export async function prepareDirectory(
 function directoryError(shown: string, error: unknown): unknown {
   switch (codeOf(error)) {
     case 'ENOENT':
-      return invalid(`directory ${shown} does not exist; create it first`)
+      return errors.invalid(`directory ${shown} does not exist; create it first`)
     case 'EACCES':
     case 'EPERM':
-      return invalid(
+      return errors.invalid(
         `directory ${shown} is not writable by this process (uid ${process.getuid?.() ?? 'unknown'})`,
       )
     case 'EROFS':
-      return invalid(`directory ${shown} is on a read-only file system`)
+      return errors.invalid(`directory ${shown} is on a read-only file system`)
     default:
       return error
   }

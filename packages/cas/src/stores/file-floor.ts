@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { codeOf, unavailable } from '../errors.ts'
+import { codeOf, errors } from '../errors.ts'
 import { ifThere, syncDirectory } from './file-io.ts'
 import { FLOOR } from './file-paths.ts'
 
@@ -76,7 +76,7 @@ export class Floor {
         this.#known = undefined
       }
     }
-    throw unavailable('the floor changes too fast to be raised; try again')
+    throw errors.unavailable('the floor changes too fast to be raised; try again')
   }
 
   async #look(): Promise<bigint> {
@@ -85,7 +85,7 @@ export class Floor {
       if (floors.length > 0) return floors.reduce((a, b) => (a > b ? a : b))
       await this.prepare()
     }
-    throw unavailable(
+    throw errors.unavailable(
       `there is no floor in ${JSON.stringify(this.#parent)}, so no key can be created; try again`,
     )
   }

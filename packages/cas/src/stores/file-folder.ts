@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { readdir, rename, rmdir, unlink } from 'node:fs/promises'
+import { readdir, readFile, rename, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { codeOf, unavailable } from '../errors.ts'
+import { codeOf, errors } from '../errors.ts'
 import type { Put, Versioned } from '../versioned-store.ts'
-import { ifThere, readIfThere, renameIfThere, syncDirectory, unlinkIfThere, writeWhole } from './file-io.ts'
+import { ifThere, syncDirectory, writeWhole } from './file-io.ts'
 import { entryOf, nextFile, presentFile, wasFile } from './file-paths.ts'
 import type { Entry } from './file-paths.ts'
 
@@ -17,22 +17,24 @@ export async function read(folder: string): Promise<Versioned | undefined> {
     if (entries === undefined) return undefined
     const present = highest(entries, 'present')
     if (present !== undefined) {
-      const value = await readIfThere(join(folder, present.file))
+      const value = await ifThere(readFile(join(folder, present.file), 'utf8'))
       if (value !== undefined) return { value, version: present.version }
       continue
     }
     const was = highest(entries, 'was')
     if (was !== undefined) {
       const version = was.version + 1n
-      await renameIfThere(join(folder, nextFile(version, was.id)), join(folder, presentFile(version)))
+      await ifThere(rename(join(folder, nextFile(version, was.id)), join(folder, presentFile(version))))
     } else if (looks > 1) {
       // The value was dropped, or deleted by hand. Candidates have nothing to replace any more. The folder must be
       // empty to be created again.
-      for (const { file } of entries) await unlinkIfThere(join(folder, file))
+      for (const { file } of entries) await ifThere(unlink(join(folder, file)))
       return undefined
     }
   }
-  throw unavailable(`${JSON.stringify(folder)} has no value, or changes too fast to be read; try again`)
+  throw errors.unavailable(
+    `${JSON.stringify(folder)} has no value, or changes too fast to be read; try again`,
+  )
 }
 
 export async function replace(
@@ -48,12 +50,12 @@ export async function replace(
     await writeWhole(next, value, durable)
     await rename(join(folder, presentFile(expected)), join(folder, wasFile(expected, id)))
   } catch (error) {
-    await unlinkIfThere(next)
+    await ifThere(unlink(next))
     if (codeOf(error) !== 'ENOENT') throw error
     return { conflict: true, current: await read(folder) }
   }
   // Another process that looked meanwhile may have done it already.
-  await renameIfThere(next, join(folder, presentFile(version)))
+  await ifThere(rename(next, join(folder, presentFile(version))))
   if (durable) await syncDirectory(folder)
   await sweep(folder, version)
   return { version }
@@ -70,7 +72,7 @@ export async function drop(folder: string, version: bigint): Promise<boolean> {
   if (dropped !== true) return false
   if (await removeIfEmpty(folder)) return true
   for (const { state, file } of (await list(folder)) ?? [])
-    if (state === 'seen') await unlinkIfThere(join(folder, file))
+    if (state === 'seen') await ifThere(unlink(join(folder, file)))
   await removeIfEmpty(folder)
   return true
 }
@@ -107,7 +109,7 @@ async function sweep(folder: string, version: bigint): Promise<void> {
     if (
       entry.state === 'next' ? entry.version <= version : entry.state !== 'present' && entry.version < version
     )
-      await unlinkIfThere(join(folder, entry.file))
+      await ifThere(unlink(join(folder, entry.file)))
 }
 
 function highest(entries: readonly Entry[], state: Entry['state']): Entry | undefined {

@@ -1,4 +1,4 @@
-import { open, readFile, rename, unlink } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { codeOf } from '../errors.ts'
 
 export async function writeWhole(file: string, value: string, durable: boolean): Promise<void> {
@@ -19,18 +19,6 @@ export async function syncDirectory(directory: string): Promise<void> {
   } finally {
     await handle.close()
   }
-}
-
-export function readIfThere(file: string): Promise<string | undefined> {
-  return ifThere(readFile(file, 'utf8'))
-}
-
-export async function renameIfThere(from: string, to: string): Promise<void> {
-  await ifThere(rename(from, to))
-}
-
-export async function unlinkIfThere(file: string): Promise<void> {
-  await ifThere(unlink(file))
 }
 
 /** Undefined when there is no such file. */

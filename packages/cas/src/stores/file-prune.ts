@@ -1,4 +1,4 @@
-import { ok } from '@locks/core/adapter'
+import { batchesOf, ok } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -43,9 +43,9 @@ export async function* pruneFolders(
   // A process that ends early looks at other keys than the one before it.
   const start = Math.floor(Math.random() * folders.length)
   const all = [...folders.slice(start), ...folders.slice(0, start)].map((folder) => join(directory, folder))
-  for (let n = 0; n < all.length; n += BATCH) {
+  for (const batch of batchesOf(all, BATCH)) {
     // In parallel: other processes create keys meanwhile.
-    const looks = all.slice(n, n + BATCH).map(async (folder): Promise<Idle | undefined> => {
+    const looks = batch.map(async (folder): Promise<Idle | undefined> => {
       if (((await ageMs(folder)) ?? 0) < idleMs) return undefined
       const current = await read(folder)
       if (current === undefined) await removeIfEmpty(folder)

@@ -3,7 +3,7 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { settleOptions } from '@locks/core/adapter'
-import { codeOf, invalid, unavailable } from '../errors.ts'
+import { codeOf, errors } from '../errors.ts'
 import { declared } from '../option-table.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { diagnoseDirectory, prepareDirectory } from './file-directory.ts'
@@ -34,7 +34,7 @@ export interface FileStoreOptions {
  */
 export function fileStore(options: FileStoreOptions): StoreFactory {
   const { directory = '', trustFileSystem } = settleOptions(declared, { ...options, store: 'file' })
-  if (!isAbsolute(directory)) throw invalid('directory must be an absolute path')
+  if (!isAbsolute(directory)) throw errors.invalid('directory must be an absolute path')
   return () => openFileStore(directory, trustFileSystem)
 }
 
@@ -52,7 +52,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       // An operator may correct it while the program runs.
       prepared = undefined
       throw served
-        ? unavailable(error instanceof Error ? error.message : 'the directory failed', error)
+        ? errors.unavailable(error instanceof Error ? error.message : 'the directory failed', error)
         : error
     }
   }
@@ -78,7 +78,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
         if (code === undefined || code.startsWith('LOCK_')) throw error
         // Gone, remounted or full since the last check.
         prepared = undefined
-        throw unavailable(`directory ${JSON.stringify(directory)} failed: ${code}`, error)
+        throw errors.unavailable(`directory ${JSON.stringify(directory)} failed: ${code}`, error)
       }
     }
   }
@@ -182,7 +182,7 @@ async function create(directory: string, floor: Floor, folder: string, value: st
     while (Date.now() === now) await pass(1)
     return { version }
   }
-  throw unavailable('the floor rises too fast for a key to be created; try again')
+  throw errors.unavailable('the floor rises too fast for a key to be created; try again')
 }
 
 /** Another process has created the key, or raised the floor and perhaps removed our candidate. */

@@ -1,6 +1,7 @@
-import { settleOptions, wrongOption } from '@locks/core/adapter'
+import { settleOptions } from '@locks/core/adapter'
+import type { Settled } from '@locks/core/adapter'
 import type * as redis from '@locks/redis/connection'
-import { codeOf, errors, invalid, unavailable } from '../errors.ts'
+import { codeOf, errors } from '../errors.ts'
 import { declared } from '../option-table.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 
@@ -12,32 +13,26 @@ export async function loadLibrary(): Promise<Library> {
     return await import('@locks/redis/connection')
   } catch (error) {
     if (codeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error
-    throw invalid('redis and tair need two more packages: npm install @locks/redis ioredis')
+    throw errors.invalid('redis and tair need two more packages: npm install @locks/redis ioredis')
   }
 }
 
 interface Opened {
   readonly library: Library
   readonly connection: redis.Connection
-  readonly watches: redis.Watches
+  readonly subscriber: redis.Subscriber
 }
 
 /** The connection of `@locks/redis`, opened when first needed. */
 export class RedisLink {
-  readonly #url: string | undefined
-  readonly #client: unknown
-  readonly #prefix: string
+  readonly #settings: Settled<typeof declared.options>
   readonly #scripts = new Map<string, redis.Script>()
   #opening: Promise<Opened> | undefined
   #opened: Opened | undefined
   #closed = false
 
   constructor(options: RedisStoreOptions) {
-    const { url, client, prefix } = settleOptions(declared, { ...options, store: 'redis' })
-    if (client !== undefined && !looksLikeClient(client)) throw wrongOption(declared, 'client', client)
-    this.#url = url
-    this.#client = client
-    this.#prefix = prefix
+    this.#settings = settleOptions(declared, { ...options, store: 'redis' })
     // Loading takes a while, which should not be part of the first lease.
     void loadLibrary().catch(() => undefined)
   }
@@ -81,49 +76,40 @@ export class RedisLink {
     const { connection } = await this.#open()
     const { prefix } = connection
     const pattern = `${prefix.replaceAll(/[*?[\]\\]/g, '\\$&')}*`
-    for (const { scan } of await connection.primaries())
-      for await (const page of scan('MATCH', pattern, ...filter))
-        for (const key of page) yield key.slice(prefix.length)
+    for await (const [, page] of connection.scan('MATCH', pattern, ...filter))
+      for (const key of page) yield key.slice(prefix.length)
   }
 
   /** Resolves once changes of `key` arrive. `hint` gets an empty message when some may have been missed. */
   async watch(key: string, hint: (message: string) => void): Promise<() => void> {
     const channel = await this.channelOf(key)
-    const { live, stop } = (await this.#open()).watches.watch(channel, (message = '') => hint(message))
-    if (await live) return stop
+    const { subscriber } = await this.#open()
+    const listener = (message = ''): void => hint(message)
+    const stop = (): void => subscriber.unsubscribe(channel, listener)
+    if (await subscriber.subscribe(channel, listener)) return stop
     stop()
-    throw unavailable('the server refuses the subscription to changes; waiters poll instead')
+    throw errors.unavailable('the server refuses the subscription to changes; waiters poll instead')
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    const opened = await this.#opening?.catch(() => undefined)
-    opened?.watches.close()
-    opened?.connection.close()
+    await this.#opening?.catch(() => undefined)
+    this.#opened?.subscriber.close()
+    this.#opened?.connection.close()
   }
 
   #open(): Promise<Opened> {
-    if (this.#closed) return Promise.reject(unavailable('the store was closed'))
+    if (this.#closed) return Promise.reject(errors.unavailable('the store was closed'))
     return (this.#opening ??= this.#connect())
   }
 
   async #connect(): Promise<Opened> {
     const library = await loadLibrary()
-    const [client, url] = [this.#client, this.#url]
+    const { url, client, prefix } = this.#settings
     const place = { ...(library.isClient(client) && { client }), ...(url !== undefined && { url }) }
-    const connection = new library.Connection({ ...place, prefix: this.#prefix, errors })
+    const connection = new library.Connection({ ...place, prefix, errors })
     // Scripts publish with PUBLISH, which also reaches a Cluster without sharded channels.
-    const watches = new library.Watches(connection, { sharded: false })
-    return (this.#opened = { library, connection, watches })
+    const subscriber = new library.Subscriber(connection, { sharded: false })
+    return (this.#opened = { library, connection, subscriber })
   }
-}
-
-/** A client of node-redis has no status. */
-function looksLikeClient(value: unknown): boolean {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    typeof Reflect.get(value, 'sendCommand') === 'function' &&
-    typeof Reflect.get(value, 'status') === 'string'
-  )
 }

@@ -1,4 +1,4 @@
-import { unavailable } from '../errors.ts'
+import { errors } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
@@ -78,14 +78,14 @@ function openRedisStore(link: RedisLink): VersionedStore {
       const current = versioned(version, there)
       // The client may have sent it twice, and others may have put in between.
       if (link.breaks !== breaks && current?.value !== value)
-        throw unavailable('the connection broke during a put, which may have acted')
+        throw errors.unavailable('the connection broke during a put, which may have acted')
       return { conflict: true, current }
     },
 
     async now(key) {
       const [seconds, micros] = texts(await link.run(key, TIME))
       const ms = Number(seconds) * 1_000 + Number(micros) / 1_000
-      if (!Number.isFinite(ms)) throw unavailable('the reply to TIME is not a time')
+      if (!Number.isFinite(ms)) throw errors.unavailable('the reply to TIME is not a time')
       return ms
     },
 
@@ -119,6 +119,6 @@ function versioned(version: unknown, value: unknown): Versioned | undefined {
 }
 
 function texts(reply: unknown): readonly (string | undefined)[] {
-  if (!Array.isArray(reply)) throw unavailable('the reply of the server is not a list')
+  if (!Array.isArray(reply)) throw errors.unavailable('the reply of the server is not a list')
   return reply.map((item: unknown) => (typeof item === 'string' ? item : undefined))
 }

@@ -1,5 +1,5 @@
 import { isLockError } from '@locks/core/adapter'
-import { codeOf, invalid, unavailable } from '../errors.ts'
+import { codeOf, errors } from '../errors.ts'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
@@ -36,7 +36,7 @@ function openTairStore(link: RedisLink): VersionedStore {
       if (!isLockError(error) || codeOf(error.cause) !== 'ERR') throw error
       const known = await link.call('COMMAND', 'INFO', command).catch(() => undefined)
       if (!Array.isArray(known) || known[0] !== null) throw error
-      throw invalid(
+      throw errors.invalid(
         `the server has no command ${command}, so no lock can be taken; load the module TairString, or use store redis`,
       )
     }
@@ -96,7 +96,7 @@ function openTairStore(link: RedisLink): VersionedStore {
         return put
       }
       if (link.breaks !== breaks && put.current?.value !== value)
-        throw unavailable('the connection broke during a put, which may have acted')
+        throw errors.unavailable('the connection broke during a put, which may have acted')
       return put
     },
 
@@ -132,7 +132,7 @@ function versionOf(version: unknown): bigint {
 }
 
 function misunderstood(what: string): Error {
-  return unavailable(
+  return errors.unavailable(
     `the reply of ${what} is not understood; does the server support the TairString commands?`,
   )
 }

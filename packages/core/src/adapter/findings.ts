@@ -46,3 +46,25 @@ export function findingsOf<Facts, Settings>(
     return verdict === undefined ? [] : [{ check, ...verdict }]
   })
 }
+
+const severity = { ok: 0, warning: 1, danger: 2 } as const
+
+/** A finding, and the servers on which a check found nothing worse, by their index. */
+export interface WorstFinding {
+  readonly finding: Finding
+  readonly servers: readonly number[]
+}
+
+/** Of what was found on each of several servers, the worst of each check. */
+export function worstFindings(all: readonly (readonly Finding[])[]): readonly WorstFinding[] {
+  const worst = new Map<string, { readonly finding: Finding; readonly servers: number[] }>()
+  all.forEach((findings, server) => {
+    for (const finding of findings) {
+      const known = worst.get(finding.check)
+      const more = known === undefined ? 1 : severity[finding.level] - severity[known.finding.level]
+      if (more > 0) worst.set(finding.check, { finding, servers: [server] })
+      else if (more === 0) known?.servers.push(server)
+    }
+  })
+  return [...worst.values()]
+}

@@ -41,8 +41,10 @@ export type Option =
       readonly default?: string
     })
   | (Common & {
-      /** Anything else, such as a client of the program. The adapter checks it. */
+      /** Anything else, such as a client of the program. */
       readonly kind: 'value'
+      /** Whether it is what it must be. Without it, the adapter checks it. */
+      readonly is?: (value: unknown) => boolean
       readonly must: string
       /** Its TypeScript type, for the generated interface. */
       readonly type: string
@@ -71,7 +73,9 @@ type ValueOf<O> = O extends { readonly kind: 'duration' | 'integer' }
       ? V
       : O extends { readonly kind: 'text' }
         ? string
-        : unknown
+        : O extends { readonly is: (value: unknown) => value is infer V }
+          ? V
+          : unknown
 
 type IsSure<O> = O extends { readonly default: unknown }
   ? true

@@ -94,8 +94,8 @@ function defaultOf(option: Option): unknown {
 
 function checked(declared: Declaration, key: string, option: Option, value: unknown): unknown {
   const read = option.kind === 'duration' ? toMs(value) : value
-  if (!isAllowed(option, read)) throw wrongOption(declared, key)
-  return read
+  if (isAllowed(option, read)) return read
+  throw option.kind === 'value' ? wrongOption(declared, key, value) : wrongOption(declared, key)
 }
 
 function isAllowed(option: Option, value: unknown): boolean {
@@ -111,7 +111,7 @@ function isAllowed(option: Option, value: unknown): boolean {
     case 'text':
       return typeof value === 'string' && new RegExp(`^(?:${option.matches ?? '.*'})$`, 's').test(value)
     case 'value':
-      return true
+      return option.is?.(value) ?? true
   }
 }
 

@@ -136,6 +136,12 @@ export class Wake {
     this.#rearm?.()
   }
 
+  /** Takes back every `wakeBy`. */
+  sleepOn(): void {
+    this.#dueAt = Infinity
+    this.#rearm?.()
+  }
+
   /** Drops a wake-up that came while nothing slept: a look at the store that begins now sees its cause. */
   clear(): void {
     if (this.sleeping) return

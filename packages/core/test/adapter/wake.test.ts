@@ -38,6 +38,17 @@ describe('a sleep', () => {
     expect(clock.armed).toBe(0)
   })
 
+  test('goes on when the time that was asked for is taken back', async () => {
+    const { clock, wake } = setUp()
+    const sleep = watch(wake.sleep(100))
+    wake.wakeBy(clock.now() + 20)
+    wake.sleepOn()
+    await clock.advance(99)
+    expect(sleep.state).toBe('pending')
+    await clock.advance(1)
+    expect(sleep.value).toBe('timeout')
+  })
+
   test('ends at the earliest time that was asked for meanwhile', async () => {
     const { clock, wake } = setUp()
     const sleep = watch(wake.sleep(100))

@@ -1,10 +1,9 @@
+import { systemClock } from '@locks/core/adapter'
 import { Cluster, Command, Redis } from 'ioredis'
 import type { RedisOptions } from 'ioredis'
-import { isCluster } from '../client.ts'
-import { codeOf } from '../errors.ts'
 import type { ClusterPlace } from '../option-table.ts'
 
-// The only file that makes ioredis clients and touches their internals.
+// With `ioredis-sentinels.ts`, the only file that makes ioredis clients and touches their internals.
 
 export type Client = Redis | Cluster
 
@@ -13,8 +12,44 @@ export type Argument = string | number
 /** Where to connect: a URL as ioredis reads it, its options, or a Cluster. */
 export interface Place {
   readonly url?: string
-  readonly connection?: RedisOptions
+  readonly connection?: RedisOptions | undefined
   readonly cluster?: ClusterPlace | undefined
+}
+
+/** The class says nothing, since a program may have several copies of ioredis. */
+export function isCluster(client: Client): client is Cluster {
+  return client.isCluster
+}
+
+/** A client that asks Sentinels for its primary, and the name they know that by. */
+export function behindSentinels(
+  client: Client,
+): { readonly client: Redis; readonly name: string } | undefined {
+  if (isCluster(client) || !client.options.sentinels || !client.options.name) return undefined
+  return { client, name: client.options.name }
+}
+
+/** What must never be shown. Each node of a Cluster may have its own. */
+export function passwordsOf(client: Client): readonly string[] {
+  const all = isCluster(client)
+    ? [client.options.redisOptions, ...client.nodes('all').map(({ options }) => options)]
+    : [client.options]
+  return all
+    .flatMap((options) => [
+      options?.password,
+      options && 'sentinelPassword' in options ? options.sentinelPassword : undefined,
+    ])
+    .filter((password) => typeof password === 'string')
+    .filter((password) => password !== '')
+}
+
+/** The code of an ioredis failure. By the protocol, the first word of an error reply is its code. */
+export function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'UNKNOWN'
+  if ('code' in error && typeof error.code === 'string') return error.code
+  if (error.name === 'ReplyError') return /^[A-Z]+/.exec(error.message)?.[0] ?? 'ERR'
+  if (error.message.startsWith('Too many Cluster redirections')) return 'REDIRECTIONS'
+  return error.name
 }
 
 /** For our own connections: a broken one is noticed within seconds and replaced soon. */
@@ -71,44 +106,6 @@ export function subscriberLike(like: Redis): Redis {
     readOnly: false,
   })
   return quiet(subscriber)
-}
-
-/** A connection to a Sentinel. With `answerMs` it is for a few commands, each of which fails after that long. */
-export function openSentinel(options: RedisOptions, answerMs?: number): Redis {
-  const once =
-    answerMs === undefined
-      ? {}
-      : {
-          connectTimeout: answerMs,
-          commandTimeout: answerMs,
-          maxRetriesPerRequest: 0,
-          retryStrategy: () => null,
-        }
-  return quiet(new Redis({ ...options, ...once, replyMapping: 'legacy' }))
-}
-
-/** How to reach each Sentinel of a client. */
-export function sentinelsOf(options: RedisOptions): readonly RedisOptions[] {
-  const { sentinelUsername, sentinelPassword, sentinelTLS, family } = options
-  return (options.sentinels ?? []).map(({ host = 'localhost', port = 26_379 }) => ({
-    host,
-    port,
-    ...(family !== undefined && { family }),
-    ...(sentinelUsername && { username: sentinelUsername }),
-    ...(sentinelPassword && { password: sentinelPassword }),
-    ...(sentinelTLS && { tls: sentinelTLS }),
-    enableReadyCheck: false,
-    maxRetriesPerRequest: null,
-    keepAlive: 10_000,
-    retryStrategy: (times: number) => Math.min(50 * times, 1_000),
-  }))
-}
-
-/** The address of a server as the client has to connect to it. */
-export function mapped(address: string | undefined, { natMap }: RedisOptions): string | undefined {
-  if (address === undefined || natMap === undefined || natMap === null) return address
-  const to = typeof natMap === 'function' ? natMap(address) : natMap[address]
-  return to ? `${to.host}:${to.port}` : address
 }
 
 /**
@@ -214,12 +211,36 @@ export function distrust(client: Client, error: Error): void {
  * The command that has waited longest for its reply. On a new connection that is part of the handshake, which a server
  * that hangs never answers either; one that loads its data answers again and again.
  */
-export function oldestUnanswered(client: Redis): unknown {
+function oldestUnanswered(client: Redis): unknown {
   return isOpen(client) ? client.commandQueue.peekFront() : undefined
 }
 
+/** How often silent connections are looked for. A server may take this long to answer. */
+export const SILENCE_MS = 3_000
+
+/**
+ * Replaces a connection that waits for the same reply at two looks in a row. Otherwise a half-open one would stay for a
+ * quarter of an hour. It costs no command anything.
+ */
+export function watchForSilence(connections: () => readonly Redis[], everyMs: number): NodeJS.Timeout {
+  /** What each connection waited for at the last look. */
+  const awaited = new WeakMap<Redis, unknown>()
+  const look = (): void => {
+    for (const one of connections()) {
+      const first = oldestUnanswered(one)
+      // After a pause of this process the reply may have arrived unread.
+      if (first !== undefined && awaited.get(one) === first)
+        systemClock.afterPoll?.(() => {
+          if (oldestUnanswered(one) === first) one.disconnect(true)
+        })
+      awaited.set(one, first)
+    }
+  }
+  return setInterval(look, everyMs).unref()
+}
+
 /** What an error means shows at 'close', which follows it. */
-function quiet(client: Redis): Redis {
+export function quiet(client: Redis): Redis {
   client.on('error', () => undefined)
   return loosen(client)
 }

@@ -12,6 +12,9 @@ import { createServer } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { redisCommand, redisFields } from '../../../../conformance/services/index.ts'
 import type { Address } from '../../../../conformance/services/index.ts'
+import { until } from '../../../../conformance/test-kit/until.ts'
+
+export { until } from '../../../../conformance/test-kit/until.ts'
 
 /** Everything made here ends with the test. */
 export function connect(options: RedisOptions, locksOptions: LocksOptions = {}): Locks {
@@ -109,16 +112,6 @@ export async function entryOf(server: Address, lock: string): Promise<string> {
 /** Resolves once so many clients are in the queue of `lock`. */
 export async function queued(locks: Locks, lock: string, count = 1): Promise<void> {
   await until(async () => (await locks.inspect(lock)).waiters === count)
-}
-
-export async function until<T>(
-  probe: () => Promise<T | false | undefined> | T | false | undefined,
-): Promise<T> {
-  for (;;) {
-    const found = await probe()
-    if (found !== undefined && found !== false) return found
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
 
 /** What clients send, as opposed to what scripts do inside the server. */

@@ -11,6 +11,8 @@ import { redisCommand, startService } from '../../../../conformance/services/ind
 import type { Address, Server, Service, Settings } from '../../../../conformance/services/index.ts'
 import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
 
+export { until } from '../../../../conformance/test-kit/until.ts'
+
 /** Independent servers for one test. */
 export async function servers(count: number, settings?: Settings): Promise<Service> {
   const service = await startService('redis-independent', {
@@ -52,16 +54,6 @@ export function somebody(thread: number): string {
 
 export function uniqueName(): string {
   return `test:lock:${randomUUID()}`
-}
-
-export async function until<T>(
-  probe: () => Promise<T | false | undefined> | T | false | undefined,
-): Promise<T> {
-  for (;;) {
-    const found = await probe()
-    if (found !== undefined && found !== false) return found
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
 
 /** On how many of the servers the name is held. */

@@ -1,6 +1,7 @@
+import { Redis } from 'ioredis'
 import type { RedisOptions } from 'ioredis'
-import { openSentinel } from './drivers/ioredis.ts'
-import { listOf } from './replies.ts'
+import { listOf } from '../replies.ts'
+import { quiet } from './ioredis.ts'
 
 /** A Sentinel that takes longer to answer is not waited for. */
 const ANSWER_MS = 1_000
@@ -44,4 +45,42 @@ function hasFlag(fields: ReadonlyMap<string, string>, flag: string): boolean {
 function fieldsOf(reply: unknown): ReadonlyMap<string, string> {
   const texts = listOf(reply).map(String)
   return new Map(texts.flatMap((text, n) => (n % 2 === 0 ? [[text, texts[n + 1] ?? '']] : [])))
+}
+
+/** A connection to a Sentinel. With `answerMs` it is for a few commands, each of which fails after that long. */
+export function openSentinel(options: RedisOptions, answerMs?: number): Redis {
+  const once =
+    answerMs === undefined
+      ? {}
+      : {
+          connectTimeout: answerMs,
+          commandTimeout: answerMs,
+          maxRetriesPerRequest: 0,
+          retryStrategy: () => null,
+        }
+  return quiet(new Redis({ ...options, ...once, replyMapping: 'legacy' }))
+}
+
+/** How to reach each Sentinel of a client. */
+export function sentinelsOf(options: RedisOptions): readonly RedisOptions[] {
+  const { sentinelUsername, sentinelPassword, sentinelTLS, family } = options
+  return (options.sentinels ?? []).map(({ host = 'localhost', port = 26_379 }) => ({
+    host,
+    port,
+    ...(family !== undefined && { family }),
+    ...(sentinelUsername && { username: sentinelUsername }),
+    ...(sentinelPassword && { password: sentinelPassword }),
+    ...(sentinelTLS && { tls: sentinelTLS }),
+    enableReadyCheck: false,
+    maxRetriesPerRequest: null,
+    keepAlive: 10_000,
+    retryStrategy: (times: number) => Math.min(50 * times, 1_000),
+  }))
+}
+
+/** The address of a server as the client has to connect to it. */
+export function mapped(address: string | undefined, { natMap }: RedisOptions): string | undefined {
+  if (address === undefined || natMap === undefined || natMap === null) return address
+  const to = typeof natMap === 'function' ? natMap(address) : natMap[address]
+  return to ? `${to.host}:${to.port}` : address
 }
