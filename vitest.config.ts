@@ -46,25 +46,26 @@ const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === '
 const isLong = ({ moduleId }: TestSpecification): boolean =>
   /\/(conformance|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
 
+const order = [
+  'conformance',
+  'postgres',
+  'mysql',
+  'zookeeper',
+  'redlock',
+  'redis',
+  'cas',
+  'memory',
+  'sql',
+  'core',
+]
+
 /**
  * One project after the other, since a worker serves only files of one project that follow each other. In each, the long
  * files come first; the last project has short ones only, so that no worker is idle for long in the end.
  */
 class ByProject extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const order = [
-      'conformance',
-      'postgres',
-      'mysql',
-      'zookeeper',
-      'redlock',
-      'redis',
-      'cas',
-      'memory',
-      'sql',
-      'core',
-    ]
-    const rank = ({ project }: TestSpecification): number => order.indexOf(project.name)
+    const rank = (file: TestSpecification): number => order.indexOf(file.project.name)
     return (await super.sort(files)).toSorted(
       (a, b) => rank(a) - rank(b) || Number(isLong(b)) - Number(isLong(a)),
     )

@@ -69,14 +69,14 @@ interface ThreadTimes {
   readonly waitedMs: number
 }
 
-const text = Buffer.alloc(128)
+const read = Buffer.alloc(128)
 /** Opened at the first beat and kept open, since it is read at every beat. Null where the system does not count. */
 let counts: number | null | undefined
 
 function threadTimes(): ThreadTimes {
   if (counts === undefined) counts = openCounts()
   if (counts !== null)
-    return parseSchedstat(text.toString('latin1', 0, readSync(counts, text, 0, text.length, 0)))
+    return parseSchedstat(read.toString('latin1', 0, readSync(counts, read, 0, read.length, 0)))
   const { user, system } = cpuUsage()
   return { ranMs: (user + system) / 1e3, waitedMs: 0 }
 }
