@@ -1,4 +1,6 @@
-// One put to a file store by a process that kills itself at a given file system call.
+// One put to a file store by a process that kills itself at a given file system call. Modules are loaded before the
+// calls are counted: what the store imported follows `syncBuiltinESMExports`.
+import { fileStore } from '@locks/cas'
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
@@ -50,7 +52,6 @@ Object.assign(fs.promises, {
 })
 syncBuiltinESMExports()
 
-const { fileStore } = await import('@locks/cas')
 const answer = await fileStore({ directory })().put(
   key,
   value,

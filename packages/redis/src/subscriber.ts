@@ -18,9 +18,10 @@ interface Channel {
 export class Subscriber {
   readonly #connection: Connection
   readonly #sharded: boolean
+  /** By channel, least recently wanted first, also while it has no connection. */
   readonly #listeners = new Map<string, Set<Listener>>()
   readonly #connections = new Map<string, SubscriberConnection>()
-  /** By channel, least recently wanted first: its connection, and whether the server has confirmed it. */
+  /** By channel: its connection, and whether the server has confirmed it. */
   readonly #channels = new Map<string, Channel>()
   #closed = false
 
@@ -85,8 +86,8 @@ export class Subscriber {
 
   /** Keeps at most `count` channels, dropping only those that are `idle`. */
   trim(count: number, idle: (channel: string) => boolean): void {
-    for (const channel of this.#channels.keys()) {
-      if (this.#channels.size <= count) return
+    for (const channel of this.#listeners.keys()) {
+      if (this.#listeners.size <= count) return
       if (idle(channel)) this.#drop(channel)
     }
   }
@@ -96,6 +97,7 @@ export class Subscriber {
     for (const each of this.#connections.values()) each.close()
     this.#connections.clear()
     this.#channels.clear()
+    this.#listeners.clear()
   }
 
   /** On a Cluster the primary of the channel's slot, which is the only one with a sharded channel. */
