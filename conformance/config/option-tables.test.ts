@@ -124,6 +124,9 @@ describe('what is generated', () => {
     for (const name of [...all.keys(), 'core'])
       for (const part of ['package.json', 'README.md', 'src', 'dist']) parts.push(`packages/${name}/${part}`)
     for (const part of parts) await cp(join(root, part), join(folder, part), { recursive: true })
+    // A declaration may check values with what core exports.
+    for (const folderOf of [...all.keys()].map((name) => join('packages', name, 'node_modules')))
+      await symlink(join(root, folderOf), join(folder, folderOf))
     return folder
   }
 

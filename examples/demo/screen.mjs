@@ -1,3 +1,5 @@
+import { stallMeter } from '@locks/core/conformance'
+
 const { stdout } = process
 const live = stdout.isTTY === true
 const coloured = live && stdout.hasColors() // false too when NO_COLOR is set
@@ -35,26 +37,35 @@ export function bar(done, all) {
 }
 
 /**
- * Counts the seconds until `work` is over, next to the expected time.
+ * Counts the seconds until `work` is over, next to the ttl that it should take. `inTime` says whether it took no more
+ * than the ttl and `slackMs`, without the time for which this machine stood still.
  *
  * @template T
  * @param {string} what
- * @param {number} ofMs
+ * @param {{ ttlMs: number, slackMs: number }} bound
  * @param {Promise<T>} work
- * @returns {Promise<{ value: T, tookMs: number }>}
+ * @returns {Promise<{ value: T, tookMs: number, inTime: boolean, bounds: string }>}
  */
-export async function timed(what, ofMs, work) {
+export async function timed(what, { ttlMs, slackMs }, work) {
+  const stopMeter = stallMeter.start()
   const start = performance.now()
   const tick = () => {
     const ms = performance.now() - start
-    progress(`${bar(ms, ofMs)} ${what}: ${seconds(ms)}`)
+    progress(`${bar(ms, ttlMs)} ${what}: ${seconds(ms)}`)
   }
   const timer = setInterval(tick, 50)
   try {
     const value = await work
-    return { value, tookMs: performance.now() - start }
+    const tookMs = performance.now() - start
+    const boundMs = ttlMs + slackMs
+    const stalls = tookMs <= boundMs ? [] : await stallMeter.since(tookMs)
+    const lostMs = stalls.reduce((sum, { ms }) => sum + ms, 0)
+    const excuse = lostMs > 0 ? `; the machine stood still for ${seconds(lostMs)}` : ''
+    const bounds = `ttl ${seconds(ttlMs)}, bound ${seconds(boundMs)}${excuse}`
+    return { value, tookMs, inTime: tookMs - lostMs <= boundMs, bounds }
   } finally {
     clearInterval(timer)
+    stopMeter()
   }
 }
 

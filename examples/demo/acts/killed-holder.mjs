@@ -16,13 +16,14 @@ export async function killedHolder({ shops, slackMs, ttlOf }) {
   await waits
   line(`  ${waiter.name} (pid ${waiter.pid}) waits; ${holder.name} is killed with SIGKILL`)
   holder.signal('SIGKILL')
-  const { value: next, tookMs } = await timed('since the kill', ttlMs, taken)
+  const limit = { ttlMs, slackMs }
+  const { value: next, tookMs, inTime, bounds } = await timed('since the kill', limit, taken)
   await served
   line(`  ${waiter.name} holds it ${seconds(tookMs)} later, fence ${next.fence}`)
   return [
     {
-      held: tookMs <= ttlMs + slackMs && next.fence > fence,
-      claim: `holder killed: the next one held after ${seconds(tookMs)}, ttl ${seconds(ttlMs)}, bound ${seconds(ttlMs + slackMs)}`,
+      held: inTime && next.fence > fence,
+      claim: `holder killed: the next one held after ${seconds(tookMs)}, ${bounds}`,
     },
   ]
 }

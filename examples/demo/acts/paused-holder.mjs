@@ -20,7 +20,8 @@ export async function pausedHolder({ shops, warehouse, slackMs, ttlOf }) {
   await waits
   line(`  ${sleeper.name} is paused with SIGSTOP, as by a long garbage collection or a laptop lid`)
   sleeper.signal('SIGSTOP')
-  const { value: next, tookMs } = await timed('since the pause', ttlMs, taken)
+  const limit = { ttlMs, slackMs }
+  const { value: next, tookMs, inTime, bounds } = await timed('since the pause', limit, taken)
   await served
   const sold = await warehouse.read()
   line(
@@ -41,8 +42,8 @@ export async function pausedHolder({ shops, warehouse, slackMs, ttlOf }) {
   )
   return [
     {
-      held: tookMs <= ttlMs + slackMs && next.fence > stale,
-      claim: `holder paused: taken over after ${seconds(tookMs)}, ttl ${seconds(ttlMs)}, bound ${seconds(ttlMs + slackMs)}`,
+      held: inTime && next.fence > stale,
+      claim: `holder paused: taken over after ${seconds(tookMs)}, ${bounds}`,
     },
     {
       held: state === 'lost' && aborted && code === 'LOCK_LOST',

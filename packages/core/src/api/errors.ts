@@ -23,6 +23,8 @@ export interface LockErrorDetails {
   readonly lock?: string
   /** The holder, where the store knows it. */
   readonly holder?: Holder
+  /** How long the lock was waited for. */
+  readonly waitedMs?: number
 }
 
 // Registered globally, so that `isLockError` accepts errors from another copy of this package.
@@ -33,6 +35,8 @@ export class LockError extends Error {
   // Only declared, so that an error without them does not have the keys.
   declare readonly lock?: string
   declare readonly holder?: Holder
+  /** Of a `LOCK_TIMEOUT`: how long the lock was waited for. */
+  declare readonly waitedMs?: number
 
   static {
     Object.defineProperty(this.prototype, 'name', { value: 'LockError', writable: true })
@@ -44,12 +48,14 @@ export class LockError extends Error {
     this.code = code
     if (details.lock !== undefined) this.lock = details.lock
     if (details.holder !== undefined) this.holder = details.holder
+    if (details.waitedMs !== undefined) this.waitedMs = details.waitedMs
   }
 
   /** For logs. Of its cause it has only the name, message and code. */
   toJSON(): object {
-    const { name, code, message, lock, holder } = this
-    return { name, code, message, lock, holder: holder && plainJson(holder), cause: errorJson(this.cause) }
+    const { name, code, message, lock, holder, waitedMs } = this
+    const cause = errorJson(this.cause)
+    return { name, code, message, lock, holder: holder && plainJson(holder), waitedMs, cause }
   }
 }
 
@@ -91,7 +97,11 @@ export function heldError(
   const by = holder === undefined ? '' : ` by ${holderText(holder, own !== undefined)}`
   const after = waitedMs === undefined ? '' : ` after waiting ${Math.round(waitedMs)} ms`
   const advice = own === undefined ? '' : `: ${own.advice}`
-  const details = holder === undefined ? { lock } : { lock, holder: withJson(holder) }
+  const details = {
+    lock,
+    ...(holder !== undefined && { holder: withJson(holder) }),
+    ...(waitedMs !== undefined && { waitedMs }),
+  }
   return new LockError('LOCK_TIMEOUT', `lock ${quote(lock)} is held${by}${after}${advice}`, details)
 }
 

@@ -108,11 +108,13 @@ function isAboutTime(error: unknown): boolean {
 
 /**
  * How to report a failure since `startedAt`. Leases, waits, calls and connections have time bounds of their own. If one
- * ended unexpectedly, and the machine was paused for a third of `widthMs` within that length of time, the run is void.
- * Assertions of a rule are reported as they are.
+ * ended unexpectedly, and the machine was paused for a third of `usualMs` within that length of time, the run is void.
+ * For a longer wait it must have been a third of that wait. Assertions of a rule are reported as they are.
  */
-export async function judgeFailure(error: unknown, startedAt: number, widthMs: number): Promise<unknown> {
+export async function judgeFailure(error: unknown, startedAt: number, usualMs: number): Promise<unknown> {
   if (!isAboutTime(error)) return error
+  const waitedMs = isLockError(error) ? (error.waitedMs ?? 0) : 0
+  const widthMs = Math.max(usualMs, waitedMs)
   const tookMs = performance.now() - startedAt
   await stallMeter.since(0)
   const stalls = stallMeter.worst(hostNow() - tookMs, hostNow(), widthMs)
