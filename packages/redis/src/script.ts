@@ -63,7 +63,7 @@ function nextCall(): string {
  */
 export function callScript<T>(
   client: Client,
-  script: Script,
+  called: Script,
   keys: Keys,
   args: readonly Argument[],
   read: (answer: unknown) => T | Promise<T>,
@@ -72,7 +72,7 @@ export function callScript<T>(
 ): Promise<T> {
   const call = nextCall()
   const command = by === 'sha' ? 'evalsha' : 'eval'
-  return requests.send(client, command, [script[by], ...keys, ...args, call]).then(
+  return requests.send(client, command, [called[by], ...keys, ...args, call]).then(
     (reply) => {
       const answer = answerIn(reply, call)
       if (answer === MISDIRECTED) throw requests.failed(misdirected(client))
@@ -80,7 +80,7 @@ export function callScript<T>(
     },
     (error: unknown) => {
       if (by === 'text' || codeOf(error) !== 'NOSCRIPT') throw requests.failed(error)
-      return callScript(client, script, keys, args, read, requests, 'text')
+      return callScript(client, called, keys, args, read, requests, 'text')
     },
   )
 }
