@@ -1,3 +1,4 @@
+import { LockError } from '@locks/core'
 import { spawn } from 'node:child_process'
 import { setTimeout as pass } from 'node:timers/promises'
 import {
@@ -5,6 +6,7 @@ import {
   eventually,
   inTime,
   isVoidRun,
+  judgeFailure,
   stallMeter,
   startChild,
   untilValid,
@@ -136,6 +138,18 @@ describe('a bound that is missed because of a stall makes the run void and names
     const error = await failureOf(assertInTime('the end', 350, performance.now() - start))
     expect(error.message).toMatch(/the store, by its answers stood still for \d+ ms/)
   })
+})
+
+test('a time-out is excused by a stall of a third of the wait, or of the ttl if that is longer', async () => {
+  const startedAt = performance.now()
+  stop(process.pid, 500)
+  await pass(700)
+  const after = (waitedMs?: number) =>
+    new LockError('LOCK_TIMEOUT', 'held', waitedMs === undefined ? {} : { waitedMs })
+  for (const excused of [after(), after(1_200)])
+    expect(isVoidRun(await judgeFailure(excused, startedAt, 1_200))).toBe(true)
+  const waitedLong = after(60_000)
+  expect(await judgeFailure(waitedLong, startedAt, 1_200)).toBe(waitedLong)
 })
 
 test('a pause that a test makes on purpose excuses nothing', async () => {
