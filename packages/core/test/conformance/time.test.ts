@@ -1,5 +1,6 @@
 import { LockError } from '@locks/core'
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { setTimeout as pass } from 'node:timers/promises'
 import {
   assertInTime,
@@ -13,10 +14,11 @@ import {
 } from '@locks/core/conformance'
 import { describe, expect, onTestFinished, test } from 'vitest'
 
-/** Stops a process at once, and continues it after `ms`. */
-function stop(pid: number, ms: number): void {
+/** Stops a process at once, and continues it after `ms`. Resolves when it was continued. */
+async function stop(pid: number, ms: number): Promise<void> {
   const shell = spawn('sh', ['-c', `kill -STOP ${pid}; sleep ${ms / 1_000}; kill -CONT ${pid}`])
   onTestFinished(() => void shell.kill())
+  await once(shell, 'exit')
 }
 
 async function child(): Promise<Awaited<ReturnType<typeof startChild>>> {
@@ -44,7 +46,7 @@ async function lateness(outcome: Promise<unknown>): Promise<Error> {
 }
 
 test('a bound that is kept passes, with or without a stall', async () => {
-  stop(process.pid, 300)
+  void stop(process.pid, 300)
   await pass(400)
   await assertInTime('the pause', 5_000, 900)
   expect(await inTime('an answer', 5_000, Promise.resolve(42))).toBe(42)
@@ -75,7 +77,7 @@ describe('a bound that is missed without a stall fails', () => {
   test('"not yet" after the bound fails despite a stall where only the clock of the store counts', async () => {
     const bound = { ms: 200, passive: true }
     const looks = eventually('the end', bound, () => {
-      stop(process.pid, 50)
+      void stop(process.pid, 50)
       return false
     })
     expect(await failureOf(looks)).toMatchObject({ name: 'LateError' })
@@ -93,7 +95,7 @@ describe('a bound that is missed without a stall fails', () => {
 describe('a bound that is missed because of a stall makes the run void and names what was paused', () => {
   test('this process', async () => {
     const start = performance.now()
-    stop(process.pid, 500)
+    void stop(process.pid, 500)
     await pass(300)
     const error = await failureOf(assertInTime('the end', 350, performance.now() - start))
     expect(error.message).toMatch(/^void: the end: after .* this process stood still for \d+ ms/)
@@ -103,7 +105,7 @@ describe('a bound that is missed because of a stall makes the run void and names
   test('a child', async () => {
     const { pid } = await child()
     const start = performance.now()
-    stop(pid, 500)
+    void stop(pid, 500)
     await pass(600)
     const error = await failureOf(assertInTime('the end', 350, performance.now() - start))
     expect(error.message).toMatch(new RegExp(`child ${pid} stood still for \\d+ ms`))
@@ -116,7 +118,7 @@ describe('a bound that is missed because of a stall makes the run void and names
     const pid = server.pid ?? 0
     onTestFinished(stallMeter.watch(() => [pid]))
     const start = performance.now()
-    stop(pid, 500)
+    void stop(pid, 500)
     const error = await failureOf(
       inTime(
         'the end',
@@ -142,8 +144,9 @@ describe('a bound that is missed because of a stall makes the run void and names
 
 test('a time-out is excused by a stall of a third of the wait, or of the ttl if that is longer', async () => {
   const startedAt = performance.now()
-  stop(process.pid, 500)
-  await pass(700)
+  await stop(process.pid, 500)
+  // Until the heartbeat has noticed.
+  await pass(50)
   const after = (waitedMs?: number) =>
     new LockError('LOCK_TIMEOUT', 'held', waitedMs === undefined ? {} : { waitedMs })
   for (const excused of [after(), after(1_200)])
@@ -167,7 +170,7 @@ describe('runs', () => {
 
   async function voided(what: string): Promise<never> {
     const start = performance.now()
-    stop(process.pid, 500)
+    void stop(process.pid, 500)
     await pass(100)
     await assertInTime(what, 300, performance.now() - start)
     throw new Error('it should have been void')

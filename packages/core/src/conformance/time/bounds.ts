@@ -115,9 +115,10 @@ export async function judgeFailure(error: unknown, startedAt: number, usualMs: n
   if (!isAboutTime(error)) return error
   const waitedMs = isLockError(error) ? (error.waitedMs ?? 0) : 0
   const widthMs = Math.max(usualMs, waitedMs)
-  const tookMs = performance.now() - startedAt
+  const from = hostNow() - (performance.now() - startedAt)
+  // Children report late.
   await stallMeter.since(0)
-  const stalls = stallMeter.worst(hostNow() - tookMs, hostNow(), widthMs)
+  const stalls = stallMeter.worst(from, hostNow(), widthMs)
   return totalMs(stalls) < widthMs / 3 ? error : new VoidRunError(String(error), stalls)
 }
 
