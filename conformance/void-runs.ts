@@ -4,34 +4,37 @@ import { forgetHistory, keepEvidence } from './evidence.ts'
 import './report/outcome.ts'
 
 /**
- * For every test: one that failed by a bound of time while the machine stood still is void, and runs again as often as
- * `retry` in `vitest.config.ts` allows. Nothing else does: that one only knows the message of a void run.
+ * For every test of a file: one that failed by a bound of time while the machine stood still is void, and runs again as
+ * often as `retry` in `vitest.config.ts` allows. Nothing else does: that one only knows the message of a void run. A
+ * worker serves several files, and each has hooks of its own.
  */
+export function judgeVoidRuns(): void {
+  let startedAt = performance.now()
+
+  beforeEach(() => {
+    startedAt = performance.now()
+  })
+
+  afterEach(async ({ task }) => {
+    const errors = task.result?.state === 'fail' ? (task.result.errors ?? []) : []
+    const error = errors.at(-1)
+    if (error !== undefined) {
+      const stalls = await stallMeter.since(performance.now() - startedAt)
+      task.meta.evidence = await keepEvidence({ id: task.id, name: task.fullName, errors, stalls })
+    }
+    forgetHistory(task.id)
+    // A case of the suite judges its own runs.
+    if (error === undefined || task.meta.locks !== undefined) return
+    const voided =
+      error.name === 'VoidRunError' ? error.message : await whyVoid(error, performance.now() - startedAt)
+    if (voided === undefined) return
+    task.meta.voids = [...(task.meta.voids ?? []), voided]
+    // The last error of a test decides whether it runs again.
+    if (error.name !== 'VoidRunError') throw new Error(voided)
+  })
+}
+
 stallMeter.start()
-
-let startedAt = performance.now()
-
-beforeEach(() => {
-  startedAt = performance.now()
-})
-
-afterEach(async ({ task }) => {
-  const errors = task.result?.state === 'fail' ? (task.result.errors ?? []) : []
-  const error = errors.at(-1)
-  if (error !== undefined) {
-    const stalls = await stallMeter.since(performance.now() - startedAt)
-    task.meta.evidence = await keepEvidence({ id: task.id, name: task.fullName, errors, stalls })
-  }
-  forgetHistory(task.id)
-  // A case of the suite judges its own runs.
-  if (error === undefined || task.meta.locks !== undefined) return
-  const voided =
-    error.name === 'VoidRunError' ? error.message : await whyVoid(error, performance.now() - startedAt)
-  if (voided === undefined) return
-  task.meta.voids = [...(task.meta.voids ?? []), voided]
-  // The last error of a test decides whether it runs again.
-  if (error.name !== 'VoidRunError') throw new Error(voided)
-})
 
 interface Failure {
   readonly name?: string

@@ -12,7 +12,7 @@ const codes: ReadonlySet<string> = new Set<LockErrorCode>([
 
 /** An answer that the adapter contract does not allow. `storeError` turns it into `LOCK_UNAVAILABLE` for callers. */
 export function adapterFault(method: string, answered: string): Error {
-  return new Error(
+  return new TypeError(
     `the adapter is faulty: ${method} answered ${answered}. ` +
       'The answer was discarded and the outcome counts as unknown; report it to the author of the adapter',
   )

@@ -99,9 +99,12 @@ export async function eventually<T>(
 
 const ABOUT_TIME: readonly LockErrorCode[] = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE']
 
-/** An unexpected loss of a lease, time-out of a wait or call, or broken connection. Not an assertion. */
+/**
+ * An unexpected loss of a lease, time-out of a wait or call, or broken connection. Not an assertion, nor an answer that
+ * the adapter contract does not allow.
+ */
 function isAboutTime(error: unknown): boolean {
-  if (isLockError(error)) return ABOUT_TIME.includes(error.code)
+  if (isLockError(error)) return ABOUT_TIME.includes(error.code) && !(error.cause instanceof TypeError)
   const ours = [AssertionError, TypeError, RangeError, ReferenceError, SyntaxError]
   return error instanceof Error && !isVoidRun(error) && !ours.some((kind) => error instanceof kind)
 }
