@@ -1,5 +1,5 @@
 import { cas, redisStore, tairStore } from '@locks/cas'
-import { afterAll, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
 
@@ -22,9 +22,16 @@ test('a user whose ACL forbids scripts is refused at once', async () => {
   await expectRefusedAtOnce(cas(redisStore({ url: as('reader:right') })), /ACL of this user forbids.*NOPERM/)
 })
 
-test('a key of another type is refused at once', async () => {
-  await redisCommand(server, 'SET', 'locks:cas:taken', 'a text')
-  await expectRefusedAtOnce(cas(redisStore({ url: server.url })), /value of another type.*WRONGTYPE/, 'taken')
+test.each([
+  ['hash', ['HSET', 'locks:cas:a hash', 'version', '5', 'value', 'apples']],
+  ['text', ['SET', 'locks:cas:a text', '5 apples']],
+])('a key with a %s of an application is refused at once, and stays as it is', async (kind, make) => {
+  const key = `locks:cas:a ${kind}`
+  await redisCommand(server, ...make)
+  const before = await redisCommand(server, 'DUMP', key)
+  const refused = /value of another type.*WRONGTYPE/
+  await expectRefusedAtOnce(cas(redisStore({ url: server.url })), refused, `a ${kind}`)
+  expect(await redisCommand(server, 'DUMP', key)).toEqual(before)
 })
 
 test('a server without the module of Tair is refused at once', async () => {

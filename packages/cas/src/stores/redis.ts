@@ -4,65 +4,75 @@ import { RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 
-/** KEYS the record. Returns [version, value], or nothing of either. */
-const GET = `return redis.call('HMGET', KEYS[1], 'version', 'value')`
+// A record is one text, `locks:version value`, the cheapest thing for Redis to write, to expire and to free. No text of
+// an application begins like that by chance.
+
+/** Sets `at`, the record or false, and `version`, its version or ''. Refuses a text that is not a record. */
+const READ = `
+local at = redis.call('GET', KEYS[1])
+local version = at and string.match(at, '^locks:(%d+) ') or ''
+if at and version == '' then return redis.error_reply('WRONGTYPE the key does not hold a record of this store') end
+`
+
+/** KEYS the record. Returns it, or nothing. */
+const GET = `${READ} return at`
+
+/** KEYS any string. Returns it, or nothing. */
+const LOOK = `return redis.call('GET', KEYS[1])`
 
 /** KEYS the record, to reach its server. Returns the time of that server: [seconds, microseconds]. */
 const TIME = `return redis.call('TIME')`
 
 /**
  * KEYS the record. ARGV its expected version, the idle time in ms. Deletes it if it has that version and the server's
- * clock is past it by the idle time: the next version is that clock. Returns ['1'] or ['0'].
+ * clock is past it by the idle time: the next version is that clock. Returns '1' or '0'.
  */
-const DROP = `
-local version = redis.call('HGET', KEYS[1], 'version')
+const DROP = `${READ}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-if version ~= ARGV[1] or tonumber(version) >= now - ARGV[2] * 1000 then return { '0' } end
+if version ~= ARGV[1] or tonumber(version) >= now - ARGV[2] * 1000 then return '0' end
 redis.call('DEL', KEYS[1])
-return { '1' }
+return '1'
 `
 
 /**
- * KEYS the record, a hash of `version` and `value`. ARGV the expected version or '', the new value, the channel of
- * changes, how long it is kept in ms or 0. Returns [new version], or [version or '', value] of what is there instead.
+ * KEYS the record. ARGV the expected version or '', the new value, the channel of changes, how long it is kept in ms
+ * or 0. Returns the new version, or [the record or ''] that is there instead.
  *
  * The version is at least the server's clock in microseconds, so that it also rises after the data was lost, fell back
  * in a failover or expired: it expires once that clock is past it by the idle time. Lua counts exactly up to 2^53,
  * which that clock reaches in 2255.
  */
-const PUT = `
-local at = redis.call('HMGET', KEYS[1], 'version', 'value')
-if (at[1] or '') ~= ARGV[1] then return { at[1] or '', at[2] or '' } end
+const PUT = `${READ}
+if version ~= ARGV[1] then return { at or '' } end
 local time = redis.call('TIME')
-local version = time[1] * 1000000 + time[2]
-if at[1] and tonumber(at[1]) >= version then version = tonumber(at[1]) + 1 end
-local next = string.format('%.0f', version)
-redis.call('HSET', KEYS[1], 'version', next, 'value', ARGV[2])
+local now = time[1] * 1000000 + time[2]
+local next = now
+if at and tonumber(version) >= now then next = tonumber(version) + 1 end
+local text = string.format('%.0f', next)
+local record = 'locks:' .. text .. ' ' .. ARGV[2]
 if ARGV[4] == '0' then
-  redis.call('PERSIST', KEYS[1])
+  redis.call('SET', KEYS[1], record)
+elseif next == now then
+  redis.call('SET', KEYS[1], record, 'PX', ARGV[4])
 else
-  redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', version / 1000 + ARGV[4] + 1))
+  redis.call('SET', KEYS[1], record, 'PXAT', string.format('%.0f', next / 1000 + ARGV[4]))
 end
-redis.call('PUBLISH', ARGV[3], next .. ' ' .. ARGV[2])
-return { next }
+redis.call('PUBLISH', ARGV[3], record)
+return text
 `
 
-/** A versioned store on stock Redis: a hash per key, changed by one script. */
+/** A versioned store on stock Redis: a text per key, changed by one script. */
 export function redisStore(options: RedisStoreOptions): StoreFactory {
   return () => openRedisStore(new RedisLink(options))
 }
 
 function openRedisStore(link: RedisLink): VersionedStore {
-  async function get(key: string): Promise<Versioned | undefined> {
-    const [version, value] = texts(await link.run(key, GET))
-    return versioned(version, value)
-  }
-
-  async function drop(key: string, { version }: Versioned, idleMs: number): Promise<boolean> {
-    const [dropped] = texts(await link.run(key, DROP, String(version), String(idleMs)))
-    return dropped === '1'
-  }
+  const get = async (key: string): Promise<Versioned | undefined> => recordIn(await link.run(key, GET))
+  /** Anything may be among the keys of a server. */
+  const look = async (key: string): Promise<Versioned | undefined> => recordIn(await link.run(key, LOOK))
+  const drop = async (key: string, { version }: Versioned, idleMs: number): Promise<boolean> =>
+    (await link.run(key, DROP, String(version), String(idleMs))) === '1'
 
   return {
     scope: 'cluster',
@@ -72,10 +82,12 @@ function openRedisStore(link: RedisLink): VersionedStore {
 
     async put(key, value, expected, _durable, idleMs = 0): Promise<Put> {
       const { breaks } = link
-      const args = [String(expected ?? ''), value, await link.channelOf(key), String(idleMs)]
-      const [version = '', there] = texts(await link.run(key, PUT, ...args))
-      if (there === undefined) return { version: BigInt(version) }
-      const current = versioned(version, there)
+      // One more, since Redis counts whole milliseconds.
+      const keptMs = idleMs === 0 ? 0 : idleMs + 1
+      const args = [String(expected ?? ''), value, await link.channelOf(key), String(keptMs)]
+      const reply = await link.run(key, PUT, ...args)
+      if (typeof reply === 'string' && /^\d+$/.test(reply)) return { version: BigInt(reply) }
+      const current = recordIn(listOf(reply)[0])
       // The client may have sent it twice, and others may have put in between.
       if (link.breaks !== breaks && current?.value !== value)
         throw unavailable('the connection broke during a put, which may have acted')
@@ -83,21 +95,21 @@ function openRedisStore(link: RedisLink): VersionedStore {
     },
 
     async now(key) {
-      const [seconds, micros] = texts(await link.run(key, TIME))
+      const [seconds, micros] = listOf(await link.run(key, TIME))
       const ms = Number(seconds) * 1_000 + Number(micros) / 1_000
       if (!Number.isFinite(ms)) throw unavailable('the reply to TIME is not a time')
       return ms
     },
 
-    watch: (key, hint) => link.watch(key, (message) => hint(changeIn(message))),
+    watch: (key, hint) => link.watch(key, (message) => hint(recordIn(message))),
 
-    values: () => valuesOf(link.keys('TYPE', 'hash'), get),
+    values: () => valuesOf(link.keys('TYPE', 'string'), look),
 
     async *prune(idleMs, isOver, background, keys) {
       // What was released expires by itself; the rest is dropped on request only.
       if (background) return
-      for await (const key of keys ?? link.keys('TYPE', 'hash')) {
-        const current = await get(key)
+      for await (const key of keys ?? link.keys('TYPE', 'string')) {
+        const current = await look(key)
         yield current !== undefined && isOver(current) && (await drop(key, current, idleMs)) ? 1 : 0
       }
     },
@@ -108,17 +120,14 @@ function openRedisStore(link: RedisLink): VersionedStore {
   }
 }
 
-function changeIn(message: string): Versioned | undefined {
-  const space = message.indexOf(' ')
-  return space < 0 ? undefined : versioned(message.slice(0, space), message.slice(space + 1))
+/** Undefined if it is not a record. */
+function recordIn(text: unknown): Versioned | undefined {
+  const match = typeof text === 'string' ? /^locks:(\d+) (.*)$/s.exec(text) : null
+  const [, version, value] = match ?? []
+  return version === undefined || value === undefined ? undefined : { version: BigInt(version), value }
 }
 
-function versioned(version: unknown, value: unknown): Versioned | undefined {
-  if (typeof version !== 'string' || !/^\d+$/.test(version) || typeof value !== 'string') return undefined
-  return { version: BigInt(version), value }
-}
-
-function texts(reply: unknown): readonly (string | undefined)[] {
+function listOf(reply: unknown): readonly unknown[] {
   if (!Array.isArray(reply)) throw unavailable('the reply of the server is not a list')
-  return reply.map((item: unknown) => (typeof item === 'string' ? item : undefined))
+  return reply
 }
