@@ -41,3 +41,13 @@ export async function cpuMsOf(roots: readonly number[]): Promise<number> {
   }
   return ticks * MS_PER_TICK
 }
+
+/** CPU time that the whole machine has spent until now. */
+export async function machineCpuMs(): Promise<number> {
+  const [all = ''] = (await readFile('/proc/stat', 'utf8')).split('\n', 1)
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = all
+    .split(/ +/)
+    .slice(1)
+    .map(Number)
+  return (user + nice + system + irq + softirq + steal) * MS_PER_TICK
+}

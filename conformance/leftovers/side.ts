@@ -1,6 +1,7 @@
 import { createLocks } from '@locks/core'
 import { loadAdapter } from '@locks/core/adapter'
 import type { Locks } from '@locks/core'
+import { setTimeout as pass } from 'node:timers/promises'
 import { cpuMsOf } from './cpu.ts'
 import type { Store } from './stores.ts'
 
@@ -8,13 +9,16 @@ import type { Store } from './stores.ts'
 const TASKS = 64
 /** A busy machine makes it slow, and is no reason to end it. */
 const PATIENCE_MS = 60_000
+/** Longer than one step of pruning takes. */
+const PAUSE_MS = 250
 /** One name in so many comes back in the end. */
-const RETURNING = 5_000
+const RETURNING = 1_000
 
-/** How fast names were used in one slice of time. */
-export interface Slice {
+/** What a side has done and spent until now. */
+export interface Spent {
   readonly names: number
-  readonly perSecond: number
+  readonly clientMs: number
+  readonly serversMs: number
 }
 
 /** One client that uses each name once, and never an earlier one. */
@@ -25,61 +29,47 @@ export class Side {
   /** When how many names had been used. */
   readonly #progress: { readonly at: number; readonly used: number }[] = []
   #used = 0
-  #spentMs = 0
-  #clientCpuMs = 0
-  readonly #serverCpuMsBefore: number
+  #clientMs = 0
 
-  private constructor(locks: Locks, store: Store, serverCpuMs: number) {
+  private constructor(locks: Locks, store: Store) {
     this.locks = locks
     this.store = store
-    this.#serverCpuMsBefore = serverCpuMs
   }
 
   static async open(store: Store, config: Store['config']): Promise<Side> {
-    return new Side(
-      createLocks(await loadAdapter(config), { storeTimeoutMs: PATIENCE_MS }),
-      store,
-      await cpuMsOf(store.pids),
-    )
-  }
-
-  /**
-   * CPU time of this client in its slices, and of its servers all the time: what they do about idle names while the
-   * other side has its turn counts too.
-   */
-  async cpuMicrosPerName(): Promise<number> {
-    const servers = (await cpuMsOf(this.store.pids)) - this.#serverCpuMsBefore
-    return ((this.#clientCpuMs + servers) / this.#used) * 1_000
+    return new Side(createLocks(await loadAdapter(config), { storeTimeoutMs: PATIENCE_MS }), store)
   }
 
   get used(): number {
     return this.#used
   }
 
-  get perSecond(): number {
-    return (this.#used / this.#spentMs) * 1_000
-  }
-
-  /** Names that were taken in the last so many milliseconds of all time, not only of this side's slices. */
+  /** Names that were taken in the last so many milliseconds, turns of the other side included. */
   usedWithin(ms: number): number {
     const before = performance.now() - ms
     return this.#used - (this.#progress.findLast(({ at }) => at <= before)?.used ?? 0)
   }
 
-  /** Uses names for so long, or until `most` are used. */
-  async slice(sliceMs: number, most: number, signal: AbortSignal): Promise<Slice> {
-    const [from, since] = [this.#used, performance.now()]
-    const end = since + sliceMs
-    const cpu = process.cpuUsage()
+  /**
+   * Uses names for so long, or until `most` are used, then pauses: what the client has begun about idle names ends in
+   * its own turn. Returns the names per second.
+   */
+  async turn(turnMs: number, most: number, signal: AbortSignal): Promise<number> {
+    const [from, since, cpu] = [this.#used, performance.now(), process.cpuUsage()]
     const work = async (): Promise<void> => {
-      while (this.#used < most && performance.now() < end && !signal.aborted) await this.#useNext()
+      while (this.#used < most && performance.now() < since + turnMs && !signal.aborted) await this.#useNext()
     }
     await Promise.all(Array.from({ length: TASKS }, work))
-    const spentMs = performance.now() - since
-    this.#spentMs += spentMs
+    const perSecond = ((this.#used - from) / (performance.now() - since)) * 1_000
+    await pass(PAUSE_MS)
     const { user, system } = process.cpuUsage(cpu)
-    this.#clientCpuMs += (user + system) / 1_000
-    return { names: this.#used - from, perSecond: ((this.#used - from) / spentMs) * 1_000 }
+    this.#clientMs += (user + system) / 1_000
+    return perSecond
+  }
+
+  /** CPU time of the client in its turns, and of its servers at all times. */
+  async spent(): Promise<Spent> {
+    return { names: this.#used, clientMs: this.#clientMs, serversMs: await cpuMsOf(this.store.pids) }
   }
 
   /** Names that come back: how often, and those whose fence is not above the earlier one. */

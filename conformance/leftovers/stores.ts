@@ -32,16 +32,8 @@ export interface Store {
   kept(): Promise<Kept>
   /** Main processes of its servers. */
   readonly pids: readonly number[]
-  /** The share of its names that the server itself may keep past their end. */
-  readonly late?: number
   close(): Promise<unknown>
 }
-
-/**
- * Redis looks for expired keys ten times a second, and stops while about a tenth of those that it looks at are expired
- * (active-expire-effort 1). What it has not removed counts as left.
- */
-const REDIS_LATE = 0.25
 
 async function ofRedis(server: Server): Promise<Kept> {
   const info = await redisFields(server, 'INFO', 'memory')
@@ -55,7 +47,6 @@ async function redis(config: (url: string) => Store['config']): Promise<Store> {
   return {
     config: config(url),
     kept: () => ofRedis(server),
-    late: REDIS_LATE,
     pids: pidsOf([server]),
     close: () => service.close(),
   }
@@ -73,7 +64,6 @@ async function redlock(): Promise<Store> {
         bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
       }
     },
-    late: REDIS_LATE,
     pids: pidsOf(service.servers),
     close: () => service.close(),
   }
