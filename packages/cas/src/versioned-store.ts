@@ -45,8 +45,9 @@ export interface VersionedStore {
    *
    * `durable` asks for a version that survives a crash of the store, since it is handed out as a fence.
    *
-   * With `idleMs` the store MAY drop the value by itself if it is not replaced for so long. Only if every version is at
-   * least the store's clock: then it is below the next one of that key, which is that clock.
+   * With `idleMs` the store MAY drop the value by itself if it is not replaced for so long. Only if the next version of
+   * that key is certain to be higher: every version is at least the store's clock, or there is one number for all
+   * dropped keys, as for `prune`.
    */
   put(
     key: string,

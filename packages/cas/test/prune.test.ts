@@ -4,6 +4,7 @@ import type { Locks } from '@locks/core'
 import { eventually } from '@locks/core/conformance'
 import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
 import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
@@ -70,6 +71,52 @@ test('clients prune idle names behind their releases', async () => {
     return (await keptIn(directory)).length <= 1
   })
 }, 60_000)
+
+test('a process drops the names it released itself although another one has just looked for idle names', async () => {
+  const directory = await temporaryDirectory()
+  const locks = open(directory, 1_000)
+  for (let n = 0; n < 30; n += 1) await locks.with(`order ${n}`, () => undefined)
+  const mark = join(directory, '.pruned')
+  await writeFile(mark, '')
+  // In an hour: nobody looks through the directory until then.
+  await utimes(mark, Date.now() / 1_000 + 3_600, Date.now() / 1_000 + 3_600)
+  await eventually('idle names are dropped', 20_000, async () => {
+    await locks.with('other', () => undefined)
+    return (await keptIn(directory)).length <= 1
+  })
+}, 60_000)
+
+test('a name that another process took after the release is not dropped', async () => {
+  const directory = await temporaryDirectory()
+  const [store, other] = [fileStore({ directory })(), fileStore({ directory })()]
+  const made = await store.put('order', 'free', undefined, true, 1)
+  if (!('version' in made)) throw new Error('it was there')
+  const taken = await other.put('order', 'held', made.version, true)
+  for await (const dropped of store.prune?.(1, () => false, true) ?? []) expect(dropped).toBe(0)
+  expect(await other.get('order')).toEqual({ value: 'held', ...taken })
+})
+
+test('versions rise while processes drop what they released', async () => {
+  const directory = await temporaryDirectory()
+  let [highest, dropped] = [0n, 0]
+  const use = async (): Promise<void> => {
+    const store = fileStore({ directory })()
+    for (let n = 0; n < 300; n += 1) {
+      const current = await store.get('order')
+      const before = highest
+      const put = await store.put('order', `${n}`, current?.version, false, 1)
+      if ('version' in put) {
+        expect(put.version).toBeGreaterThan(before)
+        if (put.version > highest) highest = put.version
+      }
+      await pass(Math.random() * 4)
+      for await (const some of store.prune?.(60_000, () => false, true) ?? []) dropped += some
+    }
+    await store.close()
+  }
+  await Promise.all([use(), use(), use(), use()])
+  expect(dropped).toBeGreaterThan(20)
+}, 120_000)
 
 test('the record of a holder that died is dropped once it stood still for its whole length', async () => {
   const directory = await temporaryDirectory()

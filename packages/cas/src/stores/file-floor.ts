@@ -16,6 +16,10 @@ export class Floor {
   #known: bigint | undefined
   /** The highest floor that this process made to survive a crash of the host. */
   #synced = -1n
+  /** Keys that this process is about to create: the names of their directories in the floor. */
+  readonly making: Set<string> = new Set()
+  /** Whether this process is removing what others left in it. */
+  sweeping: boolean = false
 
   constructor(directory: string) {
     this.#directory = directory

@@ -61,11 +61,11 @@ export async function replace(
 
 /**
  * Drops a key if it is still at that version: a put that replaces it renames the same file away, so one of the two
- * finds it gone. The floor must be at least that version.
+ * finds it gone. The floor must be at least that version. `swept`: the folder has nothing of earlier versions.
  */
-export async function drop(folder: string, version: bigint): Promise<boolean> {
+export async function drop(folder: string, version: bigint, swept: boolean): Promise<boolean> {
   // Otherwise a version on its way out would become the present one.
-  if (((await list(folder)) ?? []).length > 1) await sweep(folder, version)
+  if (!swept && ((await list(folder)) ?? []).length > 1) await sweep(folder, version)
   const dropped = await ifThere(unlink(join(folder, presentFile(version))).then(() => true))
   if (dropped !== true) return false
   if (await removeIfEmpty(folder)) return true

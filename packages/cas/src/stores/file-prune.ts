@@ -7,12 +7,13 @@ import type { Floor } from './file-floor.ts'
 import { drop, foldersIn, read, removeIfEmpty } from './file-folder.ts'
 import { ifThere } from './file-io.ts'
 import { folderOf, PRUNED } from './file-paths.ts'
+import type { Idle, Released } from './file-released.ts'
 
 /** How many keys are looked at before the idle ones are dropped: the floor is raised once per batch. */
 const BATCH = 64
 
 /** How often per idle time the processes of a host, together, look through the directory in the background. */
-const PASSES_PER_IDLE = 8
+const PASSES_PER_IDLE = 2
 
 /** How many keys a finding looks at. */
 const MOST_KEPT = 10_000
@@ -33,13 +34,16 @@ async function ageMs(path: string): Promise<number | undefined> {
 export async function* pruneFolders(
   directory: string,
   floor: Floor,
+  released: Released,
   { idleMs, isOver, background, keys }: Pruning,
 ): AsyncGenerator<number, void> {
+  if (background) yield* dropReleased(directory, floor, released)
   const mark = join(directory, PRUNED)
   if (background && ((await ageMs(mark)) ?? Infinity) < idleMs / PASSES_PER_IDLE) return
   // A look at some keys does not replace a look at all of them.
   if (keys === undefined) await writeFile(mark, '')
-  const folders = keys?.map(folderOf) ?? (await foldersIn(directory))
+  const found = keys?.map(folderOf) ?? (await foldersIn(directory))
+  const folders = background ? found.filter((folder) => !released.has(folder)) : found
   // A process that ends early looks at other keys than the one before it.
   const start = Math.floor(Math.random() * folders.length)
   const all = [...folders.slice(start), ...folders.slice(0, start)].map((folder) => join(directory, folder))
@@ -51,24 +55,28 @@ export async function* pruneFolders(
       if (current === undefined) await removeIfEmpty(folder)
       return current !== undefined && isOver(current) ? { folder, version: current.version } : undefined
     })
-    yield await dropAll(
-      floor,
-      (await Promise.all(looks)).filter((idle) => idle !== undefined),
-    )
+    const idle = (await Promise.all(looks)).filter((look) => look !== undefined)
+    yield await dropAll(floor, idle, false)
   }
   if (keys === undefined) await removeDead(floor, idleMs)
 }
 
-interface Idle {
-  readonly folder: string
-  readonly version: bigint
+async function* dropReleased(
+  directory: string,
+  floor: Floor,
+  released: Released,
+): AsyncGenerator<number, void> {
+  const idle = released
+    .takeIdle()
+    .map(({ folder, version }) => ({ folder: join(directory, folder), version }))
+  for (let n = 0; n < idle.length; n += BATCH) yield await dropAll(floor, idle.slice(n, n + BATCH), true)
 }
 
 /** The floor first: a key that is created from now on is above all of them. */
-async function dropAll(floor: Floor, idle: readonly Idle[]): Promise<number> {
+async function dropAll(floor: Floor, idle: readonly Idle[], swept: boolean): Promise<number> {
   if (idle.length === 0) return 0
   await floor.raise(idle.reduce((most, { version }) => (version > most ? version : most), 0n))
-  const dropped = await Promise.all(idle.map(({ folder, version }) => drop(folder, version)))
+  const dropped = await Promise.all(idle.map(({ folder, version }) => drop(folder, version, swept)))
   return dropped.filter(Boolean).length
 }
 

@@ -1,6 +1,6 @@
 import { watch as watchFiles } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
-import { isAbsolute, join } from 'node:path'
+import { basename, isAbsolute, join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { settleOptions } from '@locks/core/adapter'
 import { codeOf, invalid, unavailable } from '../errors.ts'
@@ -12,6 +12,7 @@ import { foldersIn, list, read, replace } from './file-folder.ts'
 import { ifThere, syncDirectory, writeWhole } from './file-io.ts'
 import { entryOf, folderOf, folderOfNew, newFolder, presentFile } from './file-paths.ts'
 import { keptIn, pruneFolders } from './file-prune.ts'
+import { Released } from './file-released.ts'
 import { seenForMs } from './file-seen.ts'
 
 /** Of the store `file`. The directory must be absolute. */
@@ -42,6 +43,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
   let prepared: Promise<void> | undefined
   let served = false
   const floor = new Floor(directory)
+  const released = new Released()
   const stops = new Set<() => void>()
 
   async function prepare(): Promise<void> {
@@ -68,6 +70,13 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
     return current
   }
 
+  async function createIfMissing(folder: string, value: string): Promise<Put> {
+    const current = await read(folder)
+    return current === undefined
+      ? create(directory, floor, basename(folder), value)
+      : { conflict: true, current }
+  }
+
   /** Names the directory in errors of the file system. */
   function failing<A extends unknown[], T>(call: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
     return async (...args) => {
@@ -89,18 +98,24 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
 
     get: failing(async (key: string) => confirm(await read(await pathOf(key)))),
 
-    put: failing(async (key: string, value: string, expected: bigint | undefined, durable: boolean) => {
-      const folder = await pathOf(key)
-      if (expected === undefined) {
-        const current = await read(folder)
-        return current === undefined
-          ? create(directory, floor, folderOf(key), value)
-          : { conflict: true, current }
-      }
-      const put = await replace(folder, value, expected, durable)
-      if ('conflict' in put) await confirm(put.current)
-      return put
-    }),
+    put: failing(
+      async (
+        key: string,
+        value: string,
+        expected: bigint | undefined,
+        durable: boolean,
+        idleMs?: number,
+      ): Promise<Put> => {
+        const folder = await pathOf(key)
+        const put =
+          expected === undefined
+            ? await createIfMissing(folder, value)
+            : await replace(folder, value, expected, durable)
+        if ('version' in put) released.note(folderOf(key), put.version, idleMs)
+        else await confirm(put.current)
+        return put
+      },
+    ),
 
     seenForMs: failing(async (key: string, current: Versioned) => seenForMs(await pathOf(key), current)),
 
@@ -116,7 +131,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
 
     async *prune(idleMs, isOver, background, keys) {
       await (prepared ??= prepare())
-      yield* pruneFolders(directory, floor, { idleMs, isOver, background, ...(keys && { keys }) })
+      yield* pruneFolders(directory, floor, released, { idleMs, isOver, background, ...(keys && { keys }) })
     },
 
     async diagnose() {
@@ -162,6 +177,7 @@ async function create(directory: string, floor: Floor, folder: string, value: st
     const byClock = BigInt(now) * 1_000n
     const version = byClock > from ? byClock : from + 1n
     const made = newFolder(floor.pathOf(from), folder)
+    floor.making.add(basename(made))
     try {
       await mkdir(made)
       await writeWhole(join(made, presentFile(version)), value, true)
@@ -175,9 +191,11 @@ async function create(directory: string, floor: Floor, folder: string, value: st
       if (!isBeaten(error)) throw error
       floor.forget()
       continue
+    } finally {
+      floor.making.delete(basename(made))
     }
     await syncDirectory(directory)
-    await sweepNew(directory, floor.pathOf(from))
+    await sweepNew(directory, floor, from)
     // A key that is deleted and created again must get a later time.
     while (Date.now() === now) await pass(1)
     return { version }
@@ -191,11 +209,18 @@ function isBeaten(error: unknown): boolean {
   return code === 'ENOTEMPTY' || code === 'EEXIST' || code === 'ENOENT'
 }
 
-/** Removes candidates for keys that exist by now: of processes that were beaten or died. */
-async function sweepNew(directory: string, floor: string): Promise<void> {
-  for (const entry of (await ifThere(readdir(floor))) ?? []) {
-    const there = await list(join(directory, folderOfNew(entry)))
-    if (there?.some(({ state }) => state === 'present') === true)
-      await rm(join(floor, entry), { recursive: true, force: true })
+/** Removes candidates for keys that exist by now: of processes that were beaten or died. One at a time is enough. */
+async function sweepNew(directory: string, floor: Floor, at: bigint): Promise<void> {
+  if (floor.sweeping) return
+  floor.sweeping = true
+  try {
+    for (const entry of (await ifThere(readdir(floor.pathOf(at)))) ?? []) {
+      if (floor.making.has(entry)) continue
+      const there = await list(join(directory, folderOfNew(entry)))
+      if (there?.some(({ state }) => state === 'present') === true)
+        await rm(join(floor.pathOf(at), entry), { recursive: true, force: true })
+    }
+  } finally {
+    floor.sweeping = false
   }
 }
