@@ -33,7 +33,7 @@ const TURN_MS = 1_000
 const TURNS_PER_ROUND = 10
 /** So many rounds can be judged; after the most, only the side that drops names goes on. */
 const FEWEST_ROUNDS = 3
-const MOST_ROUNDS = 20
+const MOST_ROUNDS = 8
 /** Of names per second, and of names per CPU time. */
 const SLOWEST = 0.95
 

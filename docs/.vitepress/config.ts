@@ -66,6 +66,7 @@ export default defineConfig({
           { text: 'Threat model', link: '/security' },
           { text: 'Command line', link: '/command-line' },
           { text: 'Torture', link: '/torture' },
+          { text: 'What is left of a million names', link: '/leftovers' },
           { text: 'Migrating', link: '/migrating' },
           { text: 'Glossary', link: '/glossary' },
         ],
