@@ -7,10 +7,10 @@ import { CommandFailed, run, runMain } from './lib/run.mjs'
 
 // What a store keeps of names that were used once: uses so many, with a short idle time, and prints what is left and
 // how much memory or disk it takes meanwhile, on servers of its own. A second client that keeps everything takes turns
-// with it, for comparison. Fails if 1,000 or more are left beside those of the last idle time, if a name that comes back
-// gets a fence that is not higher, if memory or disk grows, or if it is slower or takes more CPU time by more than 5 %.
-// Ends after --minutes per store with fewer names. Build first. With --idle 0 neither drops anything: that shows how much
-// the rates differ by chance.
+// with it, for comparison. Fails if 1,000 or more are left beside those of the last idle time, if a name that comes
+// back gets a fence that is not higher, if memory or disk grows, or if it is slower or takes more CPU time by more than
+// 5 %. Ends after --minutes per store with fewer names. Build first. With --idle 0 neither drops anything: that shows
+// how much the rates differ by chance.
 //
 //   node scripts/leftovers.mjs redis postgres-row --names 1000000 --idle 1000 --minutes 15
 
