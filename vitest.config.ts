@@ -28,9 +28,9 @@ const quick: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
-const first: Group = { maxWorkers: 4, sequence: { groupOrder: 0 } }
+const first: Group = { maxWorkers: 5, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
-const second: Group = { maxWorkers: 6, sequence: { groupOrder: 1 } }
+const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
 const patient = { maxConcurrency: 8 }
 const heavy = ['torture/**/*.test.ts']
@@ -42,27 +42,33 @@ const long = {
 }
 const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 
-/** Each takes a minute or more, most of it computing. */
+/** Each takes a minute or more. */
 const isLong = ({ moduleId }: TestSpecification): boolean =>
-  /\/(conformance|custom-adapter|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
+  /\/(conformance|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
 
 /**
- * Spreads the files that compute among those that wait, so that the processor is busy throughout and never overloaded.
- * The last files are short, so that no worker is idle for long in the end.
+ * One project after the other, since a worker serves only files of one project that follow each other. In each, the long
+ * files come first; the last project has short ones only, so that no worker is idle for long in the end.
  */
-class Mixed extends BaseSequencer {
+class ByProject extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = (await super.sort(files)).toSorted((a, b) => Number(isMutants(b)) - Number(isMutants(a)))
-    const computing = sorted.filter(isLong)
-    const waiting = sorted.filter((file) => !isLong(file))
-    const between = Math.floor((waiting.length / Math.max(computing.length, 1)) * 0.75)
-    return [...computing.flatMap((file) => [file, ...waiting.splice(0, between)]), ...waiting]
+    const order = [
+      'conformance',
+      'postgres',
+      'mysql',
+      'zookeeper',
+      'redlock',
+      'redis',
+      'cas',
+      'memory',
+      'sql',
+      'core',
+    ]
+    const rank = ({ project }: TestSpecification): number => order.indexOf(project.name)
+    return (await super.sort(files)).toSorted(
+      (a, b) => rank(a) - rank(b) || Number(isLong(b)) - Number(isLong(a)),
+    )
   }
-}
-
-/** The longest of all. */
-function isMutants({ moduleId }: TestSpecification): boolean {
-  return moduleId.endsWith('/mutants/mutants.test.ts')
 }
 
 export default defineConfig({
@@ -80,7 +86,9 @@ export default defineConfig({
     // What is built is loaded by Node as it is: to transform it again in every worker takes longer than most tests.
     server: { deps: { external: [/\/packages\/\w+\/dist\//] } },
     globalSetup: [join(root, 'conformance/services/global-setup.ts')],
-    sequence: { sequencer: Mixed },
+    sequence: { sequencer: ByProject },
+    // To start a worker and to load what most tests need takes longer than most tests.
+    isolate: false,
     projects:
       scope() === 'quick'
         ? quickProjects()

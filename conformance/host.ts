@@ -21,7 +21,6 @@ export const affected: readonly Area[] = [
   'uniqueness',
   'waiting',
   'crash',
-  'pause',
   'fencing',
   'lost replies',
   'connections',

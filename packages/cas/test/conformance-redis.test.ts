@@ -1,6 +1,6 @@
 import { redisFrames } from '@locks/core/conformance'
 import { afterAll } from 'vitest'
-import { hostVariant } from '../../../conformance/host.ts'
+import { affected, hostVariant } from '../../../conformance/host.ts'
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 
@@ -18,20 +18,23 @@ if (isSelected('cas-redis')) {
     url: `redis://locks:${secret}@${host}:${port}`,
   })
 
-  await hostVariant({
-    name: 'cas-redis',
-    config: at(server),
-    secret,
-    wire: { target: { host: server.host, port: server.port }, via: at, frames: redisFrames },
-    server: {
-      pause: () => server.pause(),
-      resume: () => server.resume(),
-      restart: () => server.restart({ hard: true }),
+  await hostVariant(
+    {
+      name: 'cas-redis',
+      config: at(server),
+      secret,
+      wire: { target: { host: server.host, port: server.port }, via: at, frames: redisFrames },
+      server: {
+        pause: () => server.pause(),
+        resume: () => server.resume(),
+        restart: () => server.restart({ hard: true }),
+      },
+      async leftovers(lock) {
+        const keys = await redisCommand(server, 'KEYS', `*${lock}*`)
+        // One key stays: it carries the fence.
+        return Array.isArray(keys) ? keys.map(String).filter((key) => key !== `locks:cas:${lock}`) : []
+      },
     },
-    async leftovers(lock) {
-      const keys = await redisCommand(server, 'KEYS', `*${lock}*`)
-      // One key stays: it carries the fence.
-      return Array.isArray(keys) ? keys.map(String).filter((key) => key !== `locks:cas:${lock}`) : []
-    },
-  })
+    { areas: [...affected, 'pause'] },
+  )
 }

@@ -6,4 +6,4 @@ const { subject, close } = await startSubject('named')
 afterAll(close)
 
 // All but the server's lock itself is shared with the strategy `row`, which has the whole suite.
-await hostVariant(subject, { areas: [...affected, 'names', 'operation'] })
+await hostVariant(subject, { areas: [...affected, 'pause', 'names', 'operation'] })

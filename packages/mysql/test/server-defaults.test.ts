@@ -3,6 +3,7 @@ import type { TestAdapter } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/mysql'
 import { createPool } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { atLength } from '../../../conformance/selection.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { bare, cell, commonDefaults, connect, open, startServer } from './support/setup.ts'
 
@@ -23,11 +24,11 @@ describe.each(strategies)('%s', (strategy) => {
   }
 
   test(
-    'of two clients on a missing row one wins, a thousand times, and no deadlock shows',
+    'of two clients on a missing row one wins, many times, and no deadlock shows',
     async () => {
       const clients = [bare(config), bare(config)]
       // Neighbours in the index at the same time, which a gap lock would lock too.
-      for (let round = 0; round < 100; round += 1)
+      for (let round = 0; round < atLength(30, 100); round += 1)
         await Promise.all(Array.from({ length: 10 }, (_, n) => meet(clients, `missing:${round}:${n}`)))
     },
     scaled(240_000),

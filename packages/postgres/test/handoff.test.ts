@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import type { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
+import { scope } from '../../../conformance/selection.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { connect, contended, open, startServer } from './support/setup.ts'
 
@@ -28,7 +29,7 @@ async function tell(child: ChildProcess, message: string): Promise<void> {
   await Promise.race([answer, gone])
 }
 
-test.each([10, 50, 200])(
+test.each(scope() === 'all' ? [10, 50, 200] : [10, 100])(
   'a contended cycle costs two statements, with %i waiters',
   async (waiters) => {
     const calls = await counter()

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { atLength } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import { at, commandCounts, connect, startProcess, uniqueName } from './support/bed.ts'
 
@@ -43,7 +44,7 @@ for (const waiters of [10, 100, 500])
       const counter = join(directory, 'counter')
       await writeFile(counter, '0')
       const processes = 5
-      const cycles = Math.ceil(2_000 / waiters)
+      const cycles = Math.ceil(atLength(600, 2_000) / waiters)
       const children = await Promise.all(
         Array.from({ length: processes }, () => startProcess(at(server), { ttlMs: 30_000 })),
       )

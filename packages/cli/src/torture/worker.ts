@@ -39,9 +39,9 @@ function tell(message: WorkerMessage): void {
   if (process.connected) process.send?.(message)
 }
 
+/** Blocks the event loop without computing: the other workers need the processor. */
 function block(ms: number): void {
-  const until = performance.now() + ms
-  while (performance.now() < until);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
 /** A stall right after a grant is the most harmful. */

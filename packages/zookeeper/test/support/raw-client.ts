@@ -67,8 +67,10 @@ export async function rawClient(
     remove: (path) => call((done) => client.remove(path, (error) => done(error, undefined))),
     async [Symbol.asyncDispose]() {
       if (client.getState() !== State.SYNC_CONNECTED) return
+      const closed = new Promise((resolve) => client.once('disconnected', resolve))
       client.close()
-      await eventually('closed', 5_000, () => client.getState() === State.DISCONNECTED)
+      // An ensemble on a busy machine was seen to leave the connection open. The session ends all the same.
+      await Promise.race([closed, pass(5_000)])
     },
   }
 }

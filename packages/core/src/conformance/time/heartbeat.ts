@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { openSync, readSync } from 'node:fs'
 import { cpuUsage, hrtime } from 'node:process'
 
 /** Milliseconds of the host's monotonic clock, the same for every process of the host. */
@@ -69,18 +69,25 @@ interface ThreadTimes {
   readonly waitedMs: number
 }
 
-let counted = process.platform === 'linux'
+const text = Buffer.alloc(128)
+/** Opened at the first beat and kept open, since it is read at every beat. Null where the system does not count. */
+let counts: number | null | undefined
 
 function threadTimes(): ThreadTimes {
-  if (counted)
-    try {
-      return parseSchedstat(readFileSync('/proc/thread-self/schedstat', 'utf8'))
-    } catch {
-      // A kernel without scheduler statistics.
-      counted = false
-    }
+  if (counts === undefined) counts = openCounts()
+  if (counts !== null)
+    return parseSchedstat(text.toString('latin1', 0, readSync(counts, text, 0, text.length, 0)))
   const { user, system } = cpuUsage()
   return { ranMs: (user + system) / 1e3, waitedMs: 0 }
+}
+
+function openCounts(): number | null {
+  try {
+    return process.platform === 'linux' ? openSync('/proc/thread-self/schedstat', 'r') : null
+  } catch {
+    // A kernel without scheduler statistics.
+    return null
+  }
 }
 
 export function parseSchedstat(text: string): ThreadTimes {
