@@ -101,10 +101,10 @@ interface Cpu {
 const sum = ({ client, servers }: Cpu): number => client + servers
 
 function cpuOf(before: Spent, after: Spent): Cpu {
-  const names = after.names - before.names
+  const used = after.names - before.names
   return {
-    client: ((after.clientMs - before.clientMs) / names) * 1_000,
-    servers: ((after.serversMs - before.serversMs) / names) * 1_000,
+    client: ((after.clientMs - before.clientMs) / used) * 1_000,
+    servers: ((after.serversMs - before.serversMs) / used) * 1_000,
   }
 }
 
