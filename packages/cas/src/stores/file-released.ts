@@ -9,7 +9,7 @@ export interface Idle {
 
 /**
  * Keys that this process put last, with an idle time, and where nothing else is in the folder. Once idle they can be
- * dropped at once: looking for them in the directory costs several times as much.
+ * dropped at once: looking for them in the directory takes several times as many calls.
  */
 export class Released {
   readonly #keys = new Map<string, Idle & { readonly idleAt: number }>()

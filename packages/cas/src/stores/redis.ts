@@ -4,8 +4,8 @@ import { RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 
-// A record is one text, `locks:version value`, the cheapest thing for Redis to write, to expire and to free. No text of
-// an application begins like that by chance.
+// A record is one text, `locks:version value`, which Redis reads and writes faster than a hash. No text of an
+// application begins like that by chance.
 
 /** Sets `at`, the record or false, and `version`, its version or ''. Refuses a text that is not a record. */
 const READ = `
