@@ -25,10 +25,13 @@ interface Pruning {
   readonly keys?: readonly string[]
 }
 
-/** How long ago a folder last changed; undefined if it is gone. By the wall clock, so never for safety. */
+/**
+ * How long ago a folder last changed; undefined if it is gone. By the wall clock, so never for safety. That clock counts
+ * whole milliseconds, and the time of a change has fractions.
+ */
 async function ageMs(path: string): Promise<number | undefined> {
   const found = await ifThere(stat(path))
-  return found && Date.now() - found.mtimeMs
+  return found && Math.max(0, Date.now() - found.mtimeMs)
 }
 
 export async function* pruneFolders(

@@ -168,9 +168,13 @@ describe('the scope of a with callback', () => {
     }
     await job(1)
     while (signals.length < 20) await settled()
-    await settled()
-    collectGarbage()
-    expect(signals.slice(0, 15).map((signal) => signal.deref())).toEqual(Array(15).fill(undefined))
+    const over15 = signals.slice(0, 15)
+    // The engine may keep one for a moment in what it compiled.
+    for (let turns = 0; turns < 20 && over15.some((signal) => signal.deref()); turns += 1) {
+      await settled()
+      collectGarbage()
+    }
+    expect(over15.map((signal) => signal.deref())).toEqual(Array(15).fill(undefined))
     end()
   })
 })
