@@ -42,19 +42,19 @@ const long = {
 }
 const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 
-/** Each takes a minute or more. */
+/** Each takes half a minute or more. */
 const isLong = ({ moduleId }: TestSpecification): boolean =>
-  /\/(conformance|mutants|torture|commands|file-crash|simulat)[\w-]*\.test\.ts$/.test(moduleId)
+  /\/(conformance|mutants|torture|commands|file-crash|simulat|time|clocks)[\w-]*\.test\.ts$/.test(moduleId)
 
 const order = [
   'conformance',
+  'memory',
   'postgres',
   'mysql',
   'zookeeper',
+  'cas',
   'redlock',
   'redis',
-  'cas',
-  'memory',
   'sql',
   'core',
 ]
