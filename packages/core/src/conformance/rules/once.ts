@@ -51,6 +51,7 @@ export const once: readonly Rule[] = [
       const lease = await locks.lock(within).acquire({ minHoldMs })
       await pass(minHoldMs * 0.6)
       await lease.release()
+      await assertTaken(locks, within, askedAt, minHoldMs)
       await long.release()
       await h.free(beyond)
       await freesInTime(h, within, askedAt, minHoldMs)
