@@ -42,7 +42,8 @@ interface Failure {
   readonly code?: unknown
 }
 
-const TIME_OUT = /timed out|did not succeed in time|no answer within|connection .*(lost|closed|terminated)/i
+const TIME_OUT =
+  /timed out|did not succeed in time|(no answer|did not answer) within|connection .*(lost|closed|terminated)/i
 const CODES = ['LOCK_LOST', 'LOCK_TIMEOUT', 'LOCK_UNAVAILABLE', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE']
 
 /** A time-out, of the test or of what it works with, while much of the time was lost. No assertion is excused. */
