@@ -26,8 +26,8 @@ interface Pruning {
 }
 
 /**
- * How long ago a folder last changed; undefined if it is gone. By the wall clock, so never for safety. That clock counts
- * whole milliseconds, and the time of a change has fractions.
+ * How long ago a folder last changed; undefined if it is gone. By the wall clock, so never for safety. It counts whole
+ * milliseconds, and the time of a change has fractions.
  */
 async function ageMs(path: string): Promise<number | undefined> {
   const found = await ifThere(stat(path))
