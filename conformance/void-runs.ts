@@ -34,8 +34,6 @@ export function judgeVoidRuns(): void {
   })
 }
 
-stallMeter.start()
-
 interface Failure {
   readonly name?: string
   readonly message: string
