@@ -31,6 +31,7 @@ export {
   VoidRunError,
 } from './time/bounds.ts'
 export type { Bound } from './time/bounds.ts'
+export { block } from './time/heartbeat.ts'
 export { stallMeter } from './time/stall-meter.ts'
 export type { Stall, StallMeter } from './time/stall-meter.ts'
 export { untilValid } from './time/void-runs.ts'

@@ -2,9 +2,11 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { isLockError } from '../api/errors.ts'
 import type { LockErrorCode } from '../api/errors.ts'
 import type { Lease, LeaseState, Locks } from '../api/contract.ts'
+import { block } from './time/heartbeat.ts'
 
 /** Longer than anything another process does, even on a busy machine. */
 const MOST_MS = 60_000
+const LOOK_MS = 10
 
 export interface StallOptions {
   readonly lock: string
@@ -29,12 +31,6 @@ export interface Stalled {
   readonly end: Outcome
 }
 
-/** Blocks the event loop. */
-export function block(ms: number): void {
-  const until = performance.now() + ms
-  while (performance.now() < until);
-}
-
 /** Holds a lock while the event loop is blocked, and reports the state of the lease afterwards. */
 export async function stall(locks: Locks, options: StallOptions): Promise<Stalled> {
   const { lock, by } = options
@@ -57,8 +53,10 @@ export async function stall(locks: Locks, options: StallOptions): Promise<Stalle
 function stand({ blocked, goOn, forMs }: StallOptions): void {
   writeFileSync(blocked, '')
   const since = performance.now()
-  for (let ms = 0; ms < forMs || !existsSync(goOn); ms = performance.now() - since)
+  for (let ms = 0; ms < forMs || !existsSync(goOn); ms = performance.now() - since) {
     if (ms > MOST_MS) throw new Error(`blocked for ${MOST_MS} ms`)
+    block(LOOK_MS)
+  }
 }
 
 async function outcomeOf(work: () => Promise<void>): Promise<Outcome> {

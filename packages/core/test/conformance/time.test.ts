@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { setTimeout as pass } from 'node:timers/promises'
 import {
   assertInTime,
+  block,
   eventually,
   inTime,
   isVoidRun,
@@ -89,6 +90,15 @@ describe('a bound that is missed without a stall fails', () => {
     while (process.cpuUsage(before).user < 500_000);
     const error = await lateness(assertInTime('the end', 200, performance.now() - start))
     expect(error).toMatchObject({ name: 'LateError' })
+  })
+
+  test('nor is an event loop that is blocked on purpose', async () => {
+    const [start, before] = [performance.now(), process.cpuUsage()]
+    block(500)
+    const ms = performance.now() - start
+    expect(ms).toBeGreaterThan(499)
+    expect(process.cpuUsage(before).user, 'it computes').toBeLessThan(250_000)
+    expect(await lateness(assertInTime('the end', 200, ms))).toMatchObject({ name: 'LateError' })
   })
 })
 

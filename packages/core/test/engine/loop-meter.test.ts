@@ -1,3 +1,4 @@
+import { block } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
 import { createLocks } from '../../src/index.ts'
 import { systemClock } from '../../src/adapter/index.ts'
@@ -10,11 +11,6 @@ const connections = (): Harness => harness({ store: { capabilities: { kind: 'con
 
 /** The end of an iteration of the real event loop: timers come next, then sockets. */
 const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-
-function block(ms: number): void {
-  const until = performance.now() + ms
-  while (performance.now() < until);
-}
 
 test('a blocked event loop leaves the hold of a connection in doubt, until it has turned', async () => {
   const { clock, locks } = connections()

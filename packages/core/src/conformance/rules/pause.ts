@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { isLockError } from '../../api/errors.ts'
 import type { Rule } from '../rule.ts'
-import { block } from '../stall.ts'
+import { block } from '../time/heartbeat.ts'
 import { pausedLosses } from './pause-loss.ts'
 import {
   assertHistory,

@@ -63,10 +63,18 @@ export class Heartbeat {
 }
 
 interface ThreadTimes {
-  /** How long it ran on a CPU. */
+  /** How long it ran on a CPU, or was blocked on purpose. */
   readonly ranMs: number
   /** How long it was ready to run and waited for a CPU. Zero where the system does not count it. */
   readonly waitedMs: number
+}
+
+let blockedMs = 0
+
+/** Blocks the event loop. Counts as computing, which it stands for, but leaves the CPU to others. */
+export function block(ms: number): void {
+  blockedMs += ms
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
 const read = Buffer.alloc(128)
@@ -75,10 +83,17 @@ let counts: number | null | undefined
 
 function threadTimes(): ThreadTimes {
   if (counts === undefined) counts = openCounts()
-  if (counts !== null)
-    return parseSchedstat(read.toString('latin1', 0, readSync(counts, read, 0, read.length, 0)))
+  const { ranMs, waitedMs } = counts === null ? cpuTimes() : readCounts(counts)
+  return { ranMs: ranMs + blockedMs, waitedMs }
+}
+
+function cpuTimes(): ThreadTimes {
   const { user, system } = cpuUsage()
   return { ranMs: (user + system) / 1e3, waitedMs: 0 }
+}
+
+function readCounts(file: number): ThreadTimes {
+  return parseSchedstat(read.toString('latin1', 0, readSync(file, read, 0, read.length, 0)))
 }
 
 function openCounts(): number | null {
