@@ -44,7 +44,9 @@ const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === '
 
 /** Each takes half a minute or more. */
 const isLong = ({ moduleId }: TestSpecification): boolean =>
-  /\/(conformance|mutants|torture|commands|file-crash|simulat|time|clocks)[\w-]*\.test\.ts$/.test(moduleId)
+  /\/(conformance|mutants|torture|commands|contract|file-crash|simulat|time|clocks|planned-failover|connecting|given-client)[\w-]*\.test\.ts$/.test(
+    moduleId,
+  )
 
 const order = [
   'conformance',
@@ -90,6 +92,8 @@ export default defineConfig({
     sequence: { sequencer: ByProject },
     // To start a worker and to load what most tests need takes longer than most tests.
     isolate: false,
+    // And most code runs so few times that to optimise it takes longer than it saves.
+    execArgv: ['--no-opt'],
     projects:
       scope() === 'quick'
         ? quickProjects()
