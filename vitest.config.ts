@@ -92,8 +92,6 @@ export default defineConfig({
     sequence: { sequencer: ByProject },
     // To start a worker and to load what most tests need takes longer than most tests.
     isolate: false,
-    // And most code runs so few times that to optimise it takes longer than it saves.
-    execArgv: ['--no-opt'],
     projects:
       scope() === 'quick'
         ? quickProjects()

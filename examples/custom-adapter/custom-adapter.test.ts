@@ -39,7 +39,7 @@ async function copyWith(find: string, replace: string): Promise<string> {
 }
 
 /** The whole suite with `npm test -- --all`; what an adapter decides most of in the usual run. */
-const areas = scope() === 'all' ? [] : ['--only', 'atomicity,uniqueness,ownership,waiting,crash,fencing']
+const areas = scope() === 'all' ? [] : ['--only', 'uniqueness,ownership,fencing']
 
 test('the adapter passes the suite, by one command', { timeout: scaled(240_000) }, async () => {
   const html = join(await workplace(), 'report.html')

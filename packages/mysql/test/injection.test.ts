@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { createPool } from 'mysql2/promise'
 import type { ResultSetHeader } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
+import { atLength } from '../../../conformance/selection.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { sqlTableTests } from '../../sql/test/support/table-tests.ts'
 import { cell, connect, open, startServer } from './support/setup.ts'
@@ -42,7 +43,7 @@ test.each(strategies)(
         await lease.release()
         expect((await other.inspect(name)).held).toBe(false)
       }),
-      { numRuns: 60 },
+      { numRuns: atLength(25, 60) },
     )
     expect(await cell(control, tables)).toBe(before)
   },
@@ -127,7 +128,7 @@ test('a resource is identified by all of its bytes, or refused', async () => {
       await admitFence(connection, `${other}:B`, 1n)
       await expect(admitFence(connection, `${one}:a`, 8n)).rejects.toMatchObject({ code: 'LOCK_LOST' })
     }),
-    { numRuns: 40 },
+    { numRuns: atLength(15, 40) },
   )
 })
 

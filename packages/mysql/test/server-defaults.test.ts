@@ -28,7 +28,7 @@ describe.each(strategies)('%s', (strategy) => {
     async () => {
       const clients = [bare(config), bare(config)]
       // Neighbours in the index at the same time, which a gap lock would lock too.
-      for (let round = 0; round < atLength(30, 100); round += 1)
+      for (let round = 0; round < atLength(15, 100); round += 1)
         await Promise.all(Array.from({ length: 10 }, (_, n) => meet(clients, `missing:${round}:${n}`)))
     },
     scaled(240_000),
@@ -42,7 +42,7 @@ describe.each(strategies)('%s', (strategy) => {
         onTestFinished(() => pool.end())
         return bare({ pool, strategy })
       })
-      for (let round = 0; round < 20; round += 1)
+      for (let round = 0; round < atLength(10, 20); round += 1)
         await Promise.all(Array.from({ length: 10 }, (_, n) => meet(clients, `missing:pool:${round}:${n}`)))
     },
     scaled(120_000),

@@ -2,6 +2,7 @@ import { isLockError } from '@locks/core'
 import { admitFence, fenced, migrate, migrationSql, prune } from '@locks/postgres'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { atLength } from '../../../conformance/selection.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { sqlTableTests } from '../../sql/test/support/table-tests.ts'
 import { connect, open, startServer } from './support/setup.ts'
@@ -41,7 +42,7 @@ test.each(strategies)(
         await lease.release()
         expect((await other.inspect(name)).held).toBe(false)
       }),
-      { numRuns: 60 },
+      { numRuns: atLength(25, 60) },
     )
     expect((await control.query(tables, ['public'])).rows).toEqual(before)
   },

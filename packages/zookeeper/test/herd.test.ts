@@ -67,7 +67,7 @@ test(
   },
 )
 
-const cycles = atLength(2_000, 10_000)
+const cycles = atLength(1_000, 10_000)
 
 test(`${cycles} contended cycles leave no watches or nodes behind`, { timeout: ms(600_000) }, async () => {
   const [clients, names] = [4, 5]
