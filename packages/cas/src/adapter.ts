@@ -7,6 +7,7 @@ import type {
   Grant,
   Pruned,
   RenewOutcome,
+  VersionedStore,
 } from '@locks/core/adapter'
 import { capabilities, isAttemptId, PruneSteps, Upkeep } from '@locks/core/adapter'
 import { changeOf } from './change.ts'
@@ -16,7 +17,6 @@ import { blockedMs, fenceOf } from './observations.ts'
 import type { Observation, Observations } from './observations.ts'
 import { encodeFree, encodeHeld, holderOf, keptHold, newHold } from './record.ts'
 import type { Held } from './record.ts'
-import type { VersionedStore } from './versioned-store.ts'
 import { Waits } from './waits.ts'
 
 export type CasCapabilities = Capabilities & {
@@ -25,7 +25,7 @@ export type CasCapabilities = Capabilities & {
   readonly break: true
 }
 
-export function capabilitiesOf(store: VersionedStore): CasCapabilities {
+function capabilitiesOf(store: VersionedStore): CasCapabilities {
   const { scope, fencing } = store
   return capabilities({
     scope,

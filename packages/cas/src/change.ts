@@ -1,6 +1,6 @@
+import type { VersionedStore } from '@locks/core/adapter'
 import { errors } from './errors.ts'
 import type { Observation, Observations } from './observations.ts'
-import type { VersionedStore } from './versioned-store.ts'
 
 /** What to do about a record: answer the caller, or replace it and answer then. */
 export type Decision<T> = { readonly answer: T } | Write<T>

@@ -1,12 +1,11 @@
 import { invalidOption, settleOptions } from '@locks/core/adapter'
-import type { AdapterFactory, Clock, Duration } from '@locks/core/adapter'
+import type { AdapterFactory, Clock, Duration, StoreFactory } from '@locks/core/adapter'
 import { casAdapter } from './adapter.ts'
 import type { CasCapabilities } from './adapter.ts'
 import { Observations } from './observations.ts'
 import { declared } from './option-table.ts'
 import { settle } from './options.ts'
 import { loadLibrary } from './stores/redis-client.ts'
-import type { StoreFactory } from './versioned-store.ts'
 
 export type { CasCapabilities } from './adapter.ts'
 export { storeFrom } from './options.ts'
@@ -16,7 +15,7 @@ export { memoryStore } from './stores/memory.ts'
 export { redisStore } from './stores/redis.ts'
 export type { RedisClient, RedisStoreOptions } from './stores/redis-options.ts'
 export { tairStore } from './stores/tair.ts'
-export type { Put, StoreFactory, Versioned, VersionedStore } from './versioned-store.ts'
+export type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/adapter'
 
 /** Of all stores. */
 // <options CasOptions shared>

@@ -1,9 +1,8 @@
-import type { LockState } from '@locks/core/adapter'
+import type { LockState, Versioned, VersionedStore } from '@locks/core/adapter'
 import { errors } from './errors.ts'
 import { blockedMs, fenceOf } from './observations.ts'
 import type { Observations } from './observations.ts'
 import { decode, holderOf, nameOfHeld } from './record.ts'
-import type { Versioned, VersionedStore } from './versioned-store.ts'
 
 /** What records say about holders, without changing them. */
 export class Looks {

@@ -1,7 +1,6 @@
-import type { Clock } from '@locks/core/adapter'
+import type { Clock, Versioned } from '@locks/core/adapter'
 import { decode } from './record.ts'
 import type { Held } from './record.ts'
-import type { Versioned } from './versioned-store.ts'
 
 /** The record of a name at the last look, and since when it has been that. */
 export interface Observation {

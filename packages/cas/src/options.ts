@@ -1,14 +1,13 @@
 import { fileURLToPath } from 'node:url'
 import { resolve } from 'node:path'
 import { isRecord, settleOptions, urlDecoded, urlOf, wrongOption } from '@locks/core/adapter'
-import type { Settled } from '@locks/core/adapter'
+import type { Settled, StoreFactory } from '@locks/core/adapter'
 import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import { fileStore } from './stores/file.ts'
 import { memoryStore } from './stores/memory.ts'
 import { redisStore } from './stores/redis.ts'
 import { tairStore } from './stores/tair.ts'
-import type { StoreFactory } from './versioned-store.ts'
 
 type Read = Settled<typeof declared.options>
 

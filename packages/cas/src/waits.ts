@@ -1,8 +1,7 @@
 import { Wake } from '@locks/core/adapter'
-import type { AcquireRequest, Clock } from '@locks/core/adapter'
+import type { AcquireRequest, Clock, Versioned, VersionedStore } from '@locks/core/adapter'
 import type { Observations } from './observations.ts'
 import type { Held } from './record.ts'
-import type { Versioned, VersionedStore } from './versioned-store.ts'
 
 /** A hint may be lost, so a waiter looks again after a part of the lease, but not more often than this. */
 const MIN_LOOK_MS = 100

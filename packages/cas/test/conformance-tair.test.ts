@@ -1,5 +1,5 @@
 import { tairStore } from '@locks/cas'
-import { versionedStoreContract } from '@locks/cas/contract'
+import { versionedStoreContract } from '@locks/core/conformance'
 import { redisFrames } from '@locks/core/conformance'
 import { test } from 'vitest'
 import { hostConformance } from '../../../conformance/host.ts'

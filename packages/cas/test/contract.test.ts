@@ -1,6 +1,6 @@
 import { fileStore, memoryStore, redisStore, tairStore } from '@locks/cas'
-import type { StoreSubject } from '@locks/cas/contract'
-import { versionedStoreContract } from '@locks/cas/contract'
+import type { StoreSubject } from '@locks/core/conformance'
+import { versionedStoreContract } from '@locks/core/conformance'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

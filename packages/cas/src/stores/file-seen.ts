@@ -1,7 +1,7 @@
+import type { Versioned } from '@locks/core/adapter'
 import { createHash } from 'node:crypto'
 import { readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Versioned } from '../versioned-store.ts'
 import { list } from './file-folder.ts'
 import { ifThere, writeWhole } from './file-io.ts'
 import { seenFile } from './file-paths.ts'

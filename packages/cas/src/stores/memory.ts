@@ -1,4 +1,4 @@
-import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
+import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/adapter'
 
 /** A versioned store inside this process: for tests, and as the shortest example. */
 export function memoryStore(): StoreFactory {

@@ -1,6 +1,5 @@
 import { danger, ok, warning } from '@locks/core/adapter'
-import type { Finding } from '@locks/core/adapter'
-import type { Versioned } from '../versioned-store.ts'
+import type { Finding, Versioned } from '@locks/core/adapter'
 import type { RedisLink } from './redis-client.ts'
 
 /** How many values are fetched at once: one by one they would take a round trip each. */

@@ -1,6 +1,6 @@
 import { isLockError } from '@locks/core/adapter'
+import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/adapter'
 import { codeOf, errors } from '../errors.ts'
-import type { Put, StoreFactory, Versioned, VersionedStore } from '../versioned-store.ts'
 import { RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'

@@ -24,7 +24,7 @@ export async function importAdapter(specifier: string): Promise<AdapterModule> {
     throw invalid(
       'adapter must be a package name or a module path, not a URL; pass a URL as the config itself',
     )
-  const found = resolve(specifier)
+  const found = resolveModule(specifier)
   let module: unknown
   try {
     module = await import(found)
@@ -46,7 +46,7 @@ export async function importAdapter(specifier: string): Promise<AdapterModule> {
  * Resolves paths and packages from the working directory, then from the program's directory, then from here: with a
  * strict package manager, core itself cannot see an adapter that the program installed.
  */
-function resolve(specifier: string): string {
+export function resolveModule(specifier: string): string {
   if (specifier.startsWith('file:')) return specifier
   for (const folder of [process.cwd(), dirname(process.argv[1] ?? ''), import.meta.dirname]) {
     try {

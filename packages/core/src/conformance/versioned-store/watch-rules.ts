@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pass } from 'node:timers/promises'
-import type { Versioned } from '../versioned-store.ts'
+import type { Versioned } from '../../adapter/versioned-store.ts'
 import type { StoreRule } from './rule.ts'
 
 /** Hints may be lost, but a store that offers them should not lose them all. */

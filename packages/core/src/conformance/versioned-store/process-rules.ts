@@ -40,7 +40,7 @@ export const processRules: readonly StoreRule[] = [
       for (let n = 0; n < KILLS; n += 1) {
         const victim = await bench.counter(key)
         const ended = victim.count(Infinity)
-        const first = bench.harness.eventually('the first put of a process', 30_000, async () => {
+        const first = bench.eventually('the first put of a process', 30_000, async () => {
           return (await victim.acknowledged()).length > 0
         })
         await Promise.race([first, ended])

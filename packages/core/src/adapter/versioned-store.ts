@@ -1,9 +1,9 @@
-import type { Finding } from '@locks/core/adapter'
+import type { Finding } from './spi.ts'
 
 /**
- * All that the lock algorithm asks of a store: read a value with its version, and replace it if the version is still
- * the one that was read. Such a store takes a few lines; test it with `versionedStoreContract` of
- * `@locks/cas/contract`.
+ * All that the algorithm of `@locks/cas` asks of a store: read a value with its version, and replace it if the version
+ * is still the one that was read. Such a store takes a few lines; test it with `versionedStoreContract` of
+ * `@locks/core/conformance`.
  *
  * Rules for every method:
  * - It MAY be called concurrently with any other.

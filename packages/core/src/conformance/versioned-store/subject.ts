@@ -1,4 +1,4 @@
-import type { StoreFactory } from '../versioned-store.ts'
+import type { StoreFactory } from '../../adapter/versioned-store.ts'
 
 /** What the contract is run against. A rule that cannot run is listed with the reason. */
 export interface StoreSubject {

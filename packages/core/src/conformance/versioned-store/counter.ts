@@ -1,7 +1,6 @@
 import { appendFileSync } from 'node:fs'
-import { isAbsolute } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import type { StoreFactory } from '../versioned-store.ts'
+import type { StoreFactory } from '../../adapter/versioned-store.ts'
+import { resolveModule } from '../../config/import.ts'
 import type { StoreModule } from './subject.ts'
 
 export interface CountTask extends StoreModule {
@@ -13,7 +12,7 @@ export interface CountTask extends StoreModule {
 
 /** For a child process: adds one to a key again and again, by compare-and-set. */
 export async function count({ specifier, options, key, times, file }: CountTask): Promise<void> {
-  const module: unknown = await import(isAbsolute(specifier) ? pathToFileURL(specifier).href : specifier)
+  const module: unknown = await import(resolveModule(specifier))
   if (!hasStoreFrom(module)) throw new Error(`${specifier} does not export a function storeFrom`)
   const store = module.storeFrom(options)()
   for (let done = 0; done < times;) {

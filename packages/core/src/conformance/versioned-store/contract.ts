@@ -1,15 +1,12 @@
-import { Harness, slowFactor, untilValid } from '@locks/core/conformance'
-import type { ConformanceCase } from '@locks/core/conformance'
-import { capabilitiesOf } from '../adapter.ts'
-import { cas } from '../index.ts'
-import type { VersionedStore } from '../versioned-store.ts'
+import type { VersionedStore } from '../../adapter/versioned-store.ts'
+import { slowFactor } from '../case-run.ts'
+import type { ConformanceCase } from '../conformance.ts'
+import { untilValid } from '../time/void-runs.ts'
 import { Bench } from './bench.ts'
 import { processRules } from './process-rules.ts'
 import type { StoreRule } from './rule.ts'
 import { rules } from './rules.ts'
 import type { StoreSubject } from './subject.ts'
-
-export type { StoreModule, StoreSubject } from './subject.ts'
 
 /** A rule applied to a store, ready for any test runner, as a case of the conformance suite. */
 export type ContractCase = Pick<ConformanceCase, 'id' | 'title' | 'untested' | 'timeoutMs' | 'run'>
@@ -18,22 +15,15 @@ const USUAL_MS = 10_000
 
 /** The contract of a versioned store, as data. Cases are independent and may run in any order. */
 export function versionedStoreContract(subject: StoreSubject): readonly ContractCase[] {
-  const factory = cas(subject.open)
   const store = subject.open()
-  const capabilities = capabilitiesOf(store)
   void store.close()
-  const config = { adapter: '@locks/cas' }
   return [...rules, ...processRules].map((rule) => {
     const { id } = rule
     const untested = whyUntested(rule, subject, store)
     const ruleMs = (rule.timeoutMs ?? USUAL_MS) * slowFactor()
     const limit = { ms: ruleMs, from: `the time-out of ${id}` }
     const runOnce: ContractCase['run'] = (host) =>
-      new Harness({ name: subject.name, config, adapter: factory }, factory, capabilities).run(
-        (harness) => rule.run(new Bench(subject, harness)),
-        host,
-        limit,
-      )
+      new Bench(subject).run((bench) => rule.run(bench), host, limit)
     return {
       id,
       title: `${id} ${rule.title}`,

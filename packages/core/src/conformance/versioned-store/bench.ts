@@ -1,10 +1,11 @@
-import { startChild } from '@locks/core/conformance'
-import type { Harness } from '@locks/core/conformance'
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Versioned, VersionedStore } from '../versioned-store.ts'
+import type { Versioned, VersionedStore } from '../../adapter/versioned-store.ts'
+import { CaseRun } from '../case-run.ts'
+import { startChild } from '../child-process.ts'
+import { stallMeter } from '../time/stall-meter.ts'
 import type { CountTask } from './counter.ts'
 import type { StoreSubject } from './subject.ts'
 
@@ -20,20 +21,19 @@ export interface Counter {
 
 const program = new URL('./counter.js', import.meta.url).href
 
-/** What a rule of the contract works with, beside the harness of the suite, which ends everything made here. */
-export class Bench {
-  readonly harness: Harness
+/** What a rule of the contract works with. */
+export class Bench extends CaseRun {
   readonly #subject: StoreSubject
 
-  constructor(subject: StoreSubject, harness: Harness) {
+  constructor(subject: StoreSubject) {
+    super()
     this.#subject = subject
-    this.harness = harness
   }
 
   /** An independent client of the store. */
   open(): VersionedStore {
     const store = this.#subject.open()
-    this.harness.onEnd(() => store.close())
+    this.onEnd(() => store.close())
     return store
   }
 
@@ -69,10 +69,10 @@ export class Bench {
   async counter(key: string): Promise<Counter> {
     const { module } = this.#subject
     assert.ok(module, 'this rule needs a module')
-    const file = join(await this.harness.directory(), 'versions')
+    const file = join(await this.directory(), 'versions')
     await writeFile(file, '')
     const child = await startChild()
-    this.harness.onEnd(() => child.kill())
+    this.onEnd(() => child.kill())
     return {
       count(times) {
         const task: CountTask = { ...module, key, times, file }
@@ -81,5 +81,11 @@ export class Bench {
       acknowledged: async () => (await readFile(file, 'utf8')).split('\n').filter(Boolean).map(BigInt),
       kill: () => child.kill(),
     }
+  }
+  protected override measure(): void {
+    super.measure()
+    if (stallMeter.watchesServers) return
+    const store = this.open()
+    if (store.scope !== 'process') this.onEnd(stallMeter.probe(() => store.get('contract:probe')))
   }
 }
