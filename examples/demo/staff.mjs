@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** Longer than anything here may take. */
+/** Longer than all of them together are ever silent, even on a busy machine. */
 const PATIENCE_MS = 30_000
 
 /** @typedef {import('./shop.mjs').News | { news: 'ready', port: number }} News */
@@ -24,6 +24,9 @@ export async function killAll() {
 
 process.on('exit', () => void killAll()) // also after an error
 
+/** When one of them last said anything: while it is served, others wait. */
+let lastNewsAt = 0
+
 /**
  * Starts a program of this folder as a process.
  *
@@ -39,6 +42,7 @@ export function hire(program, name) {
   })
   alive.add(child)
   child.once('exit', () => alive.delete(child))
+  child.on('message', () => (lastNewsAt = performance.now()))
 
   return {
     name,
@@ -69,10 +73,13 @@ export function hire(program, name) {
     next(kind) {
       /** @type {Promise<NewsOf<K>>} */
       const told = new Promise((resolve, reject) => {
-        const timer = setTimeout(
-          () => fail(`said nothing of "${kind}" for ${PATIENCE_MS / 1000} s`),
-          PATIENCE_MS,
-        )
+        const askedAt = performance.now()
+        let timer = setTimeout(judge, PATIENCE_MS)
+        function judge() {
+          const silentMs = performance.now() - Math.max(askedAt, lastNewsAt)
+          if (silentMs < PATIENCE_MS) timer = setTimeout(judge, PATIENCE_MS - silentMs)
+          else fail(`said nothing of "${kind}", and nobody anything for ${PATIENCE_MS / 1000} s`)
+        }
         const onExit = () => fail('ended')
         /** @param {News} news */
         const onNews = (news) => {
