@@ -193,16 +193,21 @@ export const fencing: readonly Rule[] = [
     kind: 'required',
     needs: ['fencing'],
     async run(h) {
-      const { locks } = await h.client({ ttlMs: h.ttlMs })
+      // Without core: a hold that ends before its release is no failure here.
+      const { adapter, request, take } = h.adapter({ ttlMs: h.ttlMs })
       const lock = h.name()
       const fences: bigint[] = []
-      const use = (): Promise<void> => locks.with(lock, ({ fence }) => void fences.push(fence))
-      for (let n = 0; n < 5; n += 1) await use()
-      await Promise.all(Array.from({ length: 30 }, () => locks.with(h.name(), () => undefined)))
-      await use()
+      const use = async (name: string): Promise<bigint> => {
+        const grant = await take(request(name))
+        await adapter.release(grant)
+        return grant.fence
+      }
+      for (let n = 0; n < 5; n += 1) fences.push(await use(lock))
+      await Promise.all(Array.from({ length: 30 }, () => use(h.name())))
+      fences.push(await use(lock))
       // Longer than any of its leases: only the counter itself can still have the value.
       await pass(h.ttlMs * 1.2)
-      await use()
+      fences.push(await use(lock))
       assertRising(h, fences)
     },
   },
