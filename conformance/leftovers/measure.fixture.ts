@@ -20,6 +20,7 @@ const {
   LOCKS_LEFTOVERS_NAMES: many,
   LOCKS_LEFTOVERS_IDLE_MS: idle,
   LOCKS_LEFTOVERS_MINUTES: minutes,
+  LOCKS_LEFTOVERS_BEFORE: earlier,
 } = process.env
 const [names, idleMs, limitMs] = [Number(many), Number(idle), Number(minutes) * 60_000]
 
@@ -67,14 +68,14 @@ function heapBytes(): number {
   return process.memoryUsage().heapUsed
 }
 
-async function open(fenceIdleMs: number): Promise<Side> {
+async function open(fenceIdleMs: number, before?: string): Promise<Side> {
   const start = stores.get(which)
   if (start === undefined) throw new Error(`no store ${which}; there are ${[...stores.keys()].join(', ')}`)
-  const store = await start()
+  const store = await start(before)
   onTestFinished(() => store.close().then(() => undefined))
-  // ZooKeeper keeps nothing of a free name, so there is nothing to set.
-  const config = which === 'zookeeper' ? store.config : { ...store.config, fenceIdleMs }
-  const side = await Side.open(store, config)
+  // ZooKeeper keeps nothing of a free name, and earlier versions kept everything: there is nothing to set.
+  const fixed = which === 'zookeeper' || before !== undefined
+  const side = await Side.open(store, fixed ? store.config : { ...store.config, fenceIdleMs }, before)
   onTestFinished(() => side.locks.close())
   return side
 }
@@ -128,7 +129,7 @@ async function compare(dropping: Side, keeping: Side, signal: AbortSignal): Prom
 }
 
 test(`${which}: what is left of ${names} names`, async ({ signal }) => {
-  const [dropping, keeping] = [await open(idleMs), await open(0)]
+  const [dropping, keeping] = [await open(idleMs), await open(0, earlier)]
   const [rounds, samples, loads]: [Round[], Sample[], number[]] = [[], [], []]
   const [since, machineBefore] = [performance.now(), await machineCpuMs()]
   const ourCpuMs = async (): Promise<number> => {

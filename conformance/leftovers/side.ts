@@ -1,6 +1,7 @@
 import { createLocks } from '@locks/core'
 import { loadAdapter } from '@locks/core/adapter'
-import type { Locks } from '@locks/core'
+import type { Locks, LocksOptions } from '@locks/core'
+import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { cpuMsOf } from './cpu.ts'
 import type { Store } from './stores.ts'
@@ -21,6 +22,14 @@ export interface Spent {
   readonly serversMs: number
 }
 
+interface Core {
+  openLocks(config: Store['config'], options: LocksOptions): Promise<Locks>
+}
+
+async function coreIn(folder: string): Promise<Core> {
+  return import(join(folder, 'packages/core/dist/index.js'))
+}
+
 /** One client that uses each name once, and never an earlier one. */
 export class Side {
   readonly locks: Locks
@@ -36,8 +45,11 @@ export class Side {
     this.store = store
   }
 
-  static async open(store: Store, config: Store['config']): Promise<Side> {
-    return new Side(createLocks(await loadAdapter(config), { storeTimeoutMs: PATIENCE_MS }), store)
+  /** A client of this version, or of the one that is built in the folder `before`. */
+  static async open(store: Store, config: Store['config'], before?: string): Promise<Side> {
+    const options = { storeTimeoutMs: PATIENCE_MS }
+    if (before === undefined) return new Side(createLocks(await loadAdapter(config), options), store)
+    return new Side(await (await coreIn(before)).openLocks(config, options), store)
   }
 
   get used(): number {

@@ -1,5 +1,4 @@
-import { migrate as migrateMysql } from '@locks/mysql'
-import { migrate as migratePostgres } from '@locks/postgres'
+import { migrateStore } from '@locks/core/adapter'
 import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -40,6 +39,10 @@ async function ofRedis(server: Server): Promise<Kept> {
   return { names: Number(await redisCommand(server, 'DBSIZE')), bytes: Number(info.get('used_memory')) }
 }
 
+/** The adapter of this repository, or of an earlier version that is built in the folder `before`. */
+const adapterOf = (name: string, before: string | undefined): string =>
+  before === undefined ? `@locks/${name}` : join(before, 'packages', name, 'dist/index.js')
+
 async function redis(config: (url: string) => Store['config']): Promise<Store> {
   const service = await startService('redis')
   const server = service.server('redis')
@@ -52,11 +55,11 @@ async function redis(config: (url: string) => Store['config']): Promise<Store> {
   }
 }
 
-async function redlock(): Promise<Store> {
+async function redlock(before?: string): Promise<Store> {
   const service = await startService('redis-independent', { count: 3 })
   const nodes = service.servers.map(({ host, port }) => `redis://${host}:${port}`)
   return {
-    config: { adapter: '@locks/redlock', nodes },
+    config: { adapter: adapterOf('redlock', before), nodes },
     async kept() {
       const all = await Promise.all(service.servers.map(ofRedis))
       return {
@@ -69,14 +72,15 @@ async function redlock(): Promise<Store> {
   }
 }
 
-async function postgres(strategy: string): Promise<Store> {
+async function postgres(strategy: string, before?: string): Promise<Store> {
   const service = await startService('postgres')
   const server = service.server('postgres')
-  await migratePostgres({ url: server.url })
+  const adapter = adapterOf('postgres', before)
+  await migrateStore({ adapter, url: server.url })
   const tables = strategy === 'row' ? ['locks_holders', 'locks_rows'] : ['locks']
   const ask = async (sql: string): Promise<number> => Number(await postgresQuery(server, `SELECT ${sql}`))
   return {
-    config: { adapter: '@locks/postgres', url: server.url, strategy },
+    config: { adapter, url: server.url, strategy },
     kept: async () => ({
       names: await ask(`count(*) FROM ${tables[0]} WHERE name <> ''`),
       bytes: await ask(tables.map((table) => `pg_total_relation_size('${table}')`).join(' + ')),
@@ -86,14 +90,15 @@ async function postgres(strategy: string): Promise<Store> {
   }
 }
 
-async function mysql(strategy: string): Promise<Store> {
+async function mysql(strategy: string, before?: string): Promise<Store> {
   const service = await startService('mariadb')
   const server = service.server('mariadb')
-  await migrateMysql({ url: server.url })
+  const adapter = adapterOf('mysql', before)
+  await migrateStore({ adapter, url: server.url })
   const table = { row: 'locks_holders', named: 'locks_named' }[strategy] ?? 'locks'
   const ask = async (sql: string): Promise<number> => Number(await mariadbQuery(server, `SELECT ${sql}`))
   return {
-    config: { adapter: '@locks/mysql', url: server.url, strategy },
+    config: { adapter, url: server.url, strategy },
     kept: async () => ({
       names: await ask(`COUNT(*) FROM ${table}`),
       // The files themselves: the sizes in information_schema.tables are estimates that lag behind.
@@ -115,10 +120,10 @@ async function diskBytes(directory: string): Promise<number> {
   return Number.parseInt(stdout, 10) * 1_024
 }
 
-async function file(): Promise<Store> {
+async function file(before?: string): Promise<Store> {
   const directory = await mkdtemp(join(process.env['LOCKS_LEFTOVERS_FOLDER'] ?? tmpdir(), 'store-'))
   return {
-    config: { adapter: '@locks/cas', store: 'file', directory },
+    config: { adapter: adapterOf('cas', before), store: 'file', directory },
     async kept() {
       const names = (await readdir(directory)).filter((entry) => !entry.startsWith('.')).length
       return { names, bytes: await diskBytes(directory) }
@@ -128,17 +133,17 @@ async function file(): Promise<Store> {
   }
 }
 
-async function zookeeper(): Promise<Store> {
+async function zookeeper(before?: string): Promise<Store> {
   const service = await startService('zookeeper')
   const [server] = service.servers
   if (server === undefined) throw new Error('a service without servers')
   const ask = async (key: string): Promise<number> =>
     Number(new RegExp(`^${key}\\t(\\d+)$`, 'm').exec(await fourLetterWord(server, 'mntr'))?.[1])
-  const before = await ask('zk_znode_count')
+  const atFirst = await ask('zk_znode_count')
   return {
-    config: { adapter: '@locks/zookeeper', servers: `${server.host}:${server.port}` },
+    config: { adapter: adapterOf('zookeeper', before), servers: `${server.host}:${server.port}` },
     kept: async () => ({
-      names: (await ask('zk_znode_count')) - before,
+      names: (await ask('zk_znode_count')) - atFirst,
       bytes: await ask('zk_approximate_data_size'),
     }),
     pids: pidsOf(service.servers),
@@ -146,15 +151,16 @@ async function zookeeper(): Promise<Store> {
   }
 }
 
-export const stores: ReadonlyMap<string, () => Promise<Store>> = new Map([
-  ['redis', () => redis((url) => ({ adapter: '@locks/redis', url }))],
-  ['cas-redis', () => redis((url) => ({ adapter: '@locks/cas', store: 'redis', url }))],
+/** By name; of an earlier version that is built in the folder `before`. */
+export const stores: ReadonlyMap<string, (before?: string) => Promise<Store>> = new Map([
+  ['redis', (before) => redis((url) => ({ adapter: adapterOf('redis', before), url }))],
+  ['cas-redis', (before) => redis((url) => ({ adapter: adapterOf('cas', before), store: 'redis', url }))],
   ['redlock', redlock],
-  ['postgres-unique-key', () => postgres('unique-key')],
-  ['postgres-row', () => postgres('row')],
-  ['mysql-unique-key', () => mysql('unique-key')],
-  ['mysql-row', () => mysql('row')],
-  ['mysql-named', () => mysql('named')],
+  ['postgres-unique-key', (before) => postgres('unique-key', before)],
+  ['postgres-row', (before) => postgres('row', before)],
+  ['mysql-unique-key', (before) => mysql('unique-key', before)],
+  ['mysql-row', (before) => mysql('row', before)],
+  ['mysql-named', (before) => mysql('named', before)],
   ['file', file],
   ['zookeeper', zookeeper],
 ])
