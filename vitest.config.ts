@@ -82,8 +82,8 @@ export default defineConfig({
     // Cases of the suite that run beside each other in one process.
     maxConcurrency: 4,
     // For what hangs. Promises about time are judged by the tests.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // A narrowed run leaves some files without a test; one without any fails all the same, by `npm test`.
     passWithNoTests: true,
     // What is built is loaded by Node as it is: to transform it again in every worker takes longer than most tests.

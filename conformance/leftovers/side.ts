@@ -27,7 +27,13 @@ interface Core {
 }
 
 async function coreIn(folder: string): Promise<Core> {
-  return import(join(folder, 'packages/core/dist/index.js'))
+  const module: unknown = await import(join(folder, 'packages/core/dist/index.js'))
+  if (!isCore(module)) throw new Error(`${folder} has no core that opens locks`)
+  return module
+}
+
+function isCore(module: unknown): module is Core {
+  return typeof module === 'object' && module !== null && 'openLocks' in module
 }
 
 /** One client that uses each name once, and never an earlier one. */

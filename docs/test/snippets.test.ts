@@ -31,14 +31,14 @@ beforeAll(async () => {
   }
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config))
   await writeFile(join(folder, 'package.json'), '{ "type": "module" }')
-}, 60_000)
+})
 
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('documentation', () => {
   test('has snippets to check', () => expect(snippets.length).toBeGreaterThan(5))
 
-  test('every TypeScript snippet compiles', { timeout: 120_000 }, () => {
+  test('every TypeScript snippet compiles', () => {
     const tsc = join(root, 'node_modules/typescript/bin/tsc')
     const { stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' })
     expect(stdout).toBe('')
@@ -46,7 +46,7 @@ describe('documentation', () => {
 
   for (const { id, page, code } of snippets)
     if (!code.includes("from 'vitest'"))
-      test(`${page}: snippet ${id} runs`, { timeout: 60_000 }, async () => {
+      test(`${page}: snippet ${id} runs`, async () => {
         // What they leave among the temporary files goes with the folder.
         const env = { ...process.env, TMPDIR: folder, ...(await serversFor(code)) }
         await run(process.execPath, [join(folder, 'out', `${id}.js`)], { cwd: folder, timeout: 120_000, env })

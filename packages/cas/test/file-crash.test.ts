@@ -56,7 +56,7 @@ test('killed at any call of a put, it leaves the old value or the new one, and a
   // Not vacuous: there are deaths on both sides of one deciding call.
   expect(outcomes.join('')).toMatch(/^0{2,}1{2,}$/)
   expect(calls).toBeGreaterThan(8)
-}, 180_000)
+})
 
 test('killed at any call while it makes a key, it leaves none or a whole one, and others can make it', async () => {
   const directory = await temporaryDirectory()
@@ -75,7 +75,7 @@ test('killed at any call while it makes a key, it leaves none or a whole one, an
   expect(outcomes.join('')).toMatch(/^0{2,}1+$/)
   expect(await store.put('one more', 'x', undefined, true)).toHaveProperty('version')
   expect(await readdir(join(directory, '.floor', '0')), 'left over').toEqual([])
-}, 180_000)
+})
 
 test('the next process that looks finishes the put of a dead winner', async () => {
   const directory = await temporaryDirectory()
@@ -91,4 +91,4 @@ test('the next process that looks finishes the put of a dead winner', async () =
   }, 1)
   const [file = ''] = (await readdir(join(directory, folderOf('order')))).filter((name) => /^\d+$/.test(name))
   expect(await readFile(join(directory, folderOf('order'), file), 'utf8')).toBe(value)
-}, 180_000)
+})

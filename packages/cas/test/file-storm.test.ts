@@ -76,4 +76,4 @@ test(`${PROCESSES} processes × ${CYCLES} cycles with random kills: no violation
   expect(summarise(events).maxHolders).toBe(1)
   const left = await readdir(directory, { recursive: true })
   expect(left).toHaveLength(4)
-}, 240_000)
+})

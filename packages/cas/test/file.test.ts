@@ -16,7 +16,7 @@ describe('the directory', () => {
   test('holds one small file for a name, however often its lock was taken', async () => {
     const directory = await temporaryDirectory()
     const locks = createLocks(cas(fileStore({ directory })))
-    for (let n = 0; n < 1_000; n += 1) await locks.with('order', () => undefined)
+    for (let n = 0; n < 300; n += 1) await locks.with('order', () => undefined)
     await locks.close()
     const files = await readdir(directory, { recursive: true })
     expect(files.toSorted()).toEqual([
@@ -25,7 +25,7 @@ describe('the directory', () => {
       folderOf('order'),
       expect.stringMatching(/\/\d+$/),
     ])
-  }, 60_000)
+  })
 
   test('is cleaned of thousands of old versions by the next put', async () => {
     const directory = await temporaryDirectory()
@@ -34,14 +34,14 @@ describe('the directory', () => {
     if (!('version' in made)) throw new Error('it was there')
     const folder = join(directory, folderOf('order'))
     const id = '00000000-0000-4000-8000-000000000000'
-    for (let n = 1n; n <= 3_000n; n += 1n) {
+    for (let n = 1n; n <= 1_500n; n += 1n) {
       const [state, version] = n % 2n === 0n ? ['was', made.version - n] : ['next', made.version - n]
       await writeFile(join(folder, `${version}.${id}.${state}`), 'old')
     }
     expect(await store.get('order')).toEqual({ value: 'x', version: made.version })
     expect(await store.put('order', 'y', made.version, true)).toEqual({ version: made.version + 1n })
     expect(await readdir(folder)).toEqual([String(made.version + 1n)])
-  }, 30_000)
+  })
 
   test('keeps what it does not know', async () => {
     const directory = await temporaryDirectory()
@@ -186,5 +186,5 @@ describe('a directory that cannot serve is refused at once, saying why', () => {
     await expect(locks.lock('other').tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
     await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
     await locks.close()
-  }, 20_000)
+  })
 })

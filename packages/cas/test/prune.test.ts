@@ -36,7 +36,7 @@ test('an idle name leaves no file behind, and comes back with a higher fence', a
   await held.release()
   for (const [name, fence] of fences)
     await locks.with(name, (lease) => expect(lease.fence).toBeGreaterThan(fence))
-}, 60_000)
+})
 
 test('a name that was there when the floor rose is dropped without raising it again', async () => {
   const directory = await temporaryDirectory()
@@ -70,7 +70,7 @@ test('clients prune idle names behind their releases', async () => {
     await locks.with('other', () => undefined)
     return (await keptIn(directory)).length <= 1
   })
-}, 60_000)
+})
 
 test('a process drops the names it released itself although another one has just looked for idle names', async () => {
   const directory = await temporaryDirectory()
@@ -84,7 +84,7 @@ test('a process drops the names it released itself although another one has just
     await locks.with('other', () => undefined)
     return (await keptIn(directory)).length <= 1
   })
-}, 60_000)
+})
 
 test('a name that another process took after the release is not dropped', async () => {
   const directory = await temporaryDirectory()
@@ -116,7 +116,7 @@ test('versions rise while processes drop what they released', async () => {
   }
   await Promise.all([use(), use(), use(), use()])
   expect(dropped).toBeGreaterThan(20)
-}, 120_000)
+})
 
 test('the record of a holder that died is dropped once it stood still for its whole length', async () => {
   const directory = await temporaryDirectory()
@@ -157,7 +157,7 @@ test('what a process that died left of a key, or of dropping one, is removed', a
 test('a name that is dropped while others acquire it has one holder, and its fences rise', async () => {
   const directory = await temporaryDirectory()
   await hammerPrune(() => open(directory), 'again', { tries: 300, atLeast: 50 })
-}, 120_000)
+})
 
 test('the store in memory keeps as little', async () => {
   const store = memoryStore()
@@ -167,4 +167,4 @@ test('the store in memory keeps as little', async () => {
     return locks
   }
   await hammerPrune(openOne, 'again', { tries: 300, atLeast: 50 })
-}, 60_000)
+})

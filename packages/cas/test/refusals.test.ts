@@ -40,4 +40,4 @@ test('a server without the module of Tair is refused at once', async () => {
 
 test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {
   await expectOneBound(cas(redisStore({ url: server.url })), [server])
-}, 60_000)
+})

@@ -161,5 +161,5 @@ describe('the store', () => {
     await adapter.attempt(request('2'))
     expect(await adapter.wait?.(request('2'), 50, AbortSignal.abort())).toBeUndefined()
     expect(clock.timers.size).toBe(0)
-  }, 2_000)
+  })
 })

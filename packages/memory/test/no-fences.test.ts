@@ -38,7 +38,6 @@ const cases = await conformance({ name: 'no fences', config: 'memory:', adapter:
 describe('a store without fences passes the rules that are not about fences', () => {
   test.for(cases.filter(({ id, untested }) => areas.test(id) && untested === undefined))(
     '$id',
-    { timeout: 60_000 },
     async ({ run }, { signal }) => run({ signal }),
   )
 })

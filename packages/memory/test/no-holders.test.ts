@@ -22,12 +22,8 @@ function withoutHolders(): AdapterFactory {
 
 const cases = await conformance({ name: 'no holders', config: 'memory:', adapter: withoutHolders() })
 
-test(
-  'a store that does not report the holder of a busy name passes ERR-7',
-  { timeout: 60_000 },
-  async ({ signal }) => {
-    const rule = cases.find(({ id }) => id === 'ERR-7')
-    expect(rule?.untested).toBeUndefined()
-    await rule?.run({ signal })
-  },
-)
+test('a store that does not report the holder of a busy name passes ERR-7', async ({ signal }) => {
+  const rule = cases.find(({ id }) => id === 'ERR-7')
+  expect(rule?.untested).toBeUndefined()
+  await rule?.run({ signal })
+})

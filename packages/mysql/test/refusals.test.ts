@@ -32,5 +32,5 @@ describe.each(['unique-key', 'row', 'named'])('%s', (strategy) => {
 
   test('calls to a killed server fail after storeTimeoutMs, and work again once it is back', async () => {
     await expectOneBound(fromConfig({ url, strategy }), [server])
-  }, 90_000)
+  })
 })

@@ -28,5 +28,5 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
 
   test('calls to a killed server fail after storeTimeoutMs, and work again once it is back', async () => {
     await expectOneBound(fromConfig({ url, strategy }), [server])
-  }, 90_000)
+  })
 })

@@ -96,7 +96,7 @@ test('a fence written without an end gets one with the next grant, and by prune'
 
 test('a name that is pruned while others acquire it has one holder, and its fences rise', async () => {
   await hammerPrune(() => connect(prefixed), uniqueName(), { tries: 200, atLeast: 50 })
-}, 120_000)
+})
 
 test('what is shared with Redisson, which counts from that key alone, neither expires nor is pruned', async () => {
   const locks = connect(at(server))

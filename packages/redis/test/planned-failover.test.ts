@@ -91,7 +91,6 @@ test.each([
   [2, 1],
 ])(
   'a planned failover makes no second holder: %i replicas, waitForReplicas %i',
-  { timeout: 90_000 },
   async (count, waitForReplicas) => {
     await using service = await startService('redis-sentinel', { count, needsControl: true })
     const options = { connection: connectionTo(service), waitForReplicas }
@@ -157,7 +156,7 @@ async function promotionOf(service: Service): Promise<{ readonly promoted: Promi
   return { promoted }
 }
 
-test("nor where the user's client stays on the old primary", { timeout: 90_000 }, async () => {
+test("nor where the user's client stays on the old primary", async () => {
   await using service = await startService('redis-sentinel', { needsControl: true })
   const connection = connectionTo(service)
   const client = new Redis(connection)

@@ -46,7 +46,7 @@ test('a name that is pruned while others acquire it has one holder, and its fenc
     return locks
   }
   await hammerPrune(open, uniqueName(), { tries: 60, atLeast: 10 })
-}, 120_000)
+})
 
 function urlsOf(nodes: readonly { readonly host: string; readonly port: number }[]): readonly string[] {
   return nodes.map(({ host, port }) => `redis://${host}:${port}`)

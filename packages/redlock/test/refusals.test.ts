@@ -25,4 +25,4 @@ test('nodes whose ACL forbids scripts are refused at once', async () => {
 
 test('servers that were killed take storeTimeoutMs for every call, and are used once they are back', async () => {
   await expectOneBound(redlock({ nodes: servers.map(({ url }) => url) }), servers)
-}, 60_000)
+})

@@ -49,4 +49,4 @@ test('operators break holds at random: exactly the broken holds are lost', async
   const survived = [...released].filter((fence) => broken.has(fence))
   expect({ unexplained, survived }).toEqual({ unexplained: [], survived: [] })
   expect(released.size).toBeGreaterThan(LOSSES)
-}, 120_000)
+})

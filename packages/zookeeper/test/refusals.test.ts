@@ -30,4 +30,4 @@ test('an ACL that the server does not accept is refused at once', async () => {
 
 test('while the server is down every call takes storeTimeoutMs; once it is back, calls succeed', async () => {
   await expectOneBound(zookeeper({ servers: bed.servers }), [bed.server])
-}, 90_000)
+})

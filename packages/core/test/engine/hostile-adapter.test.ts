@@ -23,7 +23,7 @@ import {
 } from '../support/hostile-bed.ts'
 import { ScriptedStore } from '../support/scripted-adapter.ts'
 
-describe(`${CASES} hostile answers`, { timeout: 60_000 }, () => {
+describe(`${CASES} hostile answers`, () => {
   test('of attempt: a lease only for a good grant, null only for a good busy, the rest is withdrawn', async () => {
     const bed = new Bed()
     const { hostile } = bed

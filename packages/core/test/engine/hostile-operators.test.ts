@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { Bed, CASES, holder, isText, never, stateFields } from '../support/hostile-bed.ts'
 
-describe(`${CASES} hostile answers to operators`, { timeout: 60_000 }, () => {
+describe(`${CASES} hostile answers to operators`, () => {
   test('of inspect: what it shows is well-formed', async () => {
     const bed = new Bed()
     const locks = bed.client({
