@@ -132,7 +132,10 @@ describe('a config', () => {
     const retry = { attempts: 1 }
     const config = { adapter: '@locks/memory', url: 'memory:retry', defaults: { retry } } as const
     const notGiven: object = { delayMs: 1, attempts: undefined }
-    const [one, two] = [await openLocks(config), await openLocks(config, { waitMs: 3_600_000, retry: notGiven })]
+    const [one, two] = [
+      await openLocks(config),
+      await openLocks(config, { waitMs: 3_600_000, retry: notGiven }),
+    ]
     const lease = await one.lock('a').acquire()
     await expect(two.lock('a').acquire()).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' })
     await lease.release()
