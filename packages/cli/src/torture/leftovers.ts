@@ -20,12 +20,12 @@ export async function leftovers(
   const found = await Promise.all(
     names.map(async (name) => {
       try {
-        await acquireOnce(locks, name, until)
-        const { held } = await locks.inspect(name)
-        return held ? `${name} is held after its last release` : undefined
+        return (await isHeldAfterRelease(locks, name, until))
+          ? `${name} is held after its last release`
+          : undefined
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error)
-        return `${name} could not be acquired within ${withinMs} ms after the last worker: ${why}`
+        return `${name} could not be acquired, released and inspected within ${withinMs} ms after the last worker: ${why}`
       }
     }),
   )
@@ -33,14 +33,15 @@ export async function leftovers(
 }
 
 /** Only "held" means that something was left; other failures are those of this process or its connection. */
-async function acquireOnce(locks: Locks, name: string, until: number): Promise<void> {
+async function isHeldAfterRelease(locks: Locks, name: string, until: number): Promise<boolean> {
   const lasting = locks.capabilities.kind === 'lease' ? { ttlMs: LASTING_MS } : {}
   for (let tries = 1; ; tries += 1) {
     const stalledMs = stallMeter()
     try {
       const waitMs = Math.max(MIN_WAIT_MS, Math.round(until - performance.now()))
       const lease = await locks.lock(name).acquire({ waitMs, ...lasting })
-      return await lease.release()
+      await lease.release()
+      return (await locks.inspect(name)).held
     } catch (error) {
       const isHeld = isLockError(error) && error.code === 'LOCK_TIMEOUT' && stalledMs() < STALL_MS
       if (!isLockError(error) || isHeld || tries >= TRIES) throw error
