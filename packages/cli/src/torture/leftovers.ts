@@ -25,7 +25,7 @@ export async function leftovers(
           : undefined
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error)
-        return `${name} could not be acquired, released and inspected within ${withinMs} ms after the last worker: ${why}`
+        return `${name} could not be acquired and released within ${withinMs} ms after the last worker: ${why}`
       }
     }),
   )
