@@ -3,7 +3,7 @@ import type { Reporter, TestCase, TestModule, TestSuite, Vitest } from 'vitest/n
 import type { SerializedError } from 'vitest'
 import { count, rulesOf, type Outcome } from './outcome.ts'
 import { renderTimes } from './times.ts'
-import { renderReport } from './table.ts'
+import { renderFailures, renderReport } from './table.ts'
 
 /**
  * Accounts for every test of a run. `npm test` names a file in LOCKS_TEST_SUMMARY and prints the
@@ -37,7 +37,7 @@ export class ConformanceReporter implements Reporter {
       ...modules.flatMap((module) => outcomesOf(module, filtered)),
       ...unhandledErrors.map((error) => failure('unhandled error', error)),
     ]
-    const table = [renderReport(outcomes), ...renderTimes(outcomes)].join('\n\n')
+    const table = [renderReport(outcomes), ...renderTimes(outcomes), ...renderFailures(outcomes)].join('\n\n')
     const summaryFile = process.env['LOCKS_TEST_SUMMARY']
     if (summaryFile) writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table }))
     else if (outcomes.some(({ rule }) => rule)) console.log(`\n${table}`)

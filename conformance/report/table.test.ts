@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { count, rulesOf, type Outcome } from './outcome.ts'
-import { renderCell, renderReport } from './table.ts'
+import { renderCell, renderFailures, renderReport } from './table.ts'
 import { renderTimes } from './times.ts'
 
 function outcome(backend: string, rule: string, state: Outcome['state'], reason?: string): Outcome {
@@ -28,7 +28,7 @@ describe('a cell', () => {
 })
 
 describe('the report', () => {
-  test('is a grid of backends by areas, then failures, then untested rules by reason', () => {
+  test('is a grid of backends by areas, then untested rules by reason', () => {
     const report = renderReport([
       outcome('redis', 'OWN-1', 'passed'),
       outcome('redis', 'OWN-2', 'failed'),
@@ -50,10 +50,6 @@ describe('the report', () => {
         '',
         'Tests of the packages themselves: 1 ✗1',
         '',
-        'Failed',
-        '  ✗ redis OWN-2: title of OWN-2',
-        '  ✗ unhandled error (boom)',
-        '',
         'Untested',
         '  memory: 2 untested: scope is process (CRASH-1, CRASH-2)',
         '  memory: 1 untested: no server clock (TIME-1)',
@@ -61,14 +57,30 @@ describe('the report', () => {
     )
   })
 
-  test('lists void runs and where the evidence of a failure is', () => {
+  test('names each failure with its reason and where the evidence is', () => {
+    const long = Array.from({ length: 30 }, (_, n) => `line ${n}`)
+    const [failures] = renderFailures([
+      outcome('redis', 'OWN-1', 'passed'),
+      { ...outcome('redis', 'OWN-2', 'failed', 'late'), evidence: '/tmp/OWN-2.txt' },
+      { state: 'failed', name: 'unhandled error', reason: long.join('\n') },
+    ])
+    expect(failures?.split('\n')).toEqual([
+      'Failed',
+      '  ✗ redis OWN-2: title of OWN-2',
+      '    late',
+      '    /tmp/OWN-2.txt',
+      '  ✗ unhandled error',
+      ...long.slice(0, 8).map((line) => `    ${line}`),
+    ])
+    expect(renderFailures([outcome('redis', 'OWN-1', 'passed')])).toEqual([])
+  })
+
+  test('lists void runs', () => {
     const voids = ['void: granted: after 3 ms; the bound is 2 ms; meanwhile child 7 stood still for 2 ms']
     const report = renderReport([
       { ...outcome('redis', 'OWN-1', 'passed'), voids },
-      { ...outcome('redis', 'OWN-2', 'failed', 'late'), evidence: '/tmp/OWN-2.txt' },
       { name: 'a unit test', state: 'passed', voids },
     ])
-    expect(report).toContain('  ✗ redis OWN-2: title of OWN-2 (late)\n    /tmp/OWN-2.txt')
     expect(report).toContain('Void runs, repeated: 2\n  redis OWN-1: granted: after 3 ms')
     expect(report).toContain('  a unit test: granted: after 3 ms')
   })

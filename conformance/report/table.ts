@@ -3,17 +3,18 @@ import { count, type Outcome, type RuleMeta } from './outcome.ts'
 type RuleOutcome = Outcome & { readonly rule: RuleMeta }
 
 const LINE_WIDTH = 100
+/** Of an error; the rest is in its file. */
+const REASON_LINES = 8
 
-/** The account printed at the end of a run: backends by areas, then what failed, then what was left untested. */
+/** The account printed at the end of a run: backends by areas, what was left untested, and what was repeated. */
 export function renderReport(outcomes: readonly Outcome[]): string {
   const ofRules = outcomes.filter(belongsToRule).sort((a, b) => a.rule.backend.localeCompare(b.rule.backend))
   const others = outcomes.filter((outcome) => !belongsToRule(outcome))
   const sections = [
     ...(ofRules.length > 0 ? [renderGrid(ofRules)] : []),
     ...(others.length > 0 ? [`Tests of the packages themselves: ${renderCell(others)}`] : []),
-    ...renderFailures(outcomes),
-    ...renderVoids(outcomes),
     ...renderUntested(outcomes),
+    ...renderVoids(outcomes),
   ]
   return sections.join('\n\n')
 }
@@ -50,15 +51,15 @@ function alignColumns(rows: readonly (readonly string[])[]): string[] {
   )
 }
 
-function renderFailures(outcomes: readonly Outcome[]): string[] {
+/** Printed last: of a long output people and CI services keep the end. */
+export function renderFailures(outcomes: readonly Outcome[]): string[] {
   const lines = outcomes
     .filter(({ state }) => state === 'failed')
-    .map(({ name, rule, reason, evidence }) => {
-      const place = rule ? `${rule.backend} ${rule.rule}: ` : ''
-      const [why] = reason?.trim().split('\n') ?? []
-      const kept = evidence === undefined ? '' : `\n    ${evidence}`
-      return `  ✗ ${place}${name}${why ? ` (${why})` : ''}${kept}`
-    })
+    .flatMap(({ name, rule, reason, evidence }) => [
+      `  ✗ ${rule ? `${rule.backend} ${rule.rule}: ` : ''}${name}`,
+      ...(reason?.trim().split('\n').slice(0, REASON_LINES) ?? []).map((line) => `    ${line}`),
+      ...(evidence === undefined ? [] : [`    ${evidence}`]),
+    ])
   return lines.length > 0 ? [['Failed', ...lines].join('\n')] : []
 }
 
