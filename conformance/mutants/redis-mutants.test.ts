@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../selection.ts'
 import { startService } from '../services/index.ts'
-import { startShiftingProxy } from '../test-kit/shifting-proxy.ts'
+import { startShiftingProxy } from '../test-support/shifting-proxy.ts'
 import { copyOf } from './mutant.ts'
 import type { Edit } from './mutant.ts'
 

@@ -4,7 +4,7 @@ import { reference, startReferenceServer } from '@locks/reference'
 import type { ReferenceServer } from '@locks/reference'
 import { setImmediate as turn } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
-import { bareAdapter } from '../../test-kit/bare-adapter.ts'
+import { bareAdapter } from '../../test-support/bare-adapter.ts'
 
 export async function startServer(): Promise<ReferenceServer> {
   const server = await startReferenceServer()

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { bare, startProxy, startServer, until } from './setup.ts'
-import { never } from '../../test-kit/bare-adapter.ts'
+import { never } from '../../test-support/bare-adapter.ts'
 
 const has =
   (method: string) =>

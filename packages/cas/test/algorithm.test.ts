@@ -2,7 +2,7 @@ import { createLocks } from '@locks/core'
 import { cas, memoryStore } from '@locks/cas'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/cas'
 import { describe, expect, test } from 'vitest'
-import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { bare, isBusy, troubled } from './support/bed.ts'
 
 /** Versions that start at 1 again, as a store does which knows no better, and a way to delete. */

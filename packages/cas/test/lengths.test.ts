@@ -1,6 +1,6 @@
 import { memoryStore } from '@locks/cas'
 import { describe, expect, test } from 'vitest'
-import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { bare, isBusy } from './support/bed.ts'
 
 describe('the length of a hold', () => {

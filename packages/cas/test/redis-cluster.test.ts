@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Service } from '../../../conformance/services/index.ts'
-import { listenersOf } from '../../../conformance/test-kit/listeners.ts'
+import { listenersOf } from '../../../conformance/test-support/listeners.ts'
 import { bare } from './support/bed.ts'
 
 /** A name whose record is on the first node. */

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
-import { expectNoLeak } from '../../../conformance/test-kit/listeners.ts'
-import { startProgram } from '../../../conformance/test-kit/program.ts'
+import { expectNoLeak } from '../../../conformance/test-support/listeners.ts'
+import { startProgram } from '../../../conformance/test-support/program.ts'
 import { bare } from './support/bed.ts'
 
 if (isSelected('cas-redis'))

@@ -1,7 +1,7 @@
 import { cas, redisStore, tairStore } from '@locks/cas'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
-import { outcome, shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
+import { outcome, shifts, startShiftingProxy } from '../../../conformance/test-support/shifting-proxy.ts'
 import { startTairStub } from './support/tair-stub.ts'
 
 // Where a reply is lost or one too many, no command may take the reply of another for its own.

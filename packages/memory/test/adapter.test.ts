@@ -1,6 +1,6 @@
 import type { AcquireRequest, Adapter } from '@locks/core/adapter'
 import { describe, expect, test } from 'vitest'
-import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { memoryAdapter } from '../src/adapter.ts'
 import type { MemoryCapabilities, MemoryStore } from '../src/adapter.ts'
 

@@ -1,7 +1,7 @@
 import { fromConfig } from '@locks/mysql'
 import { describe, test } from 'vitest'
 import { mariadbQuery } from '../../../conformance/services/index.ts'
-import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { startServer } from './support/setup.ts'
 
 const server = await startServer()

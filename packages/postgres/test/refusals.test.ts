@@ -1,6 +1,6 @@
 import { fromConfig } from '@locks/postgres'
 import { describe, test } from 'vitest'
-import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { connect, startServer } from './support/setup.ts'
 
 const server = await startServer()

@@ -1,7 +1,7 @@
 import type { AcquireRequest } from '@locks/core/adapter'
 import { expect, test } from 'vitest'
-import { never } from '../../../conformance/test-kit/bare-adapter.ts'
-import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { never } from '../../../conformance/test-support/bare-adapter.ts'
+import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { Waits } from '../src/waits.ts'
 
 const request: AcquireRequest = {

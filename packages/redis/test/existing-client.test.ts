@@ -2,7 +2,7 @@ import { redisGuard } from '@locks/redis'
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
-import { expectNoLeak, listenersOf } from '../../../conformance/test-kit/listeners.ts'
+import { expectNoLeak, listenersOf } from '../../../conformance/test-support/listeners.ts'
 import { connect, hungServer, proxied, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis')

@@ -2,7 +2,7 @@ import { redis } from '@locks/redis'
 import type { RedisOptions } from '@locks/redis'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
+import { hammerPrune } from '../../../conformance/test-support/prune-hammer.ts'
 import { at, bare, commandCounts, connect, enqueue, uniqueName } from './support/bed.ts'
 
 // What Redis keeps of names that are not used any more.

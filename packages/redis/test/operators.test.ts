@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { expectBrokenHoldLost } from '../../../conformance/test-kit/broken-holds.ts'
+import { expectBrokenHoldLost } from '../../../conformance/test-support/broken-holds.ts'
 import { at, bare, connect, exists, proxied, queued, uniqueName } from './support/bed.ts'
 
 const service = await startService('redis')

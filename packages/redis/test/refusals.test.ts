@@ -1,7 +1,7 @@
 import { redis } from '@locks/redis'
 import { afterAll, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { at, uniqueName } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })

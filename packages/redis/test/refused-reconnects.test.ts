@@ -6,7 +6,7 @@ import {
   refusedRounds,
   refusedRoundsMs,
   refuseReconnects,
-} from '../../../conformance/test-kit/refused-reconnects.ts'
+} from '../../../conformance/test-support/refused-reconnects.ts'
 import { connect } from './support/bed.ts'
 
 // A connection that is refused in the middle of ioredis' handshake must not shift replies by one command.

@@ -11,7 +11,7 @@ import {
   startService,
 } from '../../../conformance/services/index.ts'
 import type { Address, Service } from '../../../conformance/services/index.ts'
-import { startProgram } from '../../../conformance/test-kit/program.ts'
+import { startProgram } from '../../../conformance/test-support/program.ts'
 import { at, bare, connect, exists, hungServer, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-sentinel', {

@@ -7,8 +7,8 @@ import { redisCommand, startService } from '../../../conformance/services/index.
 import { scriptsOf } from '../src/queue-scripts.ts'
 import { renew } from '../src/scripts.ts'
 import { at, bare, exists, uniqueName } from './support/bed.ts'
-import { outcome, shifts, startShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
-import type { ShiftingProxy } from '../../../conformance/test-kit/shifting-proxy.ts'
+import { outcome, shifts, startShiftingProxy } from '../../../conformance/test-support/shifting-proxy.ts'
+import type { ShiftingProxy } from '../../../conformance/test-support/shifting-proxy.ts'
 
 // Redis pairs replies with commands by order. Where one is lost or one too many, no command may take the reply of
 // another for its own: what it did is unknown, and never a grant, a refusal, a loss, a renewal or a release.

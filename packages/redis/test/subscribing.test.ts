@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { startProgram } from '../../../conformance/test-kit/program.ts'
+import { startProgram } from '../../../conformance/test-support/program.ts'
 import { scriptsOf } from '../src/queue-scripts.ts'
 import { at, bare, connect, enqueue, exists, queued, uniqueName, until } from './support/bed.ts'
 

@@ -3,7 +3,7 @@ import type { Locks } from '@locks/core'
 import { redlock } from '@locks/redlock'
 import { expect, onTestFinished, test } from 'vitest'
 import { redisCommand } from '../../../conformance/services/index.ts'
-import { hammerPrune } from '../../../conformance/test-kit/prune-hammer.ts'
+import { hammerPrune } from '../../../conformance/test-support/prune-hammer.ts'
 import { servers, uniqueName } from './support/bed.ts'
 
 // What nodes keep of names that are not used any more.

@@ -3,8 +3,8 @@ import { Cluster, Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { expectBrokenHoldLost } from '../../../conformance/test-kit/broken-holds.ts'
-import { expectNoLeak } from '../../../conformance/test-kit/listeners.ts'
+import { expectBrokenHoldLost } from '../../../conformance/test-support/broken-holds.ts'
+import { expectNoLeak } from '../../../conformance/test-support/listeners.ts'
 import { bare, connect, heldOn, over, proxiesOf, servers, uniqueName, until } from './support/bed.ts'
 
 function level(findings: readonly Finding[], check: string): string | undefined {

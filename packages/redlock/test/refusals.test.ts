@@ -1,7 +1,7 @@
 import { redlock } from '@locks/redlock'
 import { afterAll, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 
 const service = await startService('redis-independent', { needsControl: true })
 afterAll(() => service.close())

@@ -4,7 +4,7 @@ import {
   refusedRounds,
   refusedRoundsMs,
   refuseReconnects,
-} from '../../../conformance/test-kit/refused-reconnects.ts'
+} from '../../../conformance/test-support/refused-reconnects.ts'
 import { connect, over } from './support/bed.ts'
 
 test.each([

@@ -1,6 +1,6 @@
 import { redlock } from '@locks/redlock'
 import type { RedlockOptions } from '@locks/redlock'
-import { bareAdapter } from '../../../conformance/test-kit/bare-adapter.ts'
+import { bareAdapter } from '../../../conformance/test-support/bare-adapter.ts'
 import { expect, test } from 'vitest'
 
 test.each<readonly [unknown, RegExp]>([

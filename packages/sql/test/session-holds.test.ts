@@ -1,8 +1,8 @@
 import type { AcquireRequest, Grant } from '@locks/core/adapter'
 import { ConnectionPool, sessionHolds } from '@locks/sql'
 import { expect, test } from 'vitest'
-import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
-import { never } from '../../../conformance/test-kit/bare-adapter.ts'
+import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
+import { never } from '../../../conformance/test-support/bare-adapter.ts'
 import { errors, PlainConnection, PlainStore } from './support/plain-store.ts'
 
 function bed(max = 5) {

@@ -1,6 +1,6 @@
 import { unlessSilent } from '@locks/sql'
 import { expect, test } from 'vitest'
-import { HandClock } from '../../../conformance/test-kit/hand-clock.ts'
+import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { errors } from './support/plain-store.ts'
 
 function bed() {

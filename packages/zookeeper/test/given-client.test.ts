@@ -4,7 +4,7 @@ import { openTestAdapter } from '@locks/core/conformance'
 import { zookeeper } from '@locks/zookeeper'
 import { State } from 'node-zookeeper-client'
 import { expect, onTestFinished, test } from 'vitest'
-import { expectNoLeak } from '../../../conformance/test-kit/listeners.ts'
+import { expectNoLeak } from '../../../conformance/test-support/listeners.ts'
 import { directory, lockName, testBed } from './support/bed.ts'
 import { ms, pass, rawClient, until } from './support/raw-client.ts'
 

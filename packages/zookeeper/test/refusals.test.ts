@@ -1,6 +1,6 @@
 import { zookeeper } from '@locks/zookeeper'
 import { test } from 'vitest'
-import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-kit/refusals.ts'
+import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { lockName, testBed } from './support/bed.ts'
 
 const bed = testBed()

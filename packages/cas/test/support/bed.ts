@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
+import { bareAdapter } from '../../../../conformance/test-support/bare-adapter.ts'
 
 export interface Bare {
   readonly adapter: Adapter

@@ -1,7 +1,7 @@
 import { PruneSteps, Upkeep } from '@locks/core/adapter'
 import type { Pruned } from '@locks/core/adapter'
 import { expect, test } from 'vitest'
-import { HandClock } from '../../../../conformance/test-kit/hand-clock.ts'
+import { HandClock } from '../../../../conformance/test-support/hand-clock.ts'
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 

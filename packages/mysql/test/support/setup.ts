@@ -7,11 +7,11 @@ import type { Connection, RowDataPacket } from 'mysql2/promise'
 import { afterAll, beforeEach, onTestFinished } from 'vitest'
 import { mariadbQuery, startService } from '../../../../conformance/services/index.ts'
 import type { Server, Settings } from '../../../../conformance/services/index.ts'
-import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
-import { openClient } from '../../../../conformance/test-kit/clients.ts'
+import { bareAdapter } from '../../../../conformance/test-support/bare-adapter.ts'
+import { openClient } from '../../../../conformance/test-support/clients.ts'
 
-export { never } from '../../../../conformance/test-kit/bare-adapter.ts'
-export { contended, lossOf } from '../../../../conformance/test-kit/clients.ts'
+export { never } from '../../../../conformance/test-support/bare-adapter.ts'
+export { contended, lossOf } from '../../../../conformance/test-support/clients.ts'
 
 export type Config = Readonly<Record<string, unknown>>
 

@@ -6,11 +6,11 @@ import { Client } from 'pg'
 import { afterAll, beforeEach, onTestFinished } from 'vitest'
 import { postgresQuery, startService } from '../../../../conformance/services/index.ts'
 import type { Server, Settings } from '../../../../conformance/services/index.ts'
-import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
-import { openClient } from '../../../../conformance/test-kit/clients.ts'
+import { bareAdapter } from '../../../../conformance/test-support/bare-adapter.ts'
+import { openClient } from '../../../../conformance/test-support/clients.ts'
 
-export { never } from '../../../../conformance/test-kit/bare-adapter.ts'
-export { contended, lossOf } from '../../../../conformance/test-kit/clients.ts'
+export { never } from '../../../../conformance/test-support/bare-adapter.ts'
+export { contended, lossOf } from '../../../../conformance/test-support/clients.ts'
 
 export type Config = Readonly<Record<string, unknown>>
 

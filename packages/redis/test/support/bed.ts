@@ -12,9 +12,9 @@ import { createServer } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { redisCommand, redisFields } from '../../../../conformance/services/index.ts'
 import type { Address } from '../../../../conformance/services/index.ts'
-import { until } from '../../../../conformance/test-kit/until.ts'
+import { until } from '../../../../conformance/test-support/until.ts'
 
-export { until } from '../../../../conformance/test-kit/until.ts'
+export { until } from '../../../../conformance/test-support/until.ts'
 
 /** Everything made here ends with the test. */
 export function connect(options: RedisOptions, locksOptions: LocksOptions = {}): Locks {

@@ -9,9 +9,9 @@ import { setTimeout as pass } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
 import { redisCommand, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service, Settings } from '../../../../conformance/services/index.ts'
-import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
+import { bareAdapter } from '../../../../conformance/test-support/bare-adapter.ts'
 
-export { until } from '../../../../conformance/test-kit/until.ts'
+export { until } from '../../../../conformance/test-support/until.ts'
 
 /** Independent servers for one test. */
 export async function servers(count: number, settings?: Settings): Promise<Service> {

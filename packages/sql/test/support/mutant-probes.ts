@@ -1,8 +1,8 @@
 import { createLocks } from '@locks/core'
 import type { Locks } from '@locks/core'
 import { expect, onTestFinished } from 'vitest'
-import { bareAdapter } from '../../../../conformance/test-kit/bare-adapter.ts'
-import { hammerPrune } from '../../../../conformance/test-kit/prune-hammer.ts'
+import { bareAdapter } from '../../../../conformance/test-support/bare-adapter.ts'
+import { hammerPrune } from '../../../../conformance/test-support/prune-hammer.ts'
 import type { LaggingProxy } from './lagging-proxy.ts'
 import type { SqlAdapter } from './mutant.ts'
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { startProgram } from '../../../../conformance/test-kit/program.ts'
+import { startProgram } from '../../../../conformance/test-support/program.ts'
 
 interface Opening {
   /** Where its package is found. */

@@ -3,7 +3,7 @@ import type { Locks, LocksOptions } from '@locks/core'
 import type { TestAdapter } from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../../conformance/services/timing.ts'
-import { contended } from '../../../../conformance/test-kit/clients.ts'
+import { contended } from '../../../../conformance/test-support/clients.ts'
 
 /** Limits that an adapter has to keep. */
 interface Bounds {

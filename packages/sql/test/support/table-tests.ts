@@ -4,7 +4,7 @@ import { eventually } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
 import type { Server } from '../../../../conformance/services/index.ts'
 import { scaled } from '../../../../conformance/services/timing.ts'
-import { hammerPrune } from '../../../../conformance/test-kit/prune-hammer.ts'
+import { hammerPrune } from '../../../../conformance/test-support/prune-hammer.ts'
 
 interface Place {
   readonly schema: string
