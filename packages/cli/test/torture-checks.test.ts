@@ -1,5 +1,6 @@
 import { openLocks } from '@locks/core'
-import type { Locks } from '@locks/core'
+import type { Lock, Locks } from '@locks/core'
+import { block } from '@locks/core/conformance'
 import type { HistoryEvent } from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
 import { isWatched } from '../src/torture/lease-length.ts'
@@ -71,6 +72,31 @@ describe('the length of a lease', () => {
     const locks = await open()
     expect(await isWatched(locks, open, 'name')).toBe(watched)
     expect((await locks.inspect('name')).held).toBe(false)
+    await locks.close()
+  })
+
+  test.each([
+    ['while it acquired', 1, 0],
+    ['until after the hold', 0, 1],
+    ['at both times', 2, 1],
+  ])('is looked for again when this process stood still %s', async (_, before, after) => {
+    const { url } = await store()
+    const open = (): Promise<Locks> => openLocks(url, { ttlMs: 500 })
+    const locks = await open()
+    const left = { before, after }
+    const stalling = {
+      lock: (name: string): Pick<Lock, 'acquire'> => ({
+        async acquire(options) {
+          if (left.before-- > 0) block(450)
+          const lease = await locks.lock(name).acquire(options)
+          if (left.after-- > 0) setTimeout(() => block(700), 100)
+          return lease
+        },
+      }),
+    }
+    expect(await isWatched(stalling, open, 'name')).toBe(true)
+    expect(left.before).toBeLessThan(0)
+    expect(left.after).toBeLessThan(0)
     await locks.close()
   })
 })

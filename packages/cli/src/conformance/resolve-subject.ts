@@ -2,6 +2,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { isRecord } from '@locks/core/adapter'
 import type { Subject } from '@locks/core/conformance'
 import { UsageError } from '../errors.ts'
 import { isUrl, showUrl } from '../url.ts'
@@ -99,8 +100,4 @@ function checked(name: string, value: unknown): OpenSubject {
 
 function isSubject(value: unknown): value is OpenSubject {
   return isRecord(value) && typeof value['name'] === 'string' && value['config'] !== undefined
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
 }

@@ -1,5 +1,5 @@
 import { openLocks } from '@locks/core'
-import { createRecorder } from '@locks/core/conformance'
+import { block, createRecorder } from '@locks/core/conformance'
 import { signals } from '../invocation.ts'
 import { keepersOf, runKeeper } from './keeper.ts'
 import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
@@ -37,11 +37,6 @@ process.on('message', (call: WorkerCall) => {
 
 function tell(message: WorkerMessage): void {
   if (process.connected) process.send?.(message)
-}
-
-/** Blocks the event loop without computing: the other workers need the processor. */
-function block(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
 /** A stall right after a grant is the most harmful. */
