@@ -34,23 +34,31 @@ const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }
 /** Mutants wait most of the time, often for something that a healthy library would not let them wait for. */
 const patient = { maxConcurrency: 8 }
 const heavy = ['torture/**/*.test.ts']
-/** For `npm test -- --all`: these keep both cores busy for long, or need a browser, or try what most tests rely on. */
+/**
+ * For `npm test -- --all`: these keep both cores busy for long, or need a browser or another runtime, or try what most
+ * tests rely on.
+ */
 const long = {
-  conformance: ['torture/mutants.test.ts', 'services/{guardian,mariadb,postgres,zookeeper}.test.ts'],
+  conformance: [
+    'torture/mutants.test.ts',
+    'runtimes/**',
+    'services/{guardian,mariadb,postgres,zookeeper}.test.ts',
+  ],
   docs: ['test/site/**'],
   examples: ['newcomer/jest.test.ts'],
 }
 const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 
-/** Each takes half a minute or more. */
+/** Each takes long for its project: half a minute, most of them. */
 const isLong = ({ moduleId }: TestSpecification): boolean =>
-  /\/(conformance|mutants|torture|commands|contract|file-crash|simulat|time|clocks|planned-failover|connecting|given-client)[\w-]*\.test\.ts$/.test(
+  /\/(conformance|mutants|torture|run|demo|commands|contract|file-crash|simulat|time|clocks|planned-failover|refused-reconnects|connecting|given-client)[\w-]*\.test\.ts$/.test(
     moduleId,
   )
 
 const order = [
   'conformance',
   'memory',
+  'core',
   'postgres',
   'mysql',
   'zookeeper',
@@ -58,7 +66,6 @@ const order = [
   'redlock',
   'redis',
   'sql',
-  'core',
 ]
 
 /**

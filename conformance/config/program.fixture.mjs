@@ -1,4 +1,5 @@
 import { isLockError, openLocks } from '@locks/core'
+import { setTimeout as pass } from 'node:timers/promises'
 
 // A program that knows nothing of the store it runs on: what LOCKS_URL or its argument names, and no more.
 const [, , json] = process.argv
@@ -24,5 +25,12 @@ const seen = held && holder?.fence === second.fence
 await second.release()
 const free = !(await one.inspect(name)).held
 const result = await one.with(name, async (lease) => lease.state)
+// Broken by the other client, as an operator would.
+const lost = await one
+  .with(name, { ttlMs: 3_000 }, async (lease) => {
+    await two.lock(name).break()
+    while (!lease.signal.aborted) await pass(20)
+  })
+  .catch((/** @type {unknown} */ error) => isLockError(error, 'LOCK_LOST'))
 await Promise.all([one.close(), two.close()])
-console.log(JSON.stringify({ refused, timedOut, rising, seen, free, result }))
+console.log(JSON.stringify({ refused, timedOut, rising, seen, free, result, lost }))

@@ -1,0 +1,45 @@
+import { execFile } from 'node:child_process'
+import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const home = join(import.meta.dirname, '../../.cache/runtimes')
+
+/** A program that runs JavaScript, as an npm package. */
+export interface Runtime {
+  /** With the version: `node@24`. */
+  readonly spec: string
+  /** Before the file to run. */
+  readonly args: readonly string[]
+}
+
+/** Installs the package, unless an earlier run did. Resolves with the command that runs a file. */
+export async function obtain({ spec, args }: Runtime): Promise<readonly [string, ...string[]]> {
+  const folder = join(home, spec)
+  const [name] = spec.split('@')
+  const command = join(folder, 'node_modules/.bin', String(name))
+  if (!(await exists(command))) await install(spec, folder)
+  return [command, ...args]
+}
+
+/** In a folder of its own first, so that an interrupted installation is not taken for a finished one. */
+async function install(spec: string, folder: string): Promise<void> {
+  await mkdir(home, { recursive: true })
+  const fresh = await mkdtemp(join(home, 'new-'))
+  try {
+    await writeFile(join(fresh, 'package.json'), '{ "private": true }')
+    await run('npm', ['install', '--no-audit', '--no-fund', spec], { cwd: fresh })
+    await rm(folder, { recursive: true, force: true })
+    await rename(fresh, folder)
+  } finally {
+    await rm(fresh, { recursive: true, force: true })
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
