@@ -142,7 +142,8 @@ test(`${which}: what is left of ${names} names`, async ({ signal }) => {
   while (dropping.used < names && performance.now() - since < limitMs && !signal.aborted) {
     const round = rounds.length < MOST_ROUNDS ? await compare(dropping, keeping, signal) : undefined
     if (round === undefined) await dropping.turn(TURN_MS * TURNS_PER_ROUND, names, signal)
-    else rounds.push(round)
+    // The last one may end before anything is compared.
+    else if (round.rates.length > 0) rounds.push(round)
     const sample = await sampleOf(dropping)
     samples.push(sample)
     loads.push(loadavg()[0] ?? NaN)
