@@ -113,12 +113,20 @@ export class Harness extends CaseRun {
 
   /** Fails the rule unless `lock` can be acquired at once and leaves nothing behind in the store. */
   async free(lock: string): Promise<void> {
-    const { locks } = await this.client()
+    assert.ok(await this.isFree(await this.client(), lock), `${lock} should be free, but it is held`)
+    assert.deepEqual(await this.leftovers(lock), [], `left in the store for ${lock}`)
+  }
+
+  /** Whether the client can acquire `lock` now. Releases it at once. */
+  async isFree({ locks }: TestClient, lock: string): Promise<boolean> {
     const lease = await locks.lock(lock).tryAcquire({ ttlMs: this.ttlMs })
-    assert.ok(lease, `${lock} should be free, but it is held`)
-    await lease.release()
-    const left = (await this.subject.leftovers?.(lock)) ?? []
-    assert.deepEqual(left, [], `left in the store for ${lock}`)
+    await lease?.release()
+    return lease !== null
+  }
+
+  /** What is left in the store for `lock`, as far as the subject can tell. */
+  async leftovers(lock: string): Promise<readonly string[]> {
+    return (await this.subject.leftovers?.(lock)) ?? []
   }
 
   /** For the test runner; see `CaseHost`. */

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { Harness } from '../../src/conformance/harness.ts'
+import { soonFree } from '../../src/conformance/rules/observe.ts'
 import { lastingConfig } from '../../src/conformance/subject.ts'
 import type { AdapterFactory } from '../../src/index.ts'
 import { harness } from '../support/harness.ts'
@@ -52,6 +53,21 @@ test('a rule that passes fails if what it made cannot be ended', async () => {
     h.onEnd(() => Promise.reject(new Error('it would not end')))
   })
   await expect(outcome).rejects.toThrow('it would not end')
+})
+
+test('a name that a withdrawn wait has for a moment is soon free, although inspect never shows it', async () => {
+  const store = new ScriptedStore()
+  let refusals = 3
+  const factory: AdapterFactory = (host) => {
+    const adapter = store.factory(host)
+    return {
+      ...adapter,
+      attempt: async (request) => (refusals-- > 0 ? { busy: true } : adapter.attempt(request)),
+      inspect: async (name) => ({ name, held: false }),
+    }
+  }
+  await new Harness(subject, factory, harness().locks.capabilities).run((h) => soonFree(h, h.name()))
+  expect(refusals).toBe(-1)
 })
 
 function run(body: (h: Harness) => Promise<void>): Promise<void> {
