@@ -161,7 +161,8 @@ export const waiting: readonly Rule[] = [
       const next = await turn
       assertRising(h, [lease.fence, next.fence])
       await next.release()
-      await h.free(lock)
+      // The withdrawal may be under way.
+      await soonFree(h, lock)
     },
   },
   {
@@ -210,8 +211,7 @@ export const waiting: readonly Rule[] = [
       }
       // A withdrawal may be under way, and its hold may appear for a moment. `close` waits for both.
       await other.locks.close()
-      await h.eventually('nothing is left', h.ms(5_000), async () => !(await holder.locks.inspect(lock)).held)
-      await h.free(lock)
+      await soonFree(h, lock, h.ms(5_000))
     },
   },
   ...waitingInLine,
