@@ -2,7 +2,6 @@ import type { Capabilities } from '../adapter/capabilities.ts'
 import { fallbacksOf } from '../adapter/fallbacks.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import { MAX_FENCE } from '../adapter/fence.ts'
-import { isRecord } from '../adapter/is-record.ts'
 import type {
   AcquireRequest,
   Adapter,
@@ -273,6 +272,10 @@ export function readList(
 
 export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
 }
 
 /** The result of `withdraw` and `close` has no meaning. */

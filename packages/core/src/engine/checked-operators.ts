@@ -1,8 +1,7 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
-import { isRecord } from '../adapter/is-record.ts'
 import type { Adapter, Finding, LockState, Pruned } from '../adapter/spi.ts'
 import { adapterFault, kindOf } from './adapter-fault.ts'
-import { ask, isCount, readList, readState } from './checked-answers.ts'
+import { ask, isCount, isRecord, readList, readState } from './checked-answers.ts'
 
 const MAX_FINDINGS = 10_000
 
