@@ -4,8 +4,7 @@ import type { LockErrorCode } from '../api/errors.ts'
 
 /**
  * The `LockError` that `outcome` rejects with. Fails the rule unless it has that code. An error with another code stays
- * a
- * `LockError`: a paused machine may have caused the loss, time-out or silence.
+ * a `LockError`: a paused machine may have caused the loss, time-out or silence.
  */
 export async function lockError(outcome: Promise<unknown>, code: LockErrorCode): Promise<LockError> {
   const error = await outcome.then(
@@ -16,4 +15,14 @@ export async function lockError(outcome: Promise<unknown>, code: LockErrorCode):
   const message = `expected ${code}, got ${String(error)}`
   if (isLockError(error)) throw new LockError(error.code, message, { cause: error })
   assert.fail(message)
+}
+
+/** Fails the rule unless `outcome` rejects with exactly that reason. A `LockError` stays one, as in `lockError`. */
+export async function rejectsWith(outcome: Promise<unknown>, reason: unknown): Promise<void> {
+  const error = await outcome.then(
+    () => assert.fail('expected a rejection, but it succeeded'),
+    (actual: unknown) => actual,
+  )
+  if (error !== reason && isLockError(error)) throw error
+  assert.equal(error, reason)
 }

@@ -4,7 +4,16 @@ import type { Rule } from '../rule.ts'
 import { boundErrors } from './errors-bound.ts'
 import { wireErrors } from './errors-wire.ts'
 import { acquireEnds } from './acquire-ends.ts'
-import { assertHolder, breakHold, eventOf, inTime, lockError, lossOf, soonFree } from './observe.ts'
+import {
+  assertHolder,
+  breakHold,
+  eventOf,
+  inTime,
+  lockError,
+  lossOf,
+  rejectsWith,
+  soonFree,
+} from './observe.ts'
 
 export const errors: readonly Rule[] = [
   {
@@ -97,7 +106,7 @@ export const errors: readonly Rule[] = [
         faults.inject('release', fault)
         const value = locks.with(returns, () => 42)
         const failing = locks.with(throws, () => Promise.reject(own))
-        const rejected = assert.rejects(failing, (error) => error === own)
+        const rejected = rejectsWith(failing, own)
         const [result] = await inTime('the outcomes', h.ms(5_000), Promise.all([value, rejected]))
         assert.equal(result, 42)
         assert.ok(isLockError((await told).error, 'LOCK_UNAVAILABLE'), 'the failure was not reported')
@@ -140,13 +149,13 @@ export const errors: readonly Rule[] = [
       const lease = await holder.locks.lock(lock).acquire()
       for (const reason of [new Error('mine'), 'a text', { a: 1 }, 0]) {
         const before = other.locks.lock(lock).acquire({ signal: AbortSignal.abort(reason) })
-        await assert.rejects(before, (error) => error === reason)
+        await rejectsWith(before, reason)
         const waits = eventOf(other, 'contended', lock)
         const controller = new AbortController()
         const waiting = other.locks.lock(lock).acquire({ signal: controller.signal, waitMs: h.ms(20_000) })
         await waits
         controller.abort(reason)
-        await assert.rejects(waiting, (error) => error === reason)
+        await rejectsWith(waiting, reason)
       }
       const { attempt } = other.faults.calls
       other.faults.inject('attempt', 'hang')
@@ -154,7 +163,7 @@ export const errors: readonly Rule[] = [
       const hanging = other.locks.lock(lock).tryAcquire({ signal: controller.signal })
       await h.eventually('the try', h.ms(2_000), () => other.faults.calls.attempt > attempt)
       controller.abort()
-      await assert.rejects(hanging, (error) => error === controller.signal.reason)
+      await rejectsWith(hanging, controller.signal.reason)
       await lease.release()
       await soonFree(h, lock)
     },

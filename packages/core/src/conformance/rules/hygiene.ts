@@ -5,7 +5,7 @@ import type { Child } from '../child-process.ts'
 import type { Rule } from '../rule.ts'
 import { closing } from './hygiene-close.ts'
 import { storm } from './hygiene-storm.ts'
-import { assertStillHeld, eventOf, inTime, pass, soonFree } from './observe.ts'
+import { assertStillHeld, eventOf, inTime, pass, rejectsWith, soonFree } from './observe.ts'
 
 /** The fewest timers that kept the child alive in many samples over `ms`. */
 async function steadyTimers(child: Child, ms: number): Promise<number> {
@@ -39,7 +39,7 @@ export const hygiene: readonly Rule[] = [
       const aborted = wanted.acquire({ signal: controller.signal, waitMs: h.ms(20_000) })
       await waits
       controller.abort('enough')
-      await assert.rejects(aborted, (reason) => reason === 'enough')
+      await rejectsWith(aborted, 'enough')
       await h.eventually(
         'no client waits',
         h.ms(3_000),

@@ -9,6 +9,7 @@ import {
   eventOf,
   inTime,
   pass,
+  rejectsWith,
   soonFree,
 } from './observe.ts'
 
@@ -133,7 +134,7 @@ export const lostReplies: readonly Rule[] = [
       const { adapter } = h.adapter()
       await h.eventually('a grant', h.ms(5_000), async () => (await adapter.inspect(aborted)).held)
       controller.abort('given up')
-      await assert.rejects(outcome, (reason) => reason === 'given up')
+      await rejectsWith(outcome, 'given up')
       await soonFree(h, aborted)
     },
   },
@@ -189,7 +190,7 @@ export const lostReplies: readonly Rule[] = [
       const controller = new AbortController()
       const outcome = locks.lock(lock).acquire({ signal: controller.signal })
       controller.abort('given up')
-      await assert.rejects(outcome, (reason) => reason === 'given up')
+      await rejectsWith(outcome, 'given up')
       await h.eventually('its withdrawal', h.ms(5_000), () => faults.calls.withdraw > 0)
       await pass(lateMs * 1.5)
       await soonFree(h, lock)
@@ -235,7 +236,7 @@ export const lostReplies: readonly Rule[] = [
         const options = { signal: controller.signal, waitMs: willWait ? h.ms(20_000) : 0 }
         const outcome = locks.lock(aborted).acquire(options)
         controller.abort(reason)
-        await assert.rejects(outcome, (error) => error === reason)
+        await rejectsWith(outcome, reason)
         await locks.close()
         await h.free(aborted)
       }

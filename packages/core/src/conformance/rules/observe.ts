@@ -15,7 +15,7 @@ export function pass(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-export { lockError } from '../lock-error.ts'
+export { lockError, rejectsWith } from '../lock-error.ts'
 
 /** When and why the lease's signal aborts, without a call to the lease. */
 export function lossOf({ signal }: Lease): Promise<{ readonly at: number; readonly reason: unknown }> {

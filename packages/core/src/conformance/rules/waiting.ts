@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import { assertInTime, assertStillHeld, eventOf, soonFree } from './observe.ts'
+import { assertInTime, assertStillHeld, eventOf, rejectsWith, soonFree } from './observe.ts'
 import { assertRising } from './steps.ts'
 import { waitingInLine } from './waiting-in-line.ts'
 
@@ -66,8 +66,8 @@ export const waiting: readonly Rule[] = [
       const { locks, faults } = await h.client()
       const lock = locks.lock(h.name())
       const signal = AbortSignal.abort(reason)
-      await assert.rejects(lock.acquire({ signal }), (error) => error === reason)
-      await assert.rejects(lock.tryAcquire({ signal }), (error) => error === reason)
+      await rejectsWith(lock.acquire({ signal }), reason)
+      await rejectsWith(lock.tryAcquire({ signal }), reason)
       assert.equal(faults.calls.attempt, 0)
     },
   },
@@ -85,7 +85,7 @@ export const waiting: readonly Rule[] = [
       await waits
       const start = performance.now()
       controller.abort(reason)
-      await assert.rejects(outcome, (error) => error === reason)
+      await rejectsWith(outcome, reason)
       await assertInTime('the abort', h.ms(1_000), performance.now() - start)
       await lease.release()
       await soonFree(h, lock)
@@ -156,7 +156,7 @@ export const waiting: readonly Rule[] = [
       const turn = patient.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
       await second
       controller.abort(reason)
-      await assert.rejects(given, (error) => error === reason)
+      await rejectsWith(given, reason)
       await lease.release()
       const next = await turn
       assertRising(h, [lease.fence, next.fence])
