@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// One host of a fleet: calls a job at every period of its own wall clock, which is ahead by `shiftMs`, and prints what
-// became of each call.
+// One host of a fleet: calls a job at every period of its own wall clock, which is ahead by `shiftMs`, until the time
+// that it is sent, and sends what became of each call.
 
-/** @typedef {Record<'shiftMs' | 'periodMs' | 'minHoldMs' | 'until', number>} Terms */
+/** @typedef {Record<'shiftMs' | 'periodMs' | 'minHoldMs', number>} Terms */
 /** @type {Terms & { config: import('@locks/core').LocksConfig }} */
-const { config, shiftMs, periodMs, minHoldMs, until } = JSON.parse(process.argv[2] ?? '')
+const { config, shiftMs, periodMs, minHoldMs } = JSON.parse(process.argv[2] ?? '')
 const realNow = Date.now
 const shiftedNow = () => realNow() + shiftMs
 globalThis.Date = new Proxy(Date, {
@@ -17,6 +17,9 @@ globalThis.Date = new Proxy(Date, {
 const { openLocks } = await import('@locks/core')
 const locks = await openLocks(config)
 await locks.inspect('the job')
+process.send?.('ready')
+/** @type {number} */
+const until = await new Promise((resolve) => process.once('message', resolve))
 
 /** Of the machine, the same for all processes and unmoved by a clock that is set. */
 const now = () => Number(process.hrtime.bigint()) / 1e6
@@ -36,4 +39,5 @@ while (realNow() < until) {
   calls.push({ ran, calledAt, calledIn, ranAt, period, lateMs, tookMs: now() - calledAt })
 }
 await locks.close()
-console.log(JSON.stringify(calls))
+process.send?.(calls)
+process.disconnect?.()
