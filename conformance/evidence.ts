@@ -1,4 +1,5 @@
 import type { HistoryEvent, Stall } from '@locks/core/conformance'
+import { hash } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
@@ -47,7 +48,9 @@ export async function keepEvidence({ id, name, errors, stalls }: Failed): Promis
     ['History', history.map((event) => JSON.stringify(event, writeBigint)).join('\n')],
   ]
   await mkdir(evidenceFolder, { recursive: true })
-  const file = join(evidenceFolder, `${name.replaceAll(/[^\w-]+/g, '-').slice(0, 100)}-${process.pid}.txt`)
+  const readable = name.replaceAll(/[^\w-]+/g, '-').slice(0, 100)
+  // Names of several tests may begin alike.
+  const file = join(evidenceFolder, `${readable}-${hash('sha1', name).slice(0, 8)}.txt`)
   await writeFile(
     file,
     [name, ...sections.map(([title, text]) => `## ${title}\n${text || 'none'}`)].join('\n\n'),
