@@ -1,7 +1,6 @@
 import { VoidRunError } from '@locks/core/conformance'
 import type { LocksConfig } from '@locks/core'
 import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { serverBackends } from '../config/backends.ts'
@@ -41,16 +40,17 @@ interface Host {
 async function startHost(config: LocksConfig, shiftMs: number): Promise<Host> {
   const terms = { config, shiftMs, periodMs: PERIOD_MS, minHoldMs: MIN_HOLD_MS }
   const child = fork(program, [JSON.stringify(terms)])
-  const ended = new Promise<never>((_, reject) => {
-    child.once('exit', (code) => reject(new Error(`the host ended with ${code}`)))
-  })
-  ended.catch(() => undefined)
   onTestFinished(() => void child.kill())
-  await Promise.race([once(child, 'message'), ended])
+  const message = (): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      child.once('message', resolve)
+      child.once('exit', (code) => reject(new Error(`the host ended with ${code}`)))
+    })
+  await message()
   return {
     async run(until) {
       child.send(until)
-      const [calls]: unknown[] = await Promise.race([once(child, 'message'), ended])
+      const calls = await message()
       if (!isCalls(calls)) throw new Error(`not the calls of a host: ${JSON.stringify(calls)}`)
       return calls
     },
