@@ -50,9 +50,11 @@ export const checks: Checks<Facts, Settings> = {
     return warning(message, 'set default_transaction_read_only = off for this role')
   },
 
-  tables: ({ missing, forbidden }, { schema, table }) => {
-    if (missing.length > 0)
-      return warning(`missing: ${missing.join(', ')}; no lock can be acquired`, 'run migrate()')
+  tables: ({ missing, forbidden }, { schema, table, migrate }) => {
+    if (missing.length > 0) {
+      const unless = migrate === 'auto' ? ', unless the first acquire may create them all' : ''
+      return warning(`missing: ${missing.join(', ')}; no lock can be acquired${unless}`, 'run migrate()')
+    }
     if (forbidden.length > 0)
       return warning(
         `this role may not use ${forbidden.join(', ')}; no lock can be acquired`,

@@ -28,6 +28,8 @@ export const declared = {
       default: 'locks',
       inUrl: true,
     },
+    /** `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. */
+    migrate: { kind: 'choice', of: ['auto', false], default: 'auto', inUrl: true },
     /** Connections for short statements. A `pool` of yours has its own size. */
     poolSize: { kind: 'integer', range: [1, 1_000], default: 4, inUrl: true, notWith: 'pool' },
     /** `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. */
@@ -70,6 +72,10 @@ export interface SharedOptions {
   readonly schema?: string
   /** The table of locks. Names of further tables and functions begin with it. Default: `locks`. */
   readonly table?: string
+  /**
+   * `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. Default: `auto`.
+   */
+  readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */

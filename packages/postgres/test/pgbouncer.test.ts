@@ -51,6 +51,14 @@ describe('PgBouncer', () => {
     expect(await open({ url: server.url }).inspect('shared')).toMatchObject({ held: false })
   })
 
+  test('a first acquire creates the tables in transaction mode', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const url = await start('transaction')
+    const clients = [1, 2, 3].map(() => open({ url, table: 'pooled' }))
+    await Promise.all(clients.map((locks) => locks.with('a', { waitMs: scaled(30_000) }, () => undefined)))
+    await open({ url, table: 'pooled', migrate: false }).with('a', ({ fence }) => expect(fence).toBe(4n))
+  })
+
   test('a pool of the program works in transaction mode without options too', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const connectionString = await start('transaction')

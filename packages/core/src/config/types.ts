@@ -92,6 +92,10 @@ type MysqlConfig = {
   readonly schema?: string
   /** The table of locks. Names of further tables begin with it. Default: `locks`. */
   readonly table?: string
+  /**
+   * `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. Default: `auto`.
+   */
+  readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
@@ -118,6 +122,10 @@ type PostgresConfig = {
   readonly schema?: string
   /** The table of locks. Names of further tables and functions begin with it. Default: `locks`. */
   readonly table?: string
+  /**
+   * `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. Default: `auto`.
+   */
+  readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
