@@ -10,8 +10,8 @@ export const declared = {
     url: { kind: 'text', must: 'be postgres://user@host:port/database', place: true },
     /** Your own, used for single statements only. Other connections are made like those of it. */
     pool: { kind: 'value', must: 'be a Pool of pg', type: 'Pool', place: true },
-    /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. */
-    strategy: { kind: 'choice', of: ['unique-key', 'row'], default: 'unique-key', inUrl: true },
+    /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions. */
+    strategy: { kind: 'choice', of: ['unique-key', 'row', 'advisory'], default: 'unique-key', inUrl: true },
     /** The schema of the tables. */
     schema: {
       kind: 'text',
@@ -36,10 +36,24 @@ export const declared = {
     listen: { kind: 'boolean', default: true, only: ['unique-key'], inUrl: true },
     /** How long a lock that was handed off waits for its new holder to renew it. */
     claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 3_000, only: ['unique-key'], inUrl: true },
-    /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
-    maxConnections: { kind: 'integer', range: [1, 10_000], default: 50, only: ['row'], inUrl: true },
+    /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
+    maxConnections: {
+      kind: 'integer',
+      range: [1, 10_000],
+      default: 50,
+      only: ['row', 'advisory'],
+      inUrl: true,
+    },
     /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. */
-    sessionTtlMs: { kind: 'duration', range: [100, 3_600_000], default: 30_000, only: ['row'], inUrl: true },
+    sessionTtlMs: {
+      kind: 'duration',
+      range: [100, 3_600_000],
+      default: 30_000,
+      only: ['row', 'advisory'],
+      inUrl: true,
+    },
+    /** `false`: no fences, and no tables; `inspect` shows only the backend of a holder. */
+    fencing: { kind: 'boolean', default: true, only: ['advisory'], inUrl: true },
     /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
@@ -99,17 +113,35 @@ export interface UniqueKeyOptions {
 /** Of strategy `row`. */
 // <options RowOptions only row>
 export interface RowOptions {
-  /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+  /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
   readonly maxConnections?: number
   /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
   readonly sessionTtlMs?: Duration
 }
 // </options>
 
+/** Of strategy `advisory`. */
+// <options AdvisoryOptions only advisory>
+export interface AdvisoryOptions {
+  /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+  readonly maxConnections?: number
+  /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
+  readonly sessionTtlMs?: Duration
+  /** `false`: no fences, and no tables; `inspect` shows only the backend of a holder. Default: `true`. */
+  readonly fencing?: boolean
+}
+// </options>
+
 export type Strategy = (typeof declared.options.strategy.of)[number]
+
+interface OptionsOf {
+  readonly 'unique-key': UniqueKeyOptions
+  readonly row: RowOptions
+  readonly advisory: AdvisoryOptions
+}
 
 /** Where the tables are. */
 export type PlaceOptions = Pick<SharedOptions, 'schema' | 'table'>
 
 export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
-  SharedOptions & { readonly strategy?: S } & (S extends 'row' ? RowOptions : UniqueKeyOptions)
+  SharedOptions & { readonly strategy?: S } & OptionsOf[S]

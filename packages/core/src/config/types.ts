@@ -132,7 +132,10 @@ type PostgresConfig = {
   readonly fenceIdleMs?: Duration
 } & (
   | {
-      /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. Default: `unique-key`. */
+      /**
+       * `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions.
+       * Default: `unique-key`.
+       */
       readonly strategy?: 'unique-key'
       /**
        * `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. Default:
@@ -143,12 +146,28 @@ type PostgresConfig = {
       readonly claimTtlMs?: Duration
     }
   | {
-      /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. Default: `unique-key`. */
+      /**
+       * `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions.
+       * Default: `unique-key`.
+       */
       readonly strategy: 'row'
-      /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+      /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
       readonly maxConnections?: number
       /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
       readonly sessionTtlMs?: Duration
+    }
+  | {
+      /**
+       * `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions.
+       * Default: `unique-key`.
+       */
+      readonly strategy: 'advisory'
+      /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+      readonly maxConnections?: number
+      /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
+      readonly sessionTtlMs?: Duration
+      /** `false`: no fences, and no tables; `inspect` shows only the backend of a holder. Default: `true`. */
+      readonly fencing?: boolean
     }
 )
 
