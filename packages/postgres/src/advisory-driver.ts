@@ -50,7 +50,7 @@ export function advisoryDriver(
         if (!got) share.leave()
         return got
       })
-      return locked ? 'locked' : busy(hold)
+      return locked === true ? 'locked' : busy(hold)
     },
 
     make: () => Promise.resolve(),

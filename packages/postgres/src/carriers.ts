@@ -38,9 +38,14 @@ export class Carriers {
 
   /**
    * Runs one try on a connection that has no other attempt for the lock. Tries for one lock follow each other, so that
-   * each of them knows which connections have it.
+   * each of them knows which connections have it. Undefined where another attempt of this client has it or waits for it,
+   * and there is no further connection to try it on.
    */
-  async trying<T>(lock: string, willWait: boolean, work: (carrier: Carrier) => Promise<T>): Promise<T> {
+  async trying<T>(
+    lock: string,
+    willWait: boolean,
+    work: (carrier: Carrier) => Promise<T>,
+  ): Promise<T | undefined> {
     for (;;) {
       const before = this.#tries.get(lock)
       if (before !== undefined) {
@@ -49,6 +54,7 @@ export class Carriers {
       }
       const carrier = this.#freeFor(lock)
       if (carrier === undefined) {
+        if (this.#pool.full && this.has(lock)) return undefined
         await this.#openOne(willWait)
         continue
       }

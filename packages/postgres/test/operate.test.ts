@@ -23,7 +23,7 @@ async function findings(config: Record<string, unknown>): Promise<Map<string, Fi
   return new Map((await open(config).diagnose()).map((finding) => [finding.check, finding]))
 }
 
-test.each(strategies)('%s: a list shows who holds what, in any characters', async (strategy) => {
+test.each([...strategies, 'advisory'])('%s: a list shows who holds what, in any characters', async (strategy) => {
   const [holder, operator] = [open({ url: server.url, strategy }), open({ url: server.url, strategy })]
   const names = ['plain', 'a\\b', "'; --", 'löck 🔒', '\u0001']
   const leases = await Promise.all(names.map((name) => holder.lock(name).acquire({ owner: `of ${name}` })))
@@ -82,13 +82,13 @@ test('row: a break without the right to end connections is refused, and the hold
   await lease.release()
 })
 
-test.each(strategies)(
+test.each([...strategies, 'advisory'])(
   '%s: on a server that is set up well, diagnose finds only keepalives',
   async (strategy) => {
     const found = await findings({
       url: server.url,
       strategy,
-      ...(strategy === 'row' && { maxConnections: 5 }),
+      ...(strategy !== 'unique-key' && { maxConnections: 5 }),
     })
     const wrong = [...found.values()].filter(({ level, check }) => level !== 'ok' && check !== 'keepalives')
     expect(wrong).toEqual([])

@@ -16,12 +16,12 @@ async function start(mode: 'session' | 'transaction'): Promise<string> {
 }
 
 describe('PgBouncer', () => {
-  test('row refuses a pooler in transaction mode before it locks anything', async ({ skip }) => {
+  test.for(['row', 'advisory'])('%s refuses a pooler in transaction mode before it locks anything', async (strategy, { skip }) => {
     if (missing !== undefined) skip(missing)
     const url = await start('transaction')
     // Several clients test the pooler at the same time, and two connections within each client.
     const outcomes = [1, 2, 3].flatMap(() => {
-      const locks = open({ url, strategy: 'row' })
+      const locks = open({ url, strategy })
       return [locks.lock('a').acquire(), locks.lock('b').tryAcquire()]
     })
     for (const outcome of await Promise.allSettled(outcomes))
@@ -80,15 +80,16 @@ describe('PgBouncer', () => {
     ['transaction', 'row', 'warning'],
     ['transaction', 'unique-key', 'warning'],
     ['session', 'row', 'ok'],
+    ['transaction', 'advisory', 'warning'],
   ] as const)('diagnose sees %s mode, for %s', async ([mode, strategy, level], { skip }) => {
     if (missing !== undefined) skip(missing)
     const found = await open({ url: await start(mode), strategy }).diagnose()
     expect(found.find(({ check }) => check === 'pooling')).toMatchObject({ level })
   })
 
-  test('row works through a pooler in session mode', async ({ skip }) => {
+  test.for(['row', 'advisory'])('%s works through a pooler in session mode', async (strategy, { skip }) => {
     if (missing !== undefined) skip(missing)
-    const locks = open({ url: await start('session'), strategy: 'row' })
+    const locks = open({ url: await start('session'), strategy })
     const lease = await locks.lock('a').acquire()
     await lease.extend()
     await lease.release()

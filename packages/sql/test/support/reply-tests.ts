@@ -117,6 +117,7 @@ export function replyTests(
 export function sessionReplyTests(
   { server, open, bare, lagging, emptyReply }: ReplyBed,
   strategy: string,
+  acts: readonly string[] = ['break', 'inspect', 'list'],
 ): void {
   const session = { strategy, sessionTtlMs: scaled(10_000) }
   const through = ({ port }: { readonly port: number }): Config => {
@@ -158,7 +159,7 @@ export function sessionReplyTests(
       await locks.lock('probed').acquire({ waitMs: scaled(5_000) })
     })
 
-    test.each(['break', 'inspect', 'list'])(
+    test.each(acts)(
       'an empty reply to %s does not make a held lock free',
       async (act) => {
         const { url, insert } = await lagging(server)
