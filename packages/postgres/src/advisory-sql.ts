@@ -20,10 +20,12 @@ const limit = (name: string, value: string): string =>
 const allow = (silenceMs: string): string => limit('idle_session_timeout', silenceMs)
 
 /**
- * Each takes a nonce as its last value and returns it as its first column. The second is the backend that answers. Locks
- * belong to the session, not to a transaction: an error does not undo them.
+ * Each takes a nonce as its last value and returns it as its first column. The second is the backend that answers.
+ * Locks belong to the session, not to a transaction: an error does not undo them.
  */
-export const advisorySql: Readonly<Record<'tryLock' | 'prepareWait' | 'lock' | 'probe' | 'unlock', Statement>> = {
+export const advisorySql: Readonly<
+  Record<'tryLock' | 'prepareWait' | 'lock' | 'probe' | 'unlock', Statement>
+> = {
   // A standby would lock the name beside its primary. The name first, then the key of the hold.
   tryLock: statement(`SELECT $4::text, pg_backend_pid(), name.locked,
   CASE WHEN name.locked THEN pg_try_advisory_lock($2) END, ${allow('$3')}

@@ -31,7 +31,7 @@ export function advisoryAdapter(settings: Settings, host: AdapterHost): Adapter<
   const carriers = new Carriers(pool, clock)
   const holders = fencing ? holderTable(settings, runner) : unfencedHolders(settings, runner)
   const prune = statement(`SELECT $4::text, ${namesOf(settings).pruneHolders}($1, $2, $3)`)
-  const { break: _, ...adapter } = sessionAdapter<Share, AdvisoryCapabilities>(
+  const adapter: Adapter<AdvisoryCapabilities> = sessionAdapter(
     {
       name: '@locks/postgres',
       capabilities: capabilities({ ...given, fencing: fencing ? 'durable' : 'none', list: fencing }),
@@ -64,8 +64,12 @@ export function advisoryAdapter(settings: Settings, host: AdapterHost): Adapter<
     },
     host,
   )
-  if (fencing) return adapter
-  // Nothing says which names are held.
-  const { list: __, ...unlisted } = adapter
-  return unlisted
+  // Without fences nothing says which names are held.
+  return without(adapter, fencing ? ['break'] : ['break', 'list'])
+}
+
+function without<A extends object>(adapter: A, left: readonly string[]): A {
+  const kept: A = { ...adapter }
+  for (const method of left) Reflect.deleteProperty(kept, method)
+  return kept
 }

@@ -38,8 +38,8 @@ export class Carriers {
 
   /**
    * Runs one try on a connection that has no other attempt for the lock. Tries for one lock follow each other, so that
-   * each of them knows which connections have it. Undefined where another attempt of this client has it or waits for it,
-   * and there is no further connection to try it on.
+   * each of them knows which connections have it. Undefined where another attempt of this client has it or waits for
+   * it, and there is no further connection to try it on.
    */
   async trying<T>(
     lock: string,

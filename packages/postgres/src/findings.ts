@@ -113,7 +113,8 @@ export const checks: Checks<Facts, Settings> = {
     const found = [
       ...(short('statement_timeout', SHORT_STATEMENT_MS) ? ['statement_timeout'] : []),
       // Connections of advisory locks set their own.
-      ...(short('idle_session_timeout', Infinity) && (strategy === 'row' || (strategy === 'unique-key' && listen))
+      ...(short('idle_session_timeout', Infinity) &&
+      (strategy === 'row' || (strategy === 'unique-key' && listen))
         ? ['idle_session_timeout']
         : []),
       ...(short('transaction_timeout', Infinity) && strategy === 'row' ? ['transaction_timeout'] : []),

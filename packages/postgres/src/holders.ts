@@ -82,7 +82,8 @@ FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHER
     // Found by the key it holds now: another session may have the process number of the holder by now.
     evict:
       statement(`WITH ${living} SELECT $4::text, count(pg_terminate_backend(living.pid)) FROM ${to.holders} h
-JOIN living ON living.key = h.key WHERE h.name = $1 AND h.attempt = $2 AND living.pid <> ALL ($3::int[]) AND ${onPrimary}`),
+JOIN living ON living.key = h.key
+WHERE h.name = $1 AND h.attempt = $2 AND living.pid <> ALL ($3::int[]) AND ${onPrimary}`),
     list: statement(`WITH ${living} SELECT $2::text, encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
 FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
 WHERE ${onPrimary} LIMIT $1`),

@@ -52,8 +52,8 @@ END`),
     DELETE FROM ${to.rows} r USING pruned WHERE r.name = pruned.name
   )`,
     ),
-    // Holders of advisory locks, which have no row to lock. A mint that meets this waits for it, and starts above what it
-    // deleted. The key of a hold that has ended is never held again.
+    // Holders of advisory locks, which have no row to lock. A mint that meets this waits for it, and starts above what
+    // it deleted. The key of a hold that has ended is never held again.
     pruning(
       to.pruneHolders,
       to.holders,

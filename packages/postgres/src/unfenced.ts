@@ -8,12 +8,12 @@ import { living, namesOf, onPrimary, statement } from './sql.ts'
 
 /** Holders without a table: the server knows which locks are held, and by which backend. */
 export function unfencedHolders(place: Place, runner: Runner): HolderTable {
-  const { isThere, cancel } = holderTable(place, runner)
+  const fenced = holderTable(place, runner)
   const held = statement(`WITH ${living} SELECT $2::text, max(living.pid) FROM living
 WHERE living.key = $1::bigint AND ${onPrimary}`)
   return {
-    isThere,
-    cancel,
+    isThere: (pid) => fenced.isThere(pid),
+    cancel: (pid) => fenced.cancel(pid),
     mint: () => Promise.resolve(0n),
     async holderOf(name) {
       const [[pid]] = await runner.ask(held, [lockOf(place, name)])

@@ -16,19 +16,22 @@ async function start(mode: 'session' | 'transaction'): Promise<string> {
 }
 
 describe('PgBouncer', () => {
-  test.for(['row', 'advisory'])('%s refuses a pooler in transaction mode before it locks anything', async (strategy, { skip }) => {
-    if (missing !== undefined) skip(missing)
-    const url = await start('transaction')
-    // Several clients test the pooler at the same time, and two connections within each client.
-    const outcomes = [1, 2, 3].flatMap(() => {
-      const locks = open({ url, strategy })
-      return [locks.lock('a').acquire(), locks.lock('b').tryAcquire()]
-    })
-    for (const outcome of await Promise.allSettled(outcomes))
-      expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'LOCK_UNSUPPORTED' } })
-    const control = await connect(server)
-    expect((await control.query('SELECT FROM locks_holders WHERE key IS NOT NULL')).rowCount).toBe(0)
-  })
+  test.for(['row', 'advisory'])(
+    '%s refuses a pooler in transaction mode before it locks anything',
+    async (strategy, { skip }) => {
+      if (missing !== undefined) skip(missing)
+      const url = await start('transaction')
+      // Several clients test the pooler at the same time, and two connections within each client.
+      const outcomes = [1, 2, 3].flatMap(() => {
+        const locks = open({ url, strategy })
+        return [locks.lock('a').acquire(), locks.lock('b').tryAcquire()]
+      })
+      for (const outcome of await Promise.allSettled(outcomes))
+        expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'LOCK_UNSUPPORTED' } })
+      const control = await connect(server)
+      expect((await control.query('SELECT FROM locks_holders WHERE key IS NOT NULL')).rowCount).toBe(0)
+    },
+  )
 
   test('unique-key works in transaction mode without options: statements have no names, and waiters poll', async ({
     skip,

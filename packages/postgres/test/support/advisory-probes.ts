@@ -37,10 +37,13 @@ export const ended =
   async ({ adapter: { fromConfig }, config }) => {
     const control = await connect(server)
     const lost: unknown[] = []
-    const report = (state: string, attemptId?: string): void => void (state === 'lost' && lost.push(attemptId))
+    const report = (state: string, attemptId?: string): void =>
+      void (state === 'lost' && lost.push(attemptId))
     const client = bareAdapter(fromConfig({ ...config, strategy }), { report })
     const { attemptId } = await client.take(client.request('ended'))
-    await control.query(`SELECT pg_terminate_backend(pid) FROM "${config.schema}".locks_holders WHERE pid IS NOT NULL`)
+    await control.query(
+      `SELECT pg_terminate_backend(pid) FROM "${config.schema}".locks_holders WHERE pid IS NOT NULL`,
+    )
     await eventually('the loss is reported', 1_000, () => Promise.resolve(lost.includes(attemptId)))
   }
 
