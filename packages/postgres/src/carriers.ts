@@ -1,8 +1,8 @@
 import type { Clock, Timer } from '@locks/core/adapter'
 import type { ConnectionPool } from '@locks/sql'
 import { Carrier } from './carrier.ts'
+import type { Passenger } from './carrier.ts'
 import type { PostgresConnection } from './connection.ts'
-import type { Share } from './share.ts'
 
 /** How many holds one connection carries before another one is opened, if there may be more. */
 const LOAD = 64
@@ -16,7 +16,7 @@ export class Carriers {
   readonly #all = new Set<Carrier>()
   /** Tries under way, by lock. */
   readonly #tries = new Map<string, Promise<unknown>>()
-  readonly #holding = new Set<Share>()
+  readonly #holding = new Set<Passenger>()
   #opening: Promise<unknown> | undefined
   #expiry: Timer | undefined
   #expiresAt = Infinity
@@ -75,13 +75,13 @@ export class Carriers {
   }
 
   /** While another attempt keeps the connection alive, the server does not end a hold that is not renewed. */
-  expires(share: Share): void {
-    this.#holding.add(share)
-    if (share.silentUntil < this.#expiresAt) this.#setExpiry()
+  expires(passenger: Passenger): void {
+    this.#holding.add(passenger)
+    if (passenger.silentUntil < this.#expiresAt) this.#setExpiry()
   }
 
-  expiresNoMore(share: Share): void {
-    this.#holding.delete(share)
+  expiresNoMore(passenger: Passenger): void {
+    this.#holding.delete(passenger)
   }
 
   close(): void {
@@ -119,7 +119,7 @@ export class Carriers {
     if (this.#expiresAt === Infinity) return
     this.#expiry = this.#clock.timer(Math.max(1, this.#expiresAt - this.#clock.now()), () => {
       const now = this.#clock.now()
-      for (const share of this.#holding) if (share.silentUntil <= now) share.lost()
+      for (const passenger of this.#holding) if (passenger.silentUntil <= now) passenger.lost()
       this.#setExpiry()
     })
   }

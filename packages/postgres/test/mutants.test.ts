@@ -137,7 +137,7 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'a hold that is not renewed lives as long as its connection',
     expired,
-    [edit('postgres/carriers.js', 'share.silentUntil <= now', 'false')],
+    [edit('postgres/carriers.js', 'passenger.silentUntil <= now', 'false')],
   ],
 ]
 
