@@ -8,12 +8,14 @@ import { uniqueKeyAdapter } from './unique-key.ts'
 
 export type { RowCapabilities } from './row.ts'
 export type { UniqueKeyCapabilities } from './unique-key.ts'
+export type { PgPool, PostgresJs, Queries } from './drivers/given.ts'
 export { admitFence, fenced } from './guard.ts'
 export type { FencePieces } from '@locks/sql'
 export { migrate, migrationSql, prune } from './migrate.ts'
 export type { MigrateOptions } from './migrate.ts'
 export type {
   ConnectionOptions,
+  Library,
   PlaceOptions,
   PostgresOptions,
   RowOptions,

@@ -2,7 +2,7 @@ import { onOneConnection, wholeNumber } from '@locks/sql'
 import { errors } from './errors.ts'
 import { PostgresConnection } from './connection.ts'
 import { resourcesSchema } from './guard.ts'
-import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
+import type { ConnectionOptions, PlaceOptions, SharedOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
 import type { Place, Settings } from './options.ts'
 import { rowSchema } from './row-schema.ts'
@@ -14,7 +14,7 @@ import { strategySchema } from './strategy.ts'
 const BATCH = 1_000
 const LOCK_WAIT_MS = 1_000
 
-export type MigrateOptions = ConnectionOptions & PlaceOptions
+export type MigrateOptions = ConnectionOptions & PlaceOptions & Pick<SharedOptions, 'library'>
 
 /** The SQL of `migrate`, for a migration tool. It can be run again, also over the tables of an earlier version. */
 export function migrationSql(options: PlaceOptions = {}): string {

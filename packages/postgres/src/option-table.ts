@@ -1,5 +1,5 @@
 import type { Duration } from '@locks/core/adapter'
-import type { Pool } from 'pg'
+import type { PgPool, PostgresJs } from './drivers/given.ts'
 
 export const declared = {
   adapter: '@locks/postgres',
@@ -8,8 +8,13 @@ export const declared = {
   options: {
     /** `postgres://user:password@host:port/database`, with options behind `?`. */
     url: { kind: 'text', must: 'be postgres://user@host:port/database', place: true },
-    /** Your own, used for single statements only. Other connections are made like those of it. */
-    pool: { kind: 'value', must: 'be a Pool of pg', type: 'Pool', place: true },
+    /** A `Pool` of `pg`, used for single statements only, or a `sql` of `postgres`. Connections are made like its own. */
+    pool: {
+      kind: 'value',
+      must: 'be a Pool of pg or a sql of postgres',
+      type: 'PgPool | PostgresJs',
+      place: true,
+    },
     /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. */
     strategy: { kind: 'choice', of: ['unique-key', 'row'], default: 'unique-key', inUrl: true },
     /** The schema of the tables. */
@@ -30,6 +35,14 @@ export const declared = {
     },
     /** Connections for short statements. A `pool` of yours has its own size. */
     poolSize: { kind: 'integer', range: [1, 1_000], default: 4, inUrl: true, notWith: 'pool' },
+    /** The client library. */
+    library: {
+      kind: 'choice',
+      of: ['pg', 'postgres'],
+      otherwise: 'the one installed, `pg` first',
+      inUrl: true,
+      notWith: 'pool',
+    },
     /** `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. */
     listen: { kind: 'boolean', default: true, only: ['unique-key'], inUrl: true },
     /** How long a lock that was handed off waits for its new holder to renew it. */
@@ -58,8 +71,10 @@ export type ConnectionOptions =
       readonly pool?: never
     }
   | {
-      /** Your own, used for single statements only. Other connections are made like those of it. */
-      readonly pool: Pool
+      /**
+       * A `Pool` of `pg`, used for single statements only, or a `sql` of `postgres`. Connections are made like its own.
+       */
+      readonly pool: PgPool | PostgresJs
       readonly url?: never
     }
 // </options>
@@ -72,6 +87,8 @@ export interface SharedOptions {
   readonly table?: string
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
+  /** The client library. Default: the one installed, `pg` first. */
+  readonly library?: 'pg' | 'postgres'
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
   readonly fenceIdleMs?: Duration
 }
@@ -99,6 +116,9 @@ export interface RowOptions {
   readonly sessionTtlMs?: Duration
 }
 // </options>
+
+/** The client libraries, in the order in which they are looked for. */
+export type Library = (typeof declared.options.library.of)[number]
 
 export type Strategy = (typeof declared.options.strategy.of)[number]
 

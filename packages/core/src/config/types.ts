@@ -120,6 +120,8 @@ type PostgresConfig = {
   readonly table?: string
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
+  /** The client library. Default: the one installed, `pg` first. */
+  readonly library?: 'pg' | 'postgres'
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
   readonly fenceIdleMs?: Duration
 } & (
