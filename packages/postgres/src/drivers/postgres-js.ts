@@ -61,7 +61,8 @@ class PostgresJsConnection implements DriverConnection {
       fetch_types: false,
       types: textTypes,
       transform: {},
-      debug: false,
+      // Without it the library keeps something of every statement that failed, for as long as the process lives.
+      debug: true,
       onnotice: ignore,
       onnotify: (_channel: string, payload: string) => this.#received(payload),
       onclose: () => this.#over(),

@@ -2,7 +2,7 @@ import { postgresFrames } from '@locks/core/conformance'
 import type { Subject } from '@locks/core/conformance'
 import type { LocksConfig } from '@locks/core'
 import { migrate } from '@locks/postgres'
-import type { Strategy } from '@locks/postgres'
+import type { Library, Strategy } from '@locks/postgres'
 import { Client } from 'pg'
 import { startService } from '../../../../conformance/services/index.ts'
 
@@ -17,6 +17,7 @@ UNION ALL SELECT 'a connection that holds' FROM locks_holders
 /** A migrated server for the suite, and what the suite may do to it. */
 export async function startSubject(
   strategy: Strategy,
+  library: Library = 'pg',
 ): Promise<{ readonly subject: Subject; readonly close: () => Promise<void> }> {
   const service = await startService('postgres', { settings: { max_connections: 400 }, needsControl: true })
   const server = service.server('postgres')
@@ -25,10 +26,11 @@ export async function startSubject(
     adapter: '@locks/postgres',
     url: url(host, port),
     strategy,
+    library,
   })
-  await migrate({ url: url(server.host, server.port) })
+  await migrate({ url: url(server.host, server.port), library })
   const subject: Subject = {
-    name: `postgres-${strategy}`,
+    name: library === 'pg' ? `postgres-${strategy}` : `postgres-js-${strategy}`,
     config: config(server.host, server.port),
     wire: {
       target: { host: server.host, port: server.port },
