@@ -65,7 +65,10 @@ class PostgresJsConnection implements DriverConnection {
       debug: true,
       onnotice: ignore,
       onnotify: (_channel: string, payload: string) => this.#received(payload),
-      onclose: () => this.#over(),
+      onclose: () => {
+        // Not of the server tried before, whose socket closes when the next one is tried.
+        if (this.#sql === sql) this.#over()
+      },
       socket: async (parsed: Parsed) => {
         if ((connects += 1) > 1 || this.#isCut) throw closedError()
         return this.#watched(socket === undefined ? connectTo(parsed) : await socket(parsed))
