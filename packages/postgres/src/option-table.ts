@@ -8,7 +8,7 @@ export const declared = {
   options: {
     /** `postgres://user:password@host:port/database`, with options behind `?`. */
     url: { kind: 'text', must: 'be postgres://user@host:port/database', place: true },
-    /** A `Pool` of `pg`, used for single statements only, or a `sql` of `postgres`. Connections are made like its own. */
+    /** A `Pool` of `pg`, for single statements only, or a `sql` of `postgres`. Other connections are like its own. */
     pool: {
       kind: 'value',
       must: 'be a Pool of pg or a sql of postgres',
@@ -71,9 +71,7 @@ export type ConnectionOptions =
       readonly pool?: never
     }
   | {
-      /**
-       * A `Pool` of `pg`, used for single statements only, or a `sql` of `postgres`. Connections are made like its own.
-       */
+      /** A `Pool` of `pg`, for single statements only, or a `sql` of `postgres`. Other connections are like its own. */
       readonly pool: PgPool | PostgresJs
       readonly url?: never
     }

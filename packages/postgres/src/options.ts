@@ -1,11 +1,4 @@
-import {
-  invalidOption,
-  plainUrl,
-  queryOptions,
-  settleOptions,
-  urlOf,
-  wrongOption,
-} from '@locks/core/adapter'
+import { invalidOption, plainUrl, queryOptions, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
 import type { Settled } from '@locks/core/adapter'
 import { shownUrl } from '@locks/sql'
 import type { Address, SqlErrors } from '@locks/sql'

@@ -5,4 +5,4 @@ import { startSubject } from './support/subject.ts'
 const { subject, close } = await startSubject('unique-key', 'postgres')
 afterAll(close)
 
-await hostVariant(subject, { areas: ['waiting', 'lost replies', 'connections'] })
+await hostVariant(subject, { areas: ['waiting', 'connections'] })

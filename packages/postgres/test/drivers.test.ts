@@ -79,15 +79,20 @@ test.each(libraries)('%s: an idle connection that the server ends is known at on
   expect(connection.ended).toBe(true)
 })
 
-test.each(libraries)('%s: a refusal by the server has its code, and the connection goes on', async (library) => {
-  const connection = await opened(library)
-  await expect(connection.query(plain('SELECT 1 / 0'))).rejects.toMatchObject({ code: '22012' })
-  await expect(connection.query(statement('SELECT $1::int'), ['x'])).rejects.toMatchObject({ code: '22P02' })
-  await expect(connection.query(statement('SELECT FROM missing WHERE $1'), [true])).rejects.toMatchObject({
-    code: '42P01',
-  })
-  expect(await connection.query(plain('SELECT 1, NULL'))).toEqual([['1', null]])
-})
+test.each(libraries)(
+  '%s: a refusal by the server has its code, and the connection goes on',
+  async (library) => {
+    const connection = await opened(library)
+    await expect(connection.query(plain('SELECT 1 / 0'))).rejects.toMatchObject({ code: '22012' })
+    await expect(connection.query(statement('SELECT $1::int'), ['x'])).rejects.toMatchObject({
+      code: '22P02',
+    })
+    await expect(connection.query(statement('SELECT FROM missing WHERE $1'), [true])).rejects.toMatchObject({
+      code: '42P01',
+    })
+    expect(await connection.query(plain('SELECT 1, NULL'))).toEqual([['1', null]])
+  },
+)
 
 test.each(libraries)('%s: a connection whose opening is aborted is not opened', async (library) => {
   const closing = new AbortController()

@@ -55,8 +55,7 @@ test('how a sql reads and writes values does not matter, nor that it prepares no
 })
 
 test('a sql behind several servers is used where one of them answers', async () => {
-  const [user, database] = ['postgres', 'postgres']
-  const sql = postgresJs({ host: ['127.0.0.1', server.host], port: [1, server.port], user, database })
+  const sql = postgresJs(`postgres://postgres@127.0.0.1:1,${server.host}:${server.port}/postgres`)
   onTestFinished(() => sql.end({ timeout: 1 }))
   const locks = createLocks(postgres({ pool: sql }))
   await locks.with('several', ({ fence }) => expect(fence).toBeTypeOf('bigint'))
@@ -73,9 +72,9 @@ test('a sql whose server cannot be reached is an outage, and nothing is left of 
 test('a transaction and a reserved connection of postgres are refused before anything is sent', async () => {
   const sql = sqlOf({ max: 1 })
   const refuse = (pool: unknown, what: string): void => {
-    const open = (): unknown => Reflect.apply(postgres, undefined, [{ pool }])
-    expect(open).toThrow(expect.objectContaining({ code: 'LOCK_INVALID_ARGUMENT' }))
-    expect(open).toThrow(`pool must be a Pool of pg or a sql of postgres, not ${what}`)
+    const refused = (): unknown => Reflect.apply(postgres, undefined, [{ pool }])
+    expect(refused).toThrow(expect.objectContaining({ code: 'LOCK_INVALID_ARGUMENT' }))
+    expect(refused).toThrow(`pool must be a Pool of pg or a sql of postgres, not ${what}`)
   }
   await sql.begin((transaction) => refuse(transaction, 'a transaction'))
   const reserved = await sql.reserve()

@@ -6,7 +6,7 @@ export function textOf(value: unknown): string | null {
   if (value === null || value === undefined) return null
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`
   if (Array.isArray(value)) return `{${value.map(elementOf).join(',')}}`
-  return String(value)
+  return typeof value === 'bigint' || typeof value === 'string' ? String(value) : JSON.stringify(value)
 }
 
 function elementOf(value: unknown): string {

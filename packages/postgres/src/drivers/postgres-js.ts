@@ -1,5 +1,5 @@
 import { connect, Socket } from 'node:net'
-import { Duplex } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
 import { isRefusal } from '../errors.ts'
 import type { ConnectOptions, Driver, DriverConnection, Row, Statement, Target } from './driver.ts'
@@ -24,7 +24,7 @@ class PostgresJsConnection implements DriverConnection {
   readonly #target: Target
   readonly #ended: () => void
   /** Fail the statements under way. The library leaves those that it has not sent yet unanswered. */
-  readonly #pending = new Set<(error: unknown) => void>()
+  readonly #pending = new Set<(error: Error) => void>()
   #sql: postgres.Sql | undefined
   #socket: Duplex | undefined
   #received: (payload: string) => void = ignore
@@ -89,7 +89,11 @@ class PostgresJsConnection implements DriverConnection {
     return socket
   }
 
-  async query({ name, text }: Statement, values: readonly unknown[], named: boolean): Promise<readonly Row[]> {
+  async query(
+    { name, text }: Statement,
+    values: readonly unknown[],
+    named: boolean,
+  ): Promise<readonly Row[]> {
     const sql = this.#sql
     if (sql === undefined || !this.#isOpen) throw closedError()
     const options = { prepare: named && name !== undefined }
@@ -102,7 +106,7 @@ class PostgresJsConnection implements DriverConnection {
   /** Anything but a refusal by the server ends the connection: the library may be out of step with the replies. */
   #answered<T>(send: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const fail = (error: unknown): void => {
+      const fail = (error: Error): void => {
         this.#pending.delete(fail)
         reject(error)
       }
@@ -113,7 +117,7 @@ class PostgresJsConnection implements DriverConnection {
           resolve(result)
         },
         (error: unknown) => {
-          fail(error)
+          fail(error instanceof Error ? error : closedError())
           if (this.#isOpen && !isRefusal(error)) this.cut()
         },
       )
