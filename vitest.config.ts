@@ -47,6 +47,26 @@ const long = {
   docs: ['test/site/**'],
   examples: ['newcomer/jest.test.ts'],
 }
+/** Tests of `packages/postgres` about connections, which `npm test -- --all` repeats with another client library. */
+const aboutConnections = [
+  'busy-pool',
+  'connection-loss',
+  'connections',
+  'crash',
+  'handoff',
+  'isolation',
+  'listening',
+  'locked-rows',
+  'operate',
+  'pgbouncer',
+  'pool',
+  'promoted',
+  'release',
+  'replies',
+  'session-replies',
+  'standby',
+  'waits',
+]
 const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 
 /** Each takes long for its project: half a minute, most of them. */
@@ -60,6 +80,7 @@ const order = [
   'memory',
   'core',
   'postgres',
+  'postgres-js',
   'mysql',
   'zookeeper',
   'cas',
@@ -111,6 +132,7 @@ export default defineConfig({
             ...packages
               .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
               .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
+            ...(scope() === 'all' && isAdapterSelected('postgres') ? [withPostgresJs()] : []),
             // Those of interop need Java, and have a command of their own.
             project(
               second,
@@ -133,6 +155,12 @@ function quickProjects() {
   ]
 }
 
+function withPostgresJs() {
+  const files = `test/{${aboutConnections.join(',')}}.test.ts`
+  const env = { LOCKS_TEST_LIBRARY: 'postgres' }
+  return project(second, 'postgres-js', 'packages/postgres', [files], [], {}, env)
+}
+
 /** Tests run in the folder of their package, as those of a user would: adapters are looked up from there. */
 function project(
   group: Group,
@@ -141,10 +169,11 @@ function project(
   include: string[],
   leaveOut: readonly string[] = [],
   more: object = {},
+  vars: Readonly<Record<string, string>> = {},
 ) {
   const home = join(root, folder)
   const setupFiles = [join(root, 'conformance/setup.ts')]
-  const env = { LOCKS_TEST_HOME: home }
+  const env = { LOCKS_TEST_HOME: home, ...vars }
   const exclude = [...configDefaults.exclude, ...leaveOut]
   return {
     extends: true as const,

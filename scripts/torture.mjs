@@ -22,6 +22,7 @@ const all = [
   'zookeeper-ensemble',
   'postgres-unique-key',
   'postgres-row',
+  'postgres-advisory',
   'mysql-unique-key',
   'mysql-row',
   'mysql-named',

@@ -70,6 +70,7 @@ export const serverBackends: readonly (Backend & { readonly service: ServiceKind
     config: (service) => postgres(service, 'unique-key'),
   },
   { name: 'postgres-row', service: 'postgres', config: (service) => postgres(service, 'row') },
+  { name: 'postgres-advisory', service: 'postgres', config: (service) => postgres(service, 'advisory') },
   { name: 'mysql-unique-key', service: 'mariadb', config: (service) => mysql(service, 'unique-key') },
   { name: 'mysql-row', service: 'mariadb', config: (service) => mysql(service, 'row') },
   {

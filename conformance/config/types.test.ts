@@ -4,6 +4,7 @@ import type { Given } from '@locks/core/adapter'
 import type { CasOptions, FileStoreOptions, RedisStoreOptions } from '@locks/cas'
 import type { MysqlOptions, SessionOptions, SharedOptions as MysqlShared } from '@locks/mysql'
 import type {
+  AdvisoryOptions,
   PostgresOptions,
   RowOptions,
   SharedOptions as PostgresShared,
@@ -59,7 +60,7 @@ describe('the options of an adapter are those that it declares, and of the same 
 
   test('postgres', () => {
     type Table = (typeof postgresDeclared)['options']
-    type Own = PostgresShared & UniqueKeyOptions & RowOptions
+    type Own = PostgresShared & UniqueKeyOptions & RowOptions & AdvisoryOptions
     expectTypeOf<Keys<PostgresOptions>>().toEqualTypeOf<keyof Table>()
     expectTypeOf<keyof Own>().toEqualTypeOf<Exclude<keyof Table, 'url' | 'pool' | 'strategy'>>()
     expectTypeOf<{ readonly [K in keyof Own]: Own[K] }>().toEqualTypeOf<Given<Pick<Table, keyof Own>>>()

@@ -140,6 +140,7 @@ export const deployments: Readonly<Record<string, () => Promise<Deployment>>> = 
   'zookeeper-ensemble': () => zookeeper('zookeeper-ensemble'),
   'postgres-unique-key': () => sql('postgres', 'unique-key'),
   'postgres-row': () => sql('postgres', 'row'),
+  'postgres-advisory': () => sql('postgres', 'advisory'),
   'mysql-unique-key': () => sql('mariadb', 'unique-key'),
   'mysql-row': () => sql('mariadb', 'row'),
   'mysql-named': () => sql('mariadb', 'named'),

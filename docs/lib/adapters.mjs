@@ -14,7 +14,14 @@ const adapters = new Map([
   ['redis', { redis: 'redis://localhost' }],
   ['redlock', { redlock: 'redlock://a:1,b:1,c:1' }],
   ['zookeeper', { zookeeper: 'zookeeper://localhost' }],
-  ['postgres', { 'unique-key': 'postgres://localhost/app', row: 'postgres://localhost/app?strategy=row' }],
+  [
+    'postgres',
+    {
+      'unique-key': 'postgres://localhost/app',
+      row: 'postgres://localhost/app?strategy=row',
+      advisory: 'postgres://localhost/app?strategy=advisory',
+    },
+  ],
   [
     'mysql',
     {

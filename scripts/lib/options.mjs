@@ -177,7 +177,8 @@ function casesOf({ by }, rows) {
   if (by === undefined || choice?.kind !== 'choice') return []
   /** @type {Map<string, (string | undefined)[]>} */
   const cases = new Map()
-  for (const value of [...choice.of, ...(choice.default === undefined ? [undefined] : [])]) {
+  const named = choice.of.filter((value) => value !== false)
+  for (const value of [...named, ...(choice.default === undefined ? [undefined] : [])]) {
     const keys = optionsFor(rows, value).map(([key]) => key)
     cases.set(keys.join(), [...(cases.get(keys.join()) ?? []), value])
   }
@@ -251,7 +252,7 @@ function typeOf(option) {
     case 'boolean':
       return 'boolean'
     case 'choice':
-      return option.of.map((value) => `'${value}'`).join(' | ')
+      return option.of.map((value) => (value === false ? 'false' : `'${value}'`)).join(' | ')
     case 'text':
       return 'string'
     case 'value':

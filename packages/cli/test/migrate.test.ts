@@ -18,6 +18,7 @@ if (isAdapterSelected('postgres'))
         const address = new URL(server.url)
         address.searchParams.set('strategy', strategy)
         address.searchParams.set('table', 'elsewhere')
+        address.searchParams.set('migrate', 'false')
         const client = await openLocks(address.href)
         onTestFinished(() => client.close())
         const error: unknown = await client

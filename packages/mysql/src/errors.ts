@@ -47,4 +47,6 @@ export const errors: SqlErrors = sqlErrors({
   advice: setUp,
   hints: mayPass,
   transient,
+  missing: new Set([1146]),
+  forbidden: new Set([1044, 1142, 1227]),
 })

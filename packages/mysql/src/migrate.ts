@@ -2,35 +2,31 @@ import { systemClock } from '@locks/core/adapter'
 import { onOneConnection, retried, wholeNumber } from '@locks/sql'
 import { newEcho } from './echo.ts'
 import { errors } from './errors.ts'
-import { MysqlConnection } from './connection.ts'
 import type { Result, Values } from './connection.ts'
 import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
 import { placeOf, settle } from './options.ts'
-import type { Settings } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
-import { LOCK_WAIT_S, setUp } from './runner.ts'
 import type { Runner } from './runner.ts'
 import { schemaOf } from './schema.ts'
+import { migrating, opening, sqlOf } from './tables.ts'
+
+const PATIENCE_S = 60
 
 export type MigrateOptions = ConnectionOptions & PlaceOptions
 
 /** The SQL of `migrate`, for a migration tool. It can be run again, also over the tables of an earlier version. */
 export function migrationSql(options: PlaceOptions = {}): string {
-  return `${schemaOf(placeOf(options)).join(';\n\n')};\n`
+  return sqlOf(placeOf(options))
 }
 
 /** Creates the tables. Any number of processes may do so at the same time. */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const settings = settle(options)
-  await onOneConnection(opening(settings), errors, async (connection) => {
-    // IF NOT EXISTS does not keep two sessions from creating the same thing.
-    const { rows } = await connection.query("SELECT GET_LOCK('@locks/mysql migrate', 60)")
-    if (rows[0]?.[0] !== '1')
-      throw errors.unavailable(
-        'timed out waiting for another migration; the tables are unchanged, run it again',
-      )
-    for (const text of schemaOf(settings)) await connection.query(text)
-  })
+  await onOneConnection(opening(settings), errors, (connection) =>
+    migrating(connection, PATIENCE_S, async () => {
+      for (const text of schemaOf(settings)) await connection.query(text)
+    }),
+  )
 }
 
 /**
@@ -55,11 +51,4 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
     while (await pruneRows(query, settings, systemClock));
     return pruned
   })
-}
-
-function opening({ config, schema }: Settings): () => Promise<MysqlConnection> {
-  // The database may not exist yet.
-  const { database, ...elsewhere } = config
-  const target = schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere
-  return () => MysqlConnection.open(target, setUp(LOCK_WAIT_S))
 }

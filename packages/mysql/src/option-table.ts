@@ -29,6 +29,8 @@ export const declared = {
       default: 'locks',
       inUrl: true,
     },
+    /** `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. */
+    migrate: { kind: 'choice', of: ['auto', false], default: 'auto', inUrl: true },
     /** Connections for short statements. A `pool` of yours has its own size. */
     poolSize: { kind: 'integer', range: [1, 1_000], default: 4, inUrl: true, notWith: 'pool' },
     /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
@@ -73,6 +75,10 @@ export interface SharedOptions {
   readonly schema?: string
   /** The table of locks. Names of further tables begin with it. Default: `locks`. */
   readonly table?: string
+  /**
+   * `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. Default: `auto`.
+   */
+  readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */

@@ -19,6 +19,11 @@ export function namesOf({ schema, table }: Place): Names {
   return { ...names, resources: `${within}fenced_resources` }
 }
 
+/** The same names, not quoted and without their database. */
+export function plainNamesOf({ table }: Place): Readonly<Record<keyof typeof suffixes, string>> {
+  return quotedNames(suffixes, (suffix) => `${table}${suffix}`)
+}
+
 /**
  * Tables of one place. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
  * one row of `pruned` keeps the highest fence ever deleted. The one row of `strategy`, made on first use, names

@@ -9,6 +9,7 @@ import { runnerFor, setUp } from './runner.ts'
 import { FOREVER_S, sessionDriver } from './session-driver.ts'
 import type { SessionStrategy } from './session-driver.ts'
 import { strategyRecord } from './strategy.ts'
+import { tableCreation } from './tables.ts'
 
 // `fairness` is none: MySQL 8 prefers the session that keeps most others waiting.
 const given = { kind: 'connection', wait: 'handoff', list: true, break: true, minTtlMs: 1_000 } as const
@@ -32,6 +33,7 @@ export function sessionAdapter(
       capabilities: capabilities(given),
       strategy,
       record: strategyRecord(settings, runner),
+      creation: tableCreation(settings),
       driver: sessionDriver(settings, strategy, runner),
       connections,
       errors,

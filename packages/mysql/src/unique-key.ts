@@ -12,6 +12,7 @@ import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
 import { after, echoing, epochMs, later, now, once } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
+import { tableCreation } from './tables.ts'
 
 const given = { handover: true, lockDelay: true, minHold: true, list: true, break: true } as const
 export type UniqueKeyCapabilities = CapabilitiesOf<typeof given>
@@ -110,7 +111,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     },
   } satisfies Adapter<UniqueKeyCapabilities>
   const record = strategyRecord(settings, runner)
-  return tableAdapter(adapter, { ...settings, strategy: 'unique-key', record }, clock)
+  const creation = tableCreation(settings)
+  return tableAdapter(adapter, { ...settings, strategy: 'unique-key', record, creation }, clock)
 }
 
 /**

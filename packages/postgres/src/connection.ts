@@ -1,17 +1,10 @@
 import { Connection } from '@locks/sql'
-import { Socket } from 'node:net'
-import { Client } from 'pg'
-import type { ClientConfig } from 'pg'
+import type { Socket } from 'node:net'
+import type { DriverConnection, Row, Statement, Target } from './drivers/driver.ts'
+import { driverFor } from './drivers/library.ts'
 import { errors } from './errors.ts'
 
-/** A statement, and the name to prepare it under; undefined where preparing is not worth it. */
-export interface Statement {
-  readonly name: string | undefined
-  readonly text: string
-}
-
-/** Values as the server writes them: the program may have changed how `pg` parses types. */
-export type Row = readonly (string | null)[]
+export type { Row, Statement } from './drivers/driver.ts'
 
 export interface OpenOptions {
   /** Whether statements are prepared by name, which does not work through PgBouncer. */
@@ -22,31 +15,9 @@ export interface OpenOptions {
   readonly closing?: AbortSignal
 }
 
-/** Overrides the settings of the program's pool: connecting is bounded, and no wait for a lock is cut short. */
-const ours = { connectionTimeoutMillis: 5_000, query_timeout: 0 } as const
-
-/** By default the system probes an idle connection only after hours. */
-const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as const
-
-const asWritten = { getTypeParser: () => (text: string) => text }
-
-/** Runs one statement on any client of `pg`. */
-export async function send(
-  client: Pick<Client, 'query'>,
-  { name, text }: Statement,
-  values: unknown[],
-  named: boolean,
-): Promise<readonly Row[]> {
-  const query = { text, values, rowMode: 'array' as const, types: asWritten }
-  const { rows } = await client.query<(string | null)[]>(
-    named && name !== undefined ? { ...query, name } : query,
-  )
-  return rows
-}
-
 /** One connection that the adapter opened. */
 export class PostgresConnection extends Connection {
-  readonly #client: Client
+  readonly #inner: DriverConnection
   readonly #named: boolean
   /** The backend that answers, once known. */
   pid: number | undefined
@@ -55,32 +26,31 @@ export class PostgresConnection extends Connection {
   /** The transaction that holds a lock on it, if any. */
   transaction: string | undefined
 
-  private constructor(client: Client, named: boolean) {
+  private constructor(connectionThat: (ended: () => void) => DriverConnection, named: boolean) {
     super(errors)
-    this.#client = client
+    this.#inner = connectionThat(() => this.over())
     this.#named = named
-    // An error ends the connection. Statements under way fail by themselves.
-    client.on('error', () => this.over())
-    client.on('end', () => this.over())
   }
 
-  static open(
-    config: ClientConfig,
+  static async open(
+    target: Target,
     { named = true, pipeline = false, closing }: OpenOptions = {},
   ): Promise<PostgresConnection> {
-    const client = new Client({ ...keepAlive, ...config, ...ours, pipeline })
-    return new PostgresConnection(client, named).opened(closing, () => client.connect())
+    const driver = await driverFor(target.library)
+    const connection = new PostgresConnection(
+      (ended) => driver.connectionTo(target, { pipeline, ended }),
+      named,
+    )
+    return connection.opened(closing, () => connection.#inner.open())
   }
 
   /** The backend that was announced. A pooler announces another one than the one that answers. */
   get announcedPid(): number | undefined {
-    return 'processID' in this.#client && typeof this.#client.processID === 'number'
-      ? this.#client.processID
-      : undefined
+    return this.#inner.announcedPid
   }
 
   query(statement: Statement, values: unknown[] = []): Promise<readonly Row[]> {
-    return send(this.#client, statement, values, this.#named)
+    return this.#inner.query(statement, values, this.#named)
   }
 
   /** The one row of a statement that takes a nonce as its last value and returns it as its first column. */
@@ -90,28 +60,22 @@ export class PostgresConnection extends Connection {
 
   /** Sends the statements of `sends` in one packet, so that the server wakes up once. */
   together<T>(sends: () => T): T {
-    this.socket?.cork()
-    try {
-      return sends()
-    } finally {
-      this.socket?.uncork()
-    }
+    return this.#inner.together(sends)
   }
 
   onNotification(received: (payload: string) => void): void {
-    this.#client.on('notification', ({ payload }) => received(payload ?? ''))
+    this.#inner.onNotification(received)
   }
 
   protected override get socket(): Socket | undefined {
-    const { stream } = this.#client.connection
-    return stream instanceof Socket ? stream : undefined
+    return this.#inner.socket
   }
 
   protected override end(): Promise<unknown> {
-    return this.#client.end()
+    return this.#inner.end()
   }
 
   protected override cut(): void {
-    this.#client.connection.stream.destroy()
+    this.#inner.cut()
   }
 }

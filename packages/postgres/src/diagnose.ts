@@ -27,7 +27,9 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const roundTripMs = clock.now() - sentAt
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
-    const readable = missing.length === 0 && forbidden.length === 0
+    // Without fences there are no tables.
+    const fenced = settings.strategy !== 'advisory' || settings.fencing
+    const readable = fenced && missing.length === 0 && forbidden.length === 0
     const [[, owner] = []] = readable ? await on.query(readStrategy(settings), ['']) : []
     const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
@@ -38,7 +40,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       connections: Number(connections),
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
-      record: { locks, table },
+      record: fenced ? { locks, table } : undefined,
       owner: owner ?? undefined,
       leftovers: readable ? { names: Number(kept), oldestMs: Number(oldestMs ?? 0) } : undefined,
     }
@@ -52,30 +54,37 @@ const MOST_LEFTOVERS = 1_000_000
 function factStatements(settings: Settings) {
   const to = namesOf(settings)
   // Functions with their parameters: those of an earlier version do not count.
-  const { tables, functions, kept, isFree } =
-    settings.strategy === 'row'
-      ? {
-          tables: [to.rows, to.holders, to.strategy],
-          functions: [`${to.mint}(bytea, text, text, bigint, int)`, `${to.pruneRows}(bigint, int, bytea[])`],
-          kept: to.holders,
-          isFree: 'true',
-        }
-      : {
-          tables: [to.locks, to.waiters, to.strategy],
-          functions: [
-            `${to.attempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
-            `${to.release}(bytea, text, boolean)`,
-            `${to.withdraw}(bytea, text, boolean)`,
-            `${to.renewLocked}(bytea, text, int, int, int)`,
-            `${to.break}(bytea, bigint, boolean)`,
-            `${to.prune}(bigint, int, bytea[])`,
-            `${to.waiting}(bytea)`,
-          ],
-          kept: to.locks,
-          isFree: '(attempt IS NULL OR blocked_until < now())',
-        }
+  const mint = `${to.mint}(bytea, text, text, bigint, int)`
+  const { tables, functions, kept, isFree } = {
+    row: {
+      tables: [to.rows, to.holders, to.strategy],
+      functions: [mint, `${to.pruneRows}(bigint, int, bytea[])`],
+      kept: to.holders,
+      isFree: 'true',
+    },
+    advisory: {
+      tables: settings.fencing ? [to.holders, to.strategy] : [],
+      functions: settings.fencing ? [mint, `${to.pruneHolders}(bigint, int, bytea[])`] : [],
+      kept: to.holders,
+      isFree: 'true',
+    },
+    'unique-key': {
+      tables: [to.locks, to.waiters, to.strategy],
+      functions: [
+        `${to.attempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
+        `${to.release}(bytea, text, boolean)`,
+        `${to.withdraw}(bytea, text, boolean)`,
+        `${to.renewLocked}(bytea, text, int, int, int)`,
+        `${to.break}(bytea, bigint, boolean)`,
+        `${to.prune}(bigint, int, bytea[])`,
+        `${to.waiting}(bytea)`,
+      ],
+      kept: to.locks,
+      isFree: '(attempt IS NULL OR blocked_until < now())',
+    },
+  }[settings.strategy]
   const all = (names: readonly string[]): string =>
-    `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}])`
+    `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}]::text[])`
   return {
     settings: statement('SELECT name, setting FROM pg_settings'),
     server: statement(

@@ -54,6 +54,8 @@ export const errors: SqlErrors = sqlErrors({
   advice: setUp,
   hints: mayPass,
   transient,
+  missing: new Set(['42P01']),
+  forbidden: new Set(['42501']),
 })
 
 type Check = (error: unknown) => boolean

@@ -19,6 +19,9 @@ export interface Facts extends TableFacts {
 
 const { ok, warning, danger } = verdicts
 
+/** Whether a lock is held by a connection. */
+const bySession = ({ strategy }: Pick<Settings, 'strategy'>): boolean => strategy !== 'unique-key'
+
 const OLDEST = 120_000
 const LONG_KEEPALIVE_S = 600
 const SHORT_STATEMENT_MS = 1_000
@@ -34,7 +37,7 @@ export const checks: Checks<Facts, Settings> = {
     if (pooling === 'none') return ok('connections reach the server itself')
     if (pooling === 'session') return ok('a pooler stands in between and keeps sessions together')
     const message = 'a pooler in transaction mode stands in between'
-    if (strategy === 'row')
+    if (bySession({ strategy }))
       return warning(message, 'connect directly, or use strategy unique-key with listen: false')
     return listen
       ? warning(`${message}; waiters poll once a second`, 'set listen: false, or connect directly')
@@ -50,9 +53,11 @@ export const checks: Checks<Facts, Settings> = {
     return warning(message, 'set default_transaction_read_only = off for this role')
   },
 
-  tables: ({ missing, forbidden }, { schema, table }) => {
-    if (missing.length > 0)
-      return warning(`missing: ${missing.join(', ')}; no lock can be acquired`, 'run migrate()')
+  tables: ({ missing, forbidden }, { schema, table, migrate }) => {
+    if (missing.length > 0) {
+      const unless = migrate === 'auto' ? ', unless the first acquire may create them all' : ''
+      return warning(`missing: ${missing.join(', ')}; no lock can be acquired${unless}`, 'run migrate()')
+    }
     if (forbidden.length > 0)
       return warning(
         `this role may not use ${forbidden.join(', ')}; no lock can be acquired`,
@@ -85,7 +90,7 @@ export const checks: Checks<Facts, Settings> = {
     const level = settings.get('default_transaction_isolation') ?? 'unknown'
     if (level === 'read committed') return ok(`transactions are ${level}`)
     const message = `transactions are ${level} by default`
-    if (given.strategy === 'row') return ok(`${message}; row locks set their own level`)
+    if (bySession(given)) return ok(`${message}; this does not matter to strategy ${given.strategy}`)
     if (setsDefaults(given, pooling))
       return ok(`${message}; connections of the adapter set their own default`)
     return warning(
@@ -97,8 +102,8 @@ export const checks: Checks<Facts, Settings> = {
   connections: ({ connections, settings }, { strategy, maxConnections, poolSize }) => {
     const reserved = number(settings, 'superuser_reserved_connections')
     const room = number(settings, 'max_connections') - reserved
-    const wanted = poolSize + (strategy === 'row' ? maxConnections : 1 + SPARE_CONNECTIONS)
-    const lower = strategy === 'row' ? 'maxConnections or poolSize' : 'poolSize'
+    const wanted = poolSize + (bySession({ strategy }) ? maxConnections : 1 + SPARE_CONNECTIONS)
+    const lower = bySession({ strategy }) ? 'maxConnections or poolSize' : 'poolSize'
     return connectionsVerdict(connections, room, wanted, lower)
   },
 
@@ -107,7 +112,9 @@ export const checks: Checks<Facts, Settings> = {
       number(settings, name) > 0 && number(settings, name) < below
     const found = [
       ...(short('statement_timeout', SHORT_STATEMENT_MS) ? ['statement_timeout'] : []),
-      ...(short('idle_session_timeout', Infinity) && (strategy === 'row' || listen)
+      // Connections of advisory locks set their own.
+      ...(short('idle_session_timeout', Infinity) &&
+      (strategy === 'row' || (strategy === 'unique-key' && listen))
         ? ['idle_session_timeout']
         : []),
       ...(short('transaction_timeout', Infinity) && strategy === 'row' ? ['transaction_timeout'] : []),
@@ -126,7 +133,7 @@ export const checks: Checks<Facts, Settings> = {
     const shown = `tcp_keepalives_idle is ${idle} s, tcp_user_timeout ${timeout} ms`
     const probesS = number(settings, 'tcp_keepalives_interval') * number(settings, 'tcp_keepalives_count')
     const limitsMs = [...(idle > 0 ? [(idle + probesS) * 1_000] : []), ...(timeout > 0 ? [timeout] : [])]
-    if (strategy === 'row' && Math.min(...limitsMs) < sessionTtlMs)
+    if (bySession({ strategy }) && Math.min(...limitsMs) < sessionTtlMs)
       return danger(
         `${shown}: the server may end the connection of a holder that is cut off before its ttl is over, ` +
           'so that another client gets the lock while the holder still relies on it',

@@ -1,6 +1,6 @@
 import { admitted, fencePieces, wholeNumber } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
-import type { ClientBase } from 'pg'
+import type { Queries } from './drivers/given.ts'
 import { errors } from './errors.ts'
 import type { PlaceOptions } from './option-table.ts'
 import { placeOf } from './options.ts'
@@ -21,7 +21,7 @@ export function fenced(fence: bigint, parameter: number, column: string = 'fence
  * transaction ends, and those with a lower fence are refused from then on.
  */
 export async function admitFence(
-  client: Pick<ClientBase, 'query'>,
+  client: Queries,
   resource: string,
   fence: bigint,
   options: PlaceOptions = {},
@@ -30,8 +30,8 @@ export async function admitFence(
   const text = `INSERT INTO ${resources} AS r (resource, fence) VALUES ($1, $2)
 ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING true AS admitted`
   await admitted(errors, resource, fenced(fence, 1), async (key, value) => {
-    const { rows } = await client.query<{ admitted: unknown }>(text, [key, value])
-    return rows.length > 0
+    if ('unsafe' in client) return (await client.unsafe(text, [key, value])).length > 0
+    return (await client.query(text, [key, value])).rows.length > 0
   })
 }
 

@@ -1,5 +1,5 @@
 import type { Duration } from '@locks/core/adapter'
-import type { Pool } from 'pg'
+import type { PgPool, PostgresJs } from './drivers/given.ts'
 
 export const declared = {
   adapter: '@locks/postgres',
@@ -8,10 +8,15 @@ export const declared = {
   options: {
     /** `postgres://user:password@host:port/database`, with options behind `?`. */
     url: { kind: 'text', must: 'be postgres://user@host:port/database', place: true },
-    /** Your own, used for single statements only. Other connections are made like those of it. */
-    pool: { kind: 'value', must: 'be a Pool of pg', type: 'Pool', place: true },
-    /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. */
-    strategy: { kind: 'choice', of: ['unique-key', 'row'], default: 'unique-key', inUrl: true },
+    /** A `Pool` of `pg`, for single statements only, or a `sql` of `postgres`. Other connections are like its own. */
+    pool: {
+      kind: 'value',
+      must: 'be a Pool of pg or a sql of postgres',
+      type: 'PgPool | PostgresJs',
+      place: true,
+    },
+    /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions. */
+    strategy: { kind: 'choice', of: ['unique-key', 'row', 'advisory'], default: 'unique-key', inUrl: true },
     /** The schema of the tables. */
     schema: {
       kind: 'text',
@@ -28,16 +33,40 @@ export const declared = {
       default: 'locks',
       inUrl: true,
     },
+    /** `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. */
+    migrate: { kind: 'choice', of: ['auto', false], default: 'auto', inUrl: true },
     /** Connections for short statements. A `pool` of yours has its own size. */
     poolSize: { kind: 'integer', range: [1, 1_000], default: 4, inUrl: true, notWith: 'pool' },
+    /** The client library. */
+    library: {
+      kind: 'choice',
+      of: ['pg', 'postgres'],
+      otherwise: 'the one installed, `pg` first',
+      inUrl: true,
+      notWith: 'pool',
+    },
     /** `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. */
     listen: { kind: 'boolean', default: true, only: ['unique-key'], inUrl: true },
     /** How long a lock that was handed off waits for its new holder to renew it. */
     claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 3_000, only: ['unique-key'], inUrl: true },
-    /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
-    maxConnections: { kind: 'integer', range: [1, 10_000], default: 50, only: ['row'], inUrl: true },
+    /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. */
+    maxConnections: {
+      kind: 'integer',
+      range: [1, 10_000],
+      default: 50,
+      only: ['row', 'advisory'],
+      inUrl: true,
+    },
     /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. */
-    sessionTtlMs: { kind: 'duration', range: [100, 3_600_000], default: 30_000, only: ['row'], inUrl: true },
+    sessionTtlMs: {
+      kind: 'duration',
+      range: [100, 3_600_000],
+      default: 30_000,
+      only: ['row', 'advisory'],
+      inUrl: true,
+    },
+    /** `false`: no fences, and no tables; `inspect` shows only the backend of a holder. */
+    fencing: { kind: 'boolean', default: true, only: ['advisory'], inUrl: true },
     /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
@@ -58,8 +87,8 @@ export type ConnectionOptions =
       readonly pool?: never
     }
   | {
-      /** Your own, used for single statements only. Other connections are made like those of it. */
-      readonly pool: Pool
+      /** A `Pool` of `pg`, for single statements only, or a `sql` of `postgres`. Other connections are like its own. */
+      readonly pool: PgPool | PostgresJs
       readonly url?: never
     }
 // </options>
@@ -70,8 +99,14 @@ export interface SharedOptions {
   readonly schema?: string
   /** The table of locks. Names of further tables and functions begin with it. Default: `locks`. */
   readonly table?: string
+  /**
+   * `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. Default: `auto`.
+   */
+  readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
+  /** The client library. Default: the one installed, `pg` first. */
+  readonly library?: 'pg' | 'postgres'
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
   readonly fenceIdleMs?: Duration
 }
@@ -93,17 +128,38 @@ export interface UniqueKeyOptions {
 /** Of strategy `row`. */
 // <options RowOptions only row>
 export interface RowOptions {
-  /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+  /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
   readonly maxConnections?: number
   /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
   readonly sessionTtlMs?: Duration
 }
 // </options>
 
+/** Of strategy `advisory`. */
+// <options AdvisoryOptions only advisory>
+export interface AdvisoryOptions {
+  /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+  readonly maxConnections?: number
+  /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
+  readonly sessionTtlMs?: Duration
+  /** `false`: no fences, and no tables; `inspect` shows only the backend of a holder. Default: `true`. */
+  readonly fencing?: boolean
+}
+// </options>
+
+/** The client libraries, in the order in which they are looked for. */
+export type Library = (typeof declared.options.library.of)[number]
+
 export type Strategy = (typeof declared.options.strategy.of)[number]
+
+interface OptionsOf {
+  readonly 'unique-key': UniqueKeyOptions
+  readonly row: RowOptions
+  readonly advisory: AdvisoryOptions
+}
 
 /** Where the tables are. */
 export type PlaceOptions = Pick<SharedOptions, 'schema' | 'table'>
 
 export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
-  SharedOptions & { readonly strategy?: S } & (S extends 'row' ? RowOptions : UniqueKeyOptions)
+  SharedOptions & { readonly strategy?: S } & OptionsOf[S]

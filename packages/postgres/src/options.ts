@@ -1,16 +1,10 @@
-import {
-  invalidOption,
-  isRecord,
-  plainUrl,
-  queryOptions,
-  settleOptions,
-  urlOf,
-  wrongOption,
-} from '@locks/core/adapter'
+import { invalidOption, plainUrl, queryOptions, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
 import type { Settled } from '@locks/core/adapter'
 import { shownUrl } from '@locks/sql'
 import type { Address, SqlErrors } from '@locks/sql'
-import type { ClientConfig, Pool } from 'pg'
+import type { GivenPool, Target } from './drivers/driver.ts'
+import { givenPgPool, isPgPool, readsBinary, settingsOf } from './drivers/pg-pool.ts'
+import { addressOf, isPostgresJs } from './drivers/postgres-js-given.ts'
 import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import type { PlaceOptions } from './option-table.ts'
@@ -21,14 +15,15 @@ export interface Place {
 }
 
 export interface Settings extends Omit<Settled<typeof declared.options>, 'url' | 'pool'> {
-  readonly pool: Pool | undefined
+  /** Where single statements run, if not on connections of the adapter. */
+  readonly pool: GivenPool | undefined
   /** For connections that the adapter opens itself. */
-  readonly config: ClientConfig
+  readonly config: Target
   /** Errors that say where the database is. */
   readonly errors: SqlErrors
 }
 
-/** Parameters of a URL that are for `pg` itself, or that it passes over: hosting companies have them in their URLs. */
+/** Parameters of a URL that are for the client library, or that it passes over: hosting companies have them in URLs. */
 const passedOn = new Set([
   'application_name',
   'channel_binding',
@@ -51,25 +46,32 @@ export function settle(options: unknown): Settings {
   const url = urlOf(declared, options)
   const parsed = url === undefined ? undefined : parseUrl(url)
   const { url: _, pool, ...rest } = settleOptions(declared, options, parsed?.extra)
-  if (parsed !== undefined) return { ...rest, pool: undefined, ...at(parsed.config, rest) }
-  if (!isPool(pool)) throw wrongOption(declared, 'pool', pool)
-  if ('binary' in pool.options && pool.options.binary === true)
-    throw invalidOption(declared, 'pool must not have binary: rows are read as text')
-  // The pool hides its password from copies.
-  const config = { ...pool.options, password: pool.options.password }
-  return { ...rest, pool, ...at(config, rest) }
+  if (parsed !== undefined) {
+    const config = { library: rest.library, url: parsed.href }
+    return { ...rest, pool: undefined, config, ...at(addressIn(parsed.href), rest) }
+  }
+  if (isPostgresJs(pool)) {
+    const config = { library: 'postgres', like: pool.options } as const
+    return { ...rest, pool: undefined, config, ...at(addressOf(pool), rest) }
+  }
+  if (!isPgPool(pool)) throw wrongOption(declared, 'pool', pool)
+  if (readsBinary(pool)) throw invalidOption(declared, 'pool must not have binary: rows are read as text')
+  const { connectionString } = pool.options
+  const address = connectionString === undefined ? pool.options : addressIn(connectionString)
+  const config = { library: 'pg', like: settingsOf(pool) } as const
+  return { ...rest, pool: givenPgPool(pool), config, ...at(address, rest) }
 }
 
-function at(config: ClientConfig, { schema, table }: Place): Pick<Settings, 'config' | 'errors'> {
+function at(address: Address, { schema, table }: Place): Pick<Settings, 'errors'> {
   const shown = {
     schema: schema === schemaOption.default ? undefined : schema,
     table: table === tableOption.default ? undefined : table,
   }
-  return { config, errors: errors.at(shownUrl('postgres', addressOf(config), shown)) }
+  return { errors: errors.at(shownUrl('postgres', address, shown)) }
 }
 
 /** Takes our own parameters out of the URL; the text may hold a password and is never shown. */
-function parseUrl(url: string): { config: ClientConfig; extra: ReturnType<typeof queryOptions> } {
+function parseUrl(url: string): { href: string; extra: ReturnType<typeof queryOptions> } {
   const plain = plainUrl(url)
   if (!/^postgres(ql)?:/.test(plain) || !URL.canParse(plain)) throw wrongOption(declared, 'url')
   const parsed = new URL(plain)
@@ -78,14 +80,13 @@ function parseUrl(url: string): { config: ClientConfig; extra: ReturnType<typeof
     [...parsed.searchParams].filter(([key]) => !passedOn.has(key)),
   )
   for (const key of Object.keys(extra)) parsed.searchParams.delete(key)
-  return { config: { connectionString: parsed.href }, extra }
+  return { href: parsed.href, extra }
 }
 
-/** A pool of the program's may have any text there that `pg` understands, and some that it does not. */
-function addressOf({ connectionString, ...config }: ClientConfig): Address {
-  if (connectionString === undefined) return config
+/** A pool of the program may have any text there that `pg` understands, and some that it does not. */
+function addressIn(url: string): Address {
   try {
-    const { username, hostname, port, pathname } = new URL(connectionString)
+    const { username, hostname, port, pathname } = new URL(url)
     return {
       user: decodeURIComponent(username),
       host: hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -104,8 +105,3 @@ export function placeOf({ schema, table }: PlaceOptions): Place {
 
 const { schema: schemaOption, table: tableOption } = declared.options
 const placeTable = { ...declared, options: { schema: schemaOption, table: tableOption } }
-
-function isPool(value: unknown): value is Pool {
-  if (!isRecord(value)) return false
-  return typeof value['connect'] === 'function' && isRecord(value['options']) && 'totalCount' in value
-}

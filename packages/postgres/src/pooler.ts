@@ -21,8 +21,8 @@ const lastStatement = plain('SELECT query FROM pg_stat_activity WHERE pid = $1')
 
 /**
  * Refuses a pooler in transaction mode (PgBouncer with `pool_mode=transaction`). A row lock is a transaction that stays
- * open: holders would take the few server connections away from all other clients. Listening belongs to a server
- * connection, not to a transaction.
+ * open: holders would take the few server connections away from all other clients. Listening and advisory locks belong
+ * to a server connection, not to a transaction.
  *
  * Only one connection tests the pooler, for all that are opened alike: two tests would disturb each other.
  */
@@ -96,7 +96,7 @@ async function look(
 
 function pooled(): LockError {
   return errors.unsupported(
-    'strategy row does not work through a pooler in transaction mode (PgBouncer); ' +
+    'strategies row and advisory do not work through a pooler in transaction mode (PgBouncer); ' +
       'connect directly, or use strategy unique-key with listen: false',
   )
 }

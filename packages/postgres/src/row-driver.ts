@@ -1,18 +1,13 @@
-import { writeHolder } from '@locks/core/adapter'
 import type { Pruned } from '@locks/core/adapter'
 import { holderFrom, PRUNE_BATCH } from '@locks/sql'
 import type { SessionDriver } from '@locks/sql'
-import { randomBytes } from 'node:crypto'
 import { errors, isEnd, isEndOfWait, isOfFailedTransaction } from './errors.ts'
 import type { PostgresConnection, Row } from './connection.ts'
+import { holderTable, keyMaker, lives } from './holders.ts'
 import type { Place } from './options.ts'
 import { sameBackend } from './pooler.ts'
 import type { Runner } from './runner.ts'
-import { bytesOf, durable, epochMs, living, namesOf, onPrimary, plain, statement, statesOf } from './sql.ts'
-
-function fenceOf([fence]: Row = []): bigint | undefined {
-  return fence === null || fence === undefined ? undefined : BigInt(fence)
-}
+import { bytesOf, epochMs, namesOf, plain, statement } from './sql.ts'
 
 const nothing: Promise<readonly Row[]> = Promise.resolve([])
 
@@ -23,19 +18,17 @@ export interface RowDriver extends SessionDriver<PostgresConnection> {
 /** A lock is a row locked by an open transaction. The key of a hold is an advisory lock of that transaction. */
 export function rowDriver(place: Place, runner: Runner): RowDriver {
   const sql = statementsOf(place)
-
-  async function isThere({ pid }: PostgresConnection): Promise<boolean> {
-    if (pid === undefined) return true
-    const [[there]] = await runner.ask(sql.isThere, [pid])
-    return there === 't'
-  }
-
-  // Counted up from a random start: a random number for each hold would cost as much as the rest of the bookkeeping.
-  let lastKey = randomBytes(8).readBigUInt64BE() >> 2n
+  const holders = holderTable(place, runner)
+  const isThere = ({ pid }: PostgresConnection): Promise<boolean> => holders.isThere(pid)
 
   return {
-    newKey: () => String(++lastKey),
+    newKey: keyMaker(),
     isThere,
+    mint: ({ pid }, hold) => holders.mint(hold, pid),
+    cancel: ({ pid }) => holders.cancel(pid),
+    holderOf: (name) => holders.holderOf(name),
+    list: (limit) => holders.list(limit),
+    evict: (name, attemptId) => holders.evict(name, attemptId),
 
     async tryLock(connection, { request, key }, silenceMs) {
       const name = Buffer.from(request.name)
@@ -78,11 +71,6 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
       return { queued: Promise.all([prepared, isThere(connection)]), locked }
     },
 
-    async mint({ pid }, { request, key }) {
-      const values = [Buffer.from(request.name), request.attemptId, writeHolder(request), key, pid]
-      return fenceOf(await runner.find(sql.mint, values)) ?? fenceOf(await runner.find(sql.mintFirst, values))
-    },
-
     async probe(connection, silenceMs) {
       const { transaction } = connection
       const [current] = await connection.ask(sql.probe, [String(silenceMs)])
@@ -104,23 +92,6 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
       return proven === transaction
     },
 
-    async cancel({ pid }) {
-      if (pid !== undefined) await runner.run(sql.cancel, [pid])
-    },
-
-    async holderOf(name) {
-      const [[attemptId, fence, holder, since]] = await runner.ask(sql.inspect, [Buffer.from(name)])
-      const by = holderFrom(holder, fence, since)
-      return by && { attemptId: attemptId ?? '', holder: by }
-    },
-
-    list: async (limit) => statesOf(await runner.ask(sql.list, [limit])),
-
-    async evict(name, attemptId) {
-      const [[ended]] = await runner.ask(sql.evict, [Buffer.from(name), attemptId])
-      return ended !== '0'
-    },
-
     async prune(idleMs, names) {
       const [[count]] = await runner.ask(sql.prune, [idleMs, PRUNE_BATCH, bytesOf(names)])
       const pruned = Number(count)
@@ -133,10 +104,6 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
   }
 }
 
-/**
- * The key of a hold is an advisory lock of the holding transaction: any connection can tell at any time, by trying to
- * lock the key, whether that transaction still lives.
- */
 function statementsOf(place: Place) {
   const to = namesOf(place)
   const allowing = (local: string): string =>
@@ -147,7 +114,6 @@ function statementsOf(place: Place) {
     `SELECT ${nonce}::text, got.locked, pg_backend_pid(), ${transaction} FROM (SELECT) AS once LEFT JOIN (
   SELECT pg_try_advisory_xact_lock($2) AS locked FROM (${row}) AS found
 ) AS got ON true`
-  const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
   return {
     makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
     // The server ends a holder that is silent for longer. Set for the connection: a rollback would undo it in the
@@ -166,21 +132,6 @@ LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     probe: statement(`SELECT $2::text, ${transaction}, ${allowing('true')}`),
     prove: statement(`SELECT $1::text, ${transaction}`),
     rollback: plain('ROLLBACK'),
-    mint: statement(`UPDATE ${to.holders} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
-  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)
-RETURNING $6::text, fence, ${durable}`),
-    mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
-    inspect: statement(`SELECT $2::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}
-FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
-    // Found by the key it holds now: another session may have the process number of the holder by now.
-    evict:
-      statement(`WITH ${living} SELECT $3::text, count(pg_terminate_backend(living.pid)) FROM ${to.holders} h
-JOIN living ON living.key = h.key WHERE h.name = $1 AND h.attempt = $2 AND ${onPrimary}`),
-    list: statement(`WITH ${living} SELECT $2::text, encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
-FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
-WHERE ${onPrimary} LIMIT $1`),
-    cancel: statement('SELECT pg_cancel_backend($1)'),
     prune: statement(`SELECT $4::text, ${to.pruneRows}($1, $2, $3)`),
-    isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
   }
 }

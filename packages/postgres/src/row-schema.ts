@@ -1,8 +1,8 @@
 import type { Place } from './options.ts'
 import { durable, old, plpgsql, pruning } from './schema-parts.ts'
-import { namesOf } from './sql.ts'
+import { living, namesOf } from './sql.ts'
 
-/** The schema of strategy `row`. Can be run again, also over the schema of an earlier version. */
+/** The schema of strategies `row` and `advisory`. Can be run again, also over the schema of an earlier version. */
 export function rowSchema(place: Place): readonly string[] {
   const to = namesOf(place)
   return [
@@ -50,6 +50,20 @@ END`),
     DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND ${old('since')} RETURNING name, fence
   ), gone AS (
     DELETE FROM ${to.rows} r USING pruned WHERE r.name = pruned.name
+  )`,
+    ),
+    // Holders of advisory locks, which have no row to lock. A mint that meets this waits for it, and starts above what
+    // it deleted. The key of a hold that has ended is never held again.
+    pruning(
+      to.pruneHolders,
+      to.holders,
+      `WITH ${living} SELECT h.name FROM ${to.holders} h
+    WHERE h.name <> '' AND ${old('h.since')} AND (p_names IS NULL OR h.name = ANY (p_names))
+      AND NOT EXISTS (SELECT FROM living WHERE living.key = h.key)
+      AND NOT EXISTS (SELECT FROM ${to.rows} r WHERE r.name = h.name)
+    LIMIT p_most FOR UPDATE OF h SKIP LOCKED`,
+      `WITH pruned AS (
+    DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND ${old('since')} RETURNING fence
   )`,
     ),
     // Otherwise it would stay beside the one with more parameters.

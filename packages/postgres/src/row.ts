@@ -8,6 +8,7 @@ import { refusingPoolers } from './pooler.ts'
 import { rowDriver } from './row-driver.ts'
 import { runnerFor } from './runner.ts'
 import { strategyRecord } from './strategy.ts'
+import { tableCreation } from './tables.ts'
 
 const given = { kind: 'connection', wait: 'handoff', fairness: 'fifo', list: true, break: true } as const
 export type RowCapabilities = CapabilitiesOf<typeof given>
@@ -24,6 +25,7 @@ export function rowAdapter(settings: Settings, host: AdapterHost): Adapter<RowCa
       capabilities: capabilities(given),
       strategy: 'row',
       record: strategyRecord(settings, runner),
+      creation: tableCreation(settings),
       driver,
       connections: new ConnectionPool({ open, max: maxConnections, clock, errors }),
       errors,

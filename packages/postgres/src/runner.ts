@@ -1,11 +1,11 @@
 import type { Clock } from '@locks/core/adapter'
 import { fromPool, onOwnConnections, onProgramPool, retried, unlessSilent } from '@locks/sql'
-import type { PoolUse, Room } from '@locks/sql'
+import type { Room } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
-import type { Pool } from 'pg'
-import { errors, isOfFailedTransaction, isOfItsName, isOfOtherDefaults, isRefusal } from './errors.ts'
-import { PostgresConnection, send } from './connection.ts'
+import { PostgresConnection } from './connection.ts'
 import type { Row, Statement } from './connection.ts'
+import type { GivenPool } from './drivers/driver.ts'
+import { errors, isOfItsName, isOfOtherDefaults, isRefusal } from './errors.ts'
 import type { Settings } from './options.ts'
 import { isDirect } from './pooler.ts'
 import { plain } from './sql.ts'
@@ -15,8 +15,8 @@ export interface Runner extends Room {
   run(statement: Statement, values: unknown[]): Promise<readonly Row[]>
   /**
    * The same for a statement that takes a nonce as its last value and returns it as the first column of each row, of
-   * which there is at least one; it is left out here. `pg` pairs replies with statements by their order: a reply with
-   * another nonce ends its connection, and the outcome is unknown.
+   * which there is at least one; it is left out here. Client libraries pair replies with statements by their order:
+   * a reply with another nonce ends its connection, and the outcome is unknown.
    */
   ask(statement: Statement, values: unknown[]): Promise<readonly [Row, ...Row[]]>
   /** The one row of such a statement, if there is one. A reply without a row has no nonce, so it proves nothing. */
@@ -35,7 +35,7 @@ export function runnerFor({ pool, config, listen, poolSize, errors: its }: Setti
     pool === undefined
       ? onOwnConnections({ open, max: poolSize, clock, errors }, runOn)
       : onProgramPool(
-          () => pool.idleCount > pool.waitingCount,
+          () => pool.hasRoom(),
           (...call: Parameters<Run>) => runInPool(pool, listen, clock, ...call),
         )
   const safely = retried(unnamedIfNeeded(run), its, clock)
@@ -98,54 +98,34 @@ async function runOn(
   throw errors.wrongReply()
 }
 
-function useOf({ options, totalCount, idleCount }: Pool): PoolUse {
-  const { max } = options
-  return { max, full: idleCount === 0 && totalCount >= max }
-}
-
-/** Takes a connection of the program's pool for one statement, and does not change its settings. */
+/** Takes a connection of the program's pool for one statement. */
 async function runInPool(
-  pool: Pool,
+  pool: GivenPool,
   named: boolean,
   clock: Clock,
   statement: Statement,
   values: unknown[],
   answers: Answers,
 ): Promise<readonly Row[]> {
-  const client = await fromPool(
-    () => pool.connect(),
-    (late) => late.release(),
-    () => useOf(pool),
+  const lent = await fromPool(
+    () => pool.take(),
+    (late) => late.giveBack(false),
+    () => pool.use(),
     clock,
     errors,
   )
-  const { connection }: Partial<typeof client> = client
-  if (connection === undefined) {
-    client.release()
-    throw errors.invalid('pool must be of pg itself: pg-native does not return values as text')
-  }
-  // The statement under way fails with the same error.
-  const ignore = (): void => undefined
-  let committed = true
   let useless = false
-  const ready = (message: { readonly status?: unknown }): void => void (committed = message.status === 'I')
-  client.on('error', ignore)
-  connection.on('readyForQuery', ready)
   try {
-    const rows = await unlessSilent(send(client, statement, values, named), clock, errors, () => undefined)
+    const rows = await unlessSilent(lent.query(statement, values, named), clock, errors, () => undefined)
     useless = !answers(rows)
     if (useless) throw errors.wrongReply()
-    if (committed) return rows
+    if (lent.committed) return rows
   } catch (error) {
     useless ||= !isRefusal(error)
-    // The server reports the state of the transaction after the error, and pg does not wait for that.
-    if (isOfFailedTransaction(error)) committed = false
-    if (committed) throw error
+    if (lent.committed) throw error
   } finally {
-    connection.off('readyForQuery', ready)
-    client.off('error', ignore)
     // Ending the connection rolls an open transaction back.
-    client.release(useless || !committed)
+    lent.giveBack(useless || !lent.committed)
   }
   // An uncommitted lock is not held, and blocks all other clients.
   throw errors.invalid(

@@ -25,6 +25,7 @@ const suffixes = {
   holders: '_holders',
   mint: '_mint',
   pruneRows: '_prune_rows',
+  pruneHolders: '_prune_holders',
 }
 
 /** Quoted names of the tables and functions of one place. Schema and table are validated; quoting keeps their case. */

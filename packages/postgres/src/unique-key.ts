@@ -18,6 +18,7 @@ import type { Settings } from './options.ts'
 import { refusingPoolers } from './pooler.ts'
 import { runnerFor } from './runner.ts'
 import { strategyRecord } from './strategy.ts'
+import { tableCreation } from './tables.ts'
 import { Waits } from './waits.ts'
 import type { Wait } from './waits.ts'
 
@@ -144,5 +145,6 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     },
   } satisfies Adapter<UniqueKeyCapabilities>
   const record = strategyRecord(settings, runner)
-  return tableAdapter(adapter, { ...settings, strategy: 'unique-key', record }, clock)
+  const creation = tableCreation(settings)
+  return tableAdapter(adapter, { ...settings, strategy: 'unique-key', record, creation }, clock)
 }

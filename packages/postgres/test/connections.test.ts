@@ -4,7 +4,7 @@ import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { muteServerTest } from '../../sql/test/support/mute-server-test.ts'
 import { sessionConnectionTests } from '../../sql/test/support/session-connection-tests.ts'
-import { bare, connect, open, startServer } from './support/setup.ts'
+import { bare, connect, library, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ max_connections: 100 })
 const control = new Client({ connectionString: server.url })
@@ -57,5 +57,5 @@ for (const strategy of ['unique-key', 'row'])
     cwd: import.meta.dirname,
     adapter: '@locks/postgres',
     strategy,
-    urlOf: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,
+    urlOf: (port) => `postgres://postgres@127.0.0.1:${port}/postgres?library=${library}`,
   })

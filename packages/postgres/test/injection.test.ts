@@ -8,7 +8,7 @@ import { sqlTableTests } from '../../sql/test/support/table-tests.ts'
 import { connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
-const strategies = ['unique-key', 'row']
+const strategies = ['unique-key', 'row', 'advisory']
 
 const nasty = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }),

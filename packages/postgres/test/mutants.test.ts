@@ -7,6 +7,7 @@ import type { LaggingProxy } from '../../sql/test/support/lagging-proxy.ts'
 import { breedSqlAdapter } from '../../sql/test/support/mutant.ts'
 import { freed, inserted, pruned, renewed, shifted } from '../../sql/test/support/mutant-probes.ts'
 import type { Bed } from '../../sql/test/support/mutant-probes.ts'
+import { ended, expired, twice, unlocked } from './support/advisory-probes.ts'
 import { lagging, NO_ROW } from './support/lagging-proxy.ts'
 import { connect, never, startServer } from './support/setup.ts'
 
@@ -114,6 +115,29 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
     'a locked row is taken for a lost one',
     renewed,
     [edit('postgres/schema-holds.js', "ELSE 'locked' END", "ELSE 'lost' END")],
+  ],
+  [
+    'a connection locks a name again that it holds',
+    twice,
+    [
+      edit('postgres/carriers.js', '!one.stuck && !one.has(lock)', '!one.stuck'),
+      edit('postgres/advisory-driver.js', 'carriers.has(lock) ?', 'false ?'),
+    ],
+  ],
+  [
+    'a hold outlives its connection',
+    ended(server),
+    [edit('postgres/carrier.js', 'passenger.lost()', 'void passenger')],
+  ],
+  [
+    'the server does not have to confirm that it unlocked',
+    unlocked(server),
+    [edit('postgres/share.js', "unlocked === 't'", "unlocked !== ''")],
+  ],
+  [
+    'a hold that is not renewed lives as long as its connection',
+    expired,
+    [edit('postgres/carriers.js', 'passenger.silentUntil <= now', 'false')],
   ],
 ]
 

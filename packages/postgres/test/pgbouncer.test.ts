@@ -16,19 +16,22 @@ async function start(mode: 'session' | 'transaction'): Promise<string> {
 }
 
 describe('PgBouncer', () => {
-  test('row refuses a pooler in transaction mode before it locks anything', async ({ skip }) => {
-    if (missing !== undefined) skip(missing)
-    const url = await start('transaction')
-    // Several clients test the pooler at the same time, and two connections within each client.
-    const outcomes = [1, 2, 3].flatMap(() => {
-      const locks = open({ url, strategy: 'row' })
-      return [locks.lock('a').acquire(), locks.lock('b').tryAcquire()]
-    })
-    for (const outcome of await Promise.allSettled(outcomes))
-      expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'LOCK_UNSUPPORTED' } })
-    const control = await connect(server)
-    expect((await control.query('SELECT FROM locks_holders WHERE key IS NOT NULL')).rowCount).toBe(0)
-  })
+  test.for(['row', 'advisory'])(
+    '%s refuses a pooler in transaction mode before it locks anything',
+    async (strategy, { skip }) => {
+      if (missing !== undefined) skip(missing)
+      const url = await start('transaction')
+      // Several clients test the pooler at the same time, and two connections within each client.
+      const outcomes = [1, 2, 3].flatMap(() => {
+        const locks = open({ url, strategy })
+        return [locks.lock('a').acquire(), locks.lock('b').tryAcquire()]
+      })
+      for (const outcome of await Promise.allSettled(outcomes))
+        expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'LOCK_UNSUPPORTED' } })
+      const control = await connect(server)
+      expect((await control.query('SELECT FROM locks_holders WHERE key IS NOT NULL')).rowCount).toBe(0)
+    },
+  )
 
   test('unique-key works in transaction mode without options: statements have no names, and waiters poll', async ({
     skip,
@@ -49,6 +52,14 @@ describe('PgBouncer', () => {
     await Promise.all(rounds)
     expect(fences).toEqual(fences.map((_, n) => BigInt(n) + 1n))
     expect(await open({ url: server.url }).inspect('shared')).toMatchObject({ held: false })
+  })
+
+  test('a first acquire creates the tables in transaction mode', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const url = await start('transaction')
+    const clients = [1, 2, 3].map(() => open({ url, table: 'pooled' }))
+    await Promise.all(clients.map((locks) => locks.with('a', { waitMs: scaled(30_000) }, () => undefined)))
+    await open({ url, table: 'pooled', migrate: false }).with('a', ({ fence }) => expect(fence).toBe(4n))
   })
 
   test('a pool of the program works in transaction mode without options too', async ({ skip }) => {
@@ -72,15 +83,16 @@ describe('PgBouncer', () => {
     ['transaction', 'row', 'warning'],
     ['transaction', 'unique-key', 'warning'],
     ['session', 'row', 'ok'],
+    ['transaction', 'advisory', 'warning'],
   ] as const)('diagnose sees %s mode, for %s', async ([mode, strategy, level], { skip }) => {
     if (missing !== undefined) skip(missing)
     const found = await open({ url: await start(mode), strategy }).diagnose()
     expect(found.find(({ check }) => check === 'pooling')).toMatchObject({ level })
   })
 
-  test('row works through a pooler in session mode', async ({ skip }) => {
+  test.for(['row', 'advisory'])('%s works through a pooler in session mode', async (strategy, { skip }) => {
     if (missing !== undefined) skip(missing)
-    const locks = open({ url: await start('session'), strategy: 'row' })
+    const locks = open({ url: await start('session'), strategy })
     const lease = await locks.lock('a').acquire()
     await lease.extend()
     await lease.release()

@@ -21,7 +21,7 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
 
   test('a missing table is refused at once', async () => {
     await expectRefusedAtOnce(
-      fromConfig({ url, strategy, table: 'nowhere' }),
+      fromConfig({ url, strategy, table: 'nowhere', migrate: false }),
       /42P01.*; run: .*locks migrate '?postgres:\S+$/,
     )
   })

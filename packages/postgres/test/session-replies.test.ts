@@ -4,4 +4,6 @@ import { bare, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ max_connections: 60 })
 
-sessionReplyTests({ server, open, bare, lagging, emptyReply: NO_ROW }, 'row')
+const bed = { server, open, bare, lagging, emptyReply: NO_ROW }
+sessionReplyTests(bed, 'row')
+sessionReplyTests(bed, 'advisory', ['inspect', 'list'])

@@ -67,6 +67,18 @@ test.each(['unique-key', 'row'])(
   },
 )
 
+test.each([true, false])('advisory: a standby locks nothing, fencing %s', async (fencing) => {
+  await caughtUp()
+  const locks = open(
+    { url: standby.url, strategy: 'advisory', table: 'row', fencing },
+    { storeTimeoutMs: scaled(2_000) },
+  )
+  const outcome = fencing ? { code: 'LOCK_INVALID_ARGUMENT' } : refused
+  await expect(locks.lock('a').tryAcquire()).rejects.toMatchObject(outcome)
+  await expect(locks.lock('a').acquire({ waitMs: 500 })).rejects.toMatchObject(outcome)
+  await expect(locks.inspect('a')).rejects.toMatchObject(outcome)
+})
+
 test('migrate and prune report a standby', async () => {
   await expect(migrate({ url: standby.url })).rejects.toMatchObject(refused)
   await expect(prune({ url: standby.url }, 0)).rejects.toMatchObject(refused)

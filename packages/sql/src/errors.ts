@@ -15,6 +15,10 @@ export interface Dialect {
   readonly hints?: ReadonlyMap<Code, string>
   /** After these the statement was rolled back as a whole, so it can simply be run again. */
   readonly transient?: ReadonlySet<Code>
+  /** A table is missing. */
+  readonly missing?: ReadonlySet<Code>
+  /** The user may not create tables. */
+  readonly forbidden?: ReadonlySet<Code>
 }
 
 /** What makes the tables, as a line to copy. */
@@ -28,6 +32,12 @@ export interface SqlErrors extends AdapterErrors {
   /** Whether an error has one of these codes. */
   readonly has: (error: unknown, codes: ReadonlySet<Code>) => boolean
   readonly isTransient: (error: unknown) => boolean
+  /** Whether a table is missing. */
+  readonly isMissing: (error: unknown) => boolean
+  /** Whether the server refuses to create tables for this user. */
+  readonly isForbidden: (error: unknown) => boolean
+  /** Tables are missing, and the user may not create them. The cause has the `sql` that does. */
+  readonly notCreated: (error: unknown, sql: string) => LockError
   /** Keeps message and codes only: errors of drivers carry statements and values, which may be secret. */
   readonly toLockError: (error: unknown) => LockError
   /** A reply that belongs to another statement. */
@@ -37,24 +47,42 @@ export interface SqlErrors extends AdapterErrors {
 }
 
 export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
-  const { adapter, server, advice, hints, transient = new Set() } = dialect
+  const { adapter, server, advice, hints, transient, missing, forbidden } = dialect
   const errors = errorsOf(adapter)
   const codesOf = (error: unknown): Readonly<Record<string, Code>> =>
     error instanceof Error ? dialect.codesOf(error) : {}
   const codeOf = (error: unknown): Code | undefined =>
     Object.values(codesOf(isLockError(error) ? error.cause : error)).at(-1)
-  const has = (error: unknown, codes: ReadonlySet<Code>): boolean => codes.has(codeOf(error) ?? '')
+  const has = (error: unknown, codes: ReadonlySet<Code> = new Set()): boolean =>
+    codes.has(codeOf(error) ?? '')
+  /** Message and codes of an error, and the message with the first code. */
+  const shownOf = (error: unknown): { readonly cause: Error; readonly shown: string } => {
+    const message = error instanceof Error ? error.message : 'unknown error'
+    const [first] = Object.values(codesOf(error))
+    const cause = Object.assign(new Error(message), codesOf(error))
+    return { cause, shown: first === undefined ? message : `${message} (${first})` }
+  }
   return {
     ...errors,
     codeOf,
     has,
     isTransient: (error) => has(error, transient),
+    isMissing: (error) => has(error, missing),
+    isForbidden: (error) => has(error, forbidden),
+    notCreated(error, sql) {
+      const { cause, shown } = shownOf(isLockError(error) ? error.cause : error)
+      // Not enumerable: some hundred lines of SQL would hide the message in a log.
+      Object.defineProperty(cause, 'sql', { value: sql })
+      const call = `await migrate({ url: ${url.startsWith("'") ? url : `'${url}'`} }) of ${adapter}`
+      return errors.invalid(
+        `the tables are missing, and this user may not create them: ${shown}; as a user that may, ${call}, ` +
+          `or execute the SQL in error.cause.sql, or ${MIGRATE.replace('URL', () => url)}`,
+        cause,
+      )
+    },
     toLockError(error) {
       if (isLockError(error)) return error
-      const message = error instanceof Error ? error.message : 'unknown error'
-      const cause = Object.assign(new Error(message), codesOf(error))
-      const [first] = Object.values(codesOf(error))
-      const shown = first === undefined ? message : `${message} (${first})`
+      const { cause, shown } = shownOf(error)
       const code = codeOf(error) ?? ''
       const advised = advice.get(code)?.replaceAll('URL', () => url)
       if (advised !== undefined) {

@@ -20,7 +20,8 @@ export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
   options: SessionAdapterOptions<C, Caps>,
   host: AdapterHost,
 ): Adapter<Caps> {
-  const { driver, connections, errors, sessionTtlMs, strategy, record, fenceIdleMs, ...rest } = options
+  const { driver, connections, errors, sessionTtlMs, strategy, record, creation, fenceIdleMs, ...rest } =
+    options
   const adapter = {
     ...rest,
     ...sessionHolds({ driver, connections, errors, sessionTtlMs }, host),
@@ -48,5 +49,6 @@ export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
     },
   } satisfies Adapter<Caps>
   const prepare = (): Promise<void> => connections.warm()
-  return tableAdapter(adapter, { strategy, record: { ...record, prepare }, fenceIdleMs, errors }, host.clock)
+  const use = { strategy, record: { ...record, prepare }, creation, fenceIdleMs, errors }
+  return tableAdapter(adapter, use, host.clock)
 }

@@ -14,7 +14,7 @@ const CANCELS = 40
 const UNDECIDED_MS = 5
 const TRIES = 28
 const LOCKED_BY_STRANGER =
-  'the row is locked by a session that is not a registered holder, so the lock cannot be acquired; end that session'
+  'the name is locked by a session that is not a registered holder, so the lock cannot be acquired; end that session'
 
 export interface SessionOptions<C extends Connection> {
   readonly driver: SessionDriver<C>

@@ -1,6 +1,8 @@
 import { Upkeep } from '@locks/core/adapter'
 import type { Adapter, Capabilities, Clock } from '@locks/core/adapter'
 import type { SqlErrors } from './errors.ts'
+import { creatingTables } from './first-use.ts'
+import type { TableCreation } from './first-use.ts'
 
 /** Which strategy the locks of one place belong to, as stored on the server. */
 export interface StrategyRecord {
@@ -35,6 +37,8 @@ export function otherStrategy(
 export interface TableUse {
   readonly strategy: string
   readonly record: StrategyRecord
+  /** Undefined where the program migrates by itself. */
+  readonly creation: TableCreation | undefined
   readonly fenceIdleMs: number
   readonly errors: SqlErrors
 }
@@ -42,13 +46,15 @@ export interface TableUse {
 /**
  * An adapter that prunes idle names after its releases, and has a strategy. Strategies store the same name in different
  * tables, so each of them would grant it. The first strategy that acquires a lock owns the place; the others are
- * refused. A client reads the record before its first call, and not again.
+ * refused. A client reads the record before its first call, and not again. If that finds no tables, they are created:
+ * by an acquire only, since other calls change nothing.
  */
 export function tableAdapter<C extends Capabilities>(
   adapter: Adapter<C> & Required<Pick<Adapter<C>, 'list' | 'break' | 'prune' | 'close'>>,
-  { strategy, record, fenceIdleMs, errors: { invalid, unavailable } }: TableUse,
+  { strategy, record, creation, fenceIdleMs, errors }: TableUse,
   clock: Clock,
 ): Adapter<C> {
+  const { invalid, unavailable } = errors
   const upkeep = new Upkeep(clock, fenceIdleMs, () => adapter.prune(fenceIdleMs))
   const adopt = adapter.adopt?.bind(adapter)
   let ours = false
@@ -63,7 +69,10 @@ export function tableAdapter<C extends Capabilities>(
   }
 
   async function claim(): Promise<void> {
-    const [known] = await Promise.all([look(), record.prepare?.().catch(() => undefined)])
+    const [known] = await Promise.all([
+      creatingTables(look, creation, errors),
+      record.prepare?.().catch(() => undefined),
+    ])
     if (known) return
     // Of two clients that write at once, one succeeds; both then read the same.
     await record.write(strategy)

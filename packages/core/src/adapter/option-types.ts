@@ -31,7 +31,12 @@ export type Option =
       readonly default?: number
     })
   | (Common & { readonly kind: 'boolean'; readonly default?: boolean })
-  | (Common & { readonly kind: 'choice'; readonly of: readonly string[]; readonly default?: string })
+  | (Common & {
+      readonly kind: 'choice'
+      /** `false` among them switches something off that can be on in several ways. */
+      readonly of: readonly (string | false)[]
+      readonly default?: string | false
+    })
   | (Common & {
       readonly kind: 'text'
       /** A regular expression for the whole text. */

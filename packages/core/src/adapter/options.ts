@@ -171,8 +171,10 @@ export function queryOptions(
 }
 
 /** What is not of that kind stays a text, which the check then refuses. */
-function valueOf({ kind }: Option, text: string): unknown {
+function valueOf(option: Option, text: string): unknown {
+  const { kind } = option
   if (kind === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  if (kind === 'choice') return text === 'false' && option.of.includes(false) ? false : text
   return (kind === 'integer' || kind === 'duration') && /^\d{1,15}$/.test(text) ? Number(text) : text
 }
 

@@ -4,6 +4,8 @@ const known: readonly (readonly [what: string, members: readonly string[]])[] = 
   ['a client of ioredis', ['sendCommand', 'isCluster', 'status']],
   ['a pool of pg', ['connect', 'totalCount', 'idleCount']],
   ['a single client of pg', ['connectionParameters', 'query']],
+  ['a sql of postgres (postgres.js)', ['begin', 'reserve', 'unsafe']],
+  ['a transaction or a single connection of postgres (postgres.js)', ['typed', 'unsafe']],
   ['a pool of mysql2', ['getConnection', 'execute']],
   ['a pool of the package mysql', ['getConnection', 'acquireConnection']],
   ['a single connection of mysql2', ['beginTransaction', 'execute']],
@@ -16,13 +18,13 @@ const known: readonly (readonly [what: string, members: readonly string[]])[] = 
  */
 export function whatIs(value: unknown): string {
   if (value === undefined || value === null) return String(value)
-  if (typeof value === 'function') return 'a function'
-  if (typeof value !== 'object') return `a ${typeof value}`
+  if (typeof value !== 'object' && typeof value !== 'function') return `a ${typeof value}`
   if (value instanceof Promise || ('then' in value && typeof value.then === 'function'))
     return 'a Promise: await it first'
   if (Array.isArray(value)) return 'a list'
   const found = known.find(([, members]) => members.every((member) => member in value))
   if (found !== undefined) return found[0]
+  if (typeof value === 'function') return 'a function'
   const { constructor } = value
   const name = typeof constructor === 'function' ? constructor.name : ''
   return name === '' || name === 'Object' ? 'an object of another kind' : `an object of class ${name}`

@@ -92,6 +92,10 @@ type MysqlConfig = {
   readonly schema?: string
   /** The table of locks. Names of further tables begin with it. Default: `locks`. */
   readonly table?: string
+  /**
+   * `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. Default: `auto`.
+   */
+  readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
@@ -118,13 +122,22 @@ type PostgresConfig = {
   readonly schema?: string
   /** The table of locks. Names of further tables and functions begin with it. Default: `locks`. */
   readonly table?: string
+  /**
+   * `auto`: the first acquire creates missing tables, if the role may. `false`: only `migrate()` does. Default: `auto`.
+   */
+  readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
+  /** The client library. Default: the one installed, `pg` first. */
+  readonly library?: 'pg' | 'postgres'
   /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
   readonly fenceIdleMs?: Duration
 } & (
   | {
-      /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. Default: `unique-key`. */
+      /**
+       * `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions.
+       * Default: `unique-key`.
+       */
       readonly strategy?: 'unique-key'
       /**
        * `false` where LISTEN cannot work, as behind PgBouncer. Waiters then poll; nothing is prepared by name. Default:
@@ -135,12 +148,28 @@ type PostgresConfig = {
       readonly claimTtlMs?: Duration
     }
   | {
-      /** `unique-key`: leases in a table. `row`: a row lock of an open transaction. Default: `unique-key`. */
+      /**
+       * `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions.
+       * Default: `unique-key`.
+       */
       readonly strategy: 'row'
-      /** Holders and waiters each have a connection: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+      /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
       readonly maxConnections?: number
       /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
       readonly sessionTtlMs?: Duration
+    }
+  | {
+      /**
+       * `unique-key`: leases in a table. `row`: a row lock of an open transaction. `advisory`: locks of few sessions.
+       * Default: `unique-key`.
+       */
+      readonly strategy: 'advisory'
+      /** Connections for holders and waiters: at most this many. Beyond it `LOCK_UNAVAILABLE`. Default: 50. */
+      readonly maxConnections?: number
+      /** How long a holder may be silent before the server ends it. Shorter leases stay shorter. Default: 30 s. */
+      readonly sessionTtlMs?: Duration
+      /** `false`: no fences, and no tables; `inspect` shows only the backend of a holder. Default: `true`. */
+      readonly fencing?: boolean
     }
 )
 

@@ -48,15 +48,21 @@ function endOfValue(bytes: Buffer, at: number): number | undefined {
   return end
 }
 
-/** Everything up to ReadyForQuery, or up to a request for authentication; a notification is a reply of its own. */
+/**
+ * Everything up to ReadyForQuery, or up to what some clients wait for before they go on: a request for authentication,
+ * or the description of a statement and its parameters. A notification is a reply of its own.
+ */
 export const postgresFrames: Frames = framesBy((bytes) => {
   let at = 0
+  let described = false
   while (at + 5 <= bytes.length) {
     const kind = bytes.toString('latin1', at, at + 1)
     const end = at + 1 + bytes.readInt32BE(at + 1)
     if (end > bytes.length) return undefined
     const asks = kind === 'R' && end >= at + 9 && bytes.readInt32BE(at + 5) !== 0
-    if (kind === 'Z' || asks || (kind === 'A' && at === 0)) return end
+    const isDescription = described && (kind === 'T' || kind === 'n')
+    if (kind === 'Z' || asks || isDescription || (kind === 'A' && at === 0)) return end
+    described ||= kind === 't'
     at = end
   }
   return undefined

@@ -14,6 +14,7 @@ const declared = {
     votes: { kind: 'integer', range: [1, 9], default: 3, only: ['sure'], inUrl: true },
     size: { kind: 'integer', range: [1, 9], default: 4, notWith: 'client', inUrl: true },
     fast: { kind: 'boolean', default: false, inUrl: true },
+    help: { kind: 'choice', of: ['auto', false], default: 'auto', inUrl: true },
     table: { kind: 'text', matches: '[a-z]+', must: 'be small letters', default: 'locks' },
     secret: { kind: 'text' },
   },
@@ -42,6 +43,7 @@ describe('declared options', () => {
       votes: 3,
       size: 4,
       fast: false,
+      help: 'auto',
       table: 'locks',
       secret: undefined,
     })
@@ -80,6 +82,7 @@ describe('declared options', () => {
     [{ url, size: '3' }, 'size must be a whole number from 1 to 9'],
     [{ url, fast: 'true' }, 'fast must be true or false'],
     [{ url, way: 'slow' }, 'way must be one of quick, sure'],
+    [{ url, help: 'false' }, 'help must be one of auto, false'],
     [{ url, table: 'a\nb' }, 'table must be small letters'],
     [{ url, table: 'ab1' }, 'table must be small letters'],
     [{ url, secret: ['sesame'] }, 'secret must be a string'],
@@ -117,6 +120,7 @@ describe('a URL', () => {
     settleOptions(declared, { url }, queryOptions(declared, new URLSearchParams(query), ['tls']))
 
   test('has options as text, by the kind of each', () => {
+    expect(read('help=false')).toMatchObject({ help: false })
     expect(read('waitMs=500&way=sure&votes=5&fast=true&tls=true')).toMatchObject({
       waitMs: 500,
       votes: 5,
@@ -128,7 +132,7 @@ describe('a URL', () => {
   test.each([
     [
       'wiatMs=5',
-      'unknown key "wiatMs" in url; known: way, waitMs, idleMs, votes, size, fast, tls; did you mean waitMs?',
+      'unknown key "wiatMs" in url; known: way, waitMs, idleMs, votes, size, fast, help, tls; did you mean waitMs?',
     ],
     ['table=sesame', 'unknown key "table" in url'],
     ['fast=yes', 'fast must be true or false'],
@@ -169,6 +173,7 @@ test('types follow from the declaration', () => {
     readonly url: string | undefined
     readonly client: unknown
     readonly way: 'quick' | 'sure'
+    readonly help: 'auto' | false
     readonly waitMs: number
     readonly idleMs: number | undefined
     readonly votes: number

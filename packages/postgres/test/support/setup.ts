@@ -2,6 +2,7 @@ import type { Locks, LocksOptions } from '@locks/core'
 import type { AdapterHost } from '@locks/core/adapter'
 import type { TestAdapter } from '@locks/core/conformance'
 import { fromConfig, migrate } from '@locks/postgres'
+import type { Library } from '@locks/postgres'
 import { Client } from 'pg'
 import { afterAll, beforeEach, onTestFinished } from 'vitest'
 import { postgresQuery, startService } from '../../../../conformance/services/index.ts'
@@ -14,22 +15,29 @@ export { contended, lossOf } from '../../../../conformance/test-support/clients.
 
 export type Config = Readonly<Record<string, unknown>>
 
+/** The library that clients by URL use in this run: the same tests run once with each. */
+export const library: Library = process.env['LOCKS_TEST_LIBRARY'] === 'postgres' ? 'postgres' : 'pg'
+
+function withLibrary(config: Config): Config {
+  return 'url' in config ? { library, ...config } : config
+}
+
 /** A migrated server for a whole test file. Each test begins with tables that no strategy owns. */
 export async function startServer(settings: Settings = {}): Promise<Server> {
   const service = await startService('postgres', { settings, needsControl: true })
   afterAll(() => service.close())
   const server = service.server('postgres')
-  await migrate({ url: server.url })
+  await migrate({ url: server.url, library })
   beforeEach(async () => void (await postgresQuery(server, 'DELETE FROM locks_strategy')))
   return server
 }
 
 export function open(config: Config, options: LocksOptions = {}): Locks {
-  return openClient(fromConfig(config), options)
+  return openClient(fromConfig(withLibrary(config)), options)
 }
 
 export function bare(config: Config, host?: Partial<AdapterHost>): TestAdapter {
-  return bareAdapter(fromConfig(config), host)
+  return bareAdapter(fromConfig(withLibrary(config)), host)
 }
 
 /** A connection of the test, past the adapter. */

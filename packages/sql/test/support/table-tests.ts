@@ -60,7 +60,7 @@ export function sqlTableTests({
 
   test('without the tables an acquire says what to do, at once', async () => {
     for (const strategy of strategies) {
-      const locks = open({ url, strategy, table: 'nowhere' })
+      const locks = open({ url, strategy, table: 'nowhere', migrate: false })
       const error = await locks
         .lock('a')
         .acquire()

@@ -1,0 +1,42 @@
+import { createHash } from 'node:crypto'
+import type { Statement } from './connection.ts'
+import type { Place } from './options.ts'
+import { onPrimary, statement } from './sql.ts'
+
+/**
+ * The number that stands for a name. Advisory locks belong to a database, and two tables of it do not share them. Names
+ * whose 64 bits are equal exclude each other: about one chance in 37 million for a million names.
+ */
+export function lockOf({ schema, table }: Place, name: string): string {
+  const digest = createHash('sha256').update(`@locks/postgres advisory\0${schema}.${table}\0${name}`).digest()
+  return String(digest.readBigInt64BE())
+}
+
+/** Sets a limit of the session, where the server has that setting. */
+const limit = (name: string, value: string): string =>
+  `CASE WHEN current_setting('${name}', true) IS NOT NULL THEN set_config('${name}', ${value}, false) END`
+
+/** PostgreSQL 14 and newer end a session that is idle for longer. */
+const allow = (silenceMs: string): string => limit('idle_session_timeout', silenceMs)
+
+/**
+ * Each takes a nonce as its last value and returns it as its first column. The second is the backend that answers.
+ * Locks belong to the session, not to a transaction: an error does not undo them.
+ */
+export const advisorySql: Readonly<
+  Record<'tryLock' | 'prepareWait' | 'lock' | 'probe' | 'unlock', Statement>
+> = {
+  // A standby would lock the name beside its primary. The name first, then the key of the hold.
+  tryLock: statement(`SELECT $4::text, pg_backend_pid(), name.locked,
+  CASE WHEN name.locked THEN pg_try_advisory_lock($2) END, ${allow('$3')}
+FROM (SELECT pg_try_advisory_lock($1) AS locked WHERE ${onPrimary}) AS name`),
+  // No limit of the server ends a wait.
+  prepareWait: statement(`SELECT $2::text, pg_backend_pid(), ${allow('$1')},
+  ${['lock_timeout', 'statement_timeout', 'transaction_timeout'].map((name) => limit(name, "'0'")).join(', ')}
+WHERE ${onPrimary}`),
+  lock: statement(`SELECT $3::text, pg_backend_pid(), true, pg_try_advisory_lock($2)
+FROM (SELECT pg_advisory_lock($1)) AS name`),
+  probe: statement(`SELECT $2::text, pg_backend_pid(), ${allow('$1')}`),
+  // The key first: once the name is free, this hold must not look alive.
+  unlock: statement('SELECT $3::text, pg_backend_pid(), pg_advisory_unlock($2), pg_advisory_unlock($1)'),
+}

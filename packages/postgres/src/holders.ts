@@ -1,0 +1,93 @@
+import { writeHolder } from '@locks/core/adapter'
+import { holderFrom } from '@locks/sql'
+import type { HoldInfo, SessionDriver } from '@locks/sql'
+import { randomBytes } from 'node:crypto'
+import type { PostgresConnection, Row } from './connection.ts'
+import type { Place } from './options.ts'
+import type { Runner } from './runner.ts'
+import { durable, epochMs, living, namesOf, onPrimary, statement, statesOf } from './sql.ts'
+
+type Shared = Pick<SessionDriver<PostgresConnection>, 'holderOf' | 'list'>
+
+/**
+ * The table of holders, where locks are held by connections. The key of a hold is an advisory lock of its connection:
+ * any session can tell at any time, by trying to lock the key, whether the hold still lives.
+ */
+export interface HolderTable extends Shared {
+  /** Records the holder and returns the next fence; undefined when the hold has ended. */
+  mint(hold: HoldInfo, pid: number | undefined): Promise<bigint | undefined>
+  /** Has the server end the connection of a hold, unless it is among `spared`. Resolves with whether it did. */
+  evict(name: string, attemptId: string, spared?: readonly number[]): Promise<boolean>
+  /** Has the server cancel the statement under way on a connection. */
+  cancel(pid: number | undefined): Promise<void>
+  /** Whether the server still has a connection. */
+  isThere(pid: number | undefined): Promise<boolean>
+}
+
+export function holderTable(place: Place, runner: Runner): HolderTable {
+  const sql = statementsOf(place)
+  return {
+    async mint({ request, key }, pid) {
+      const values = [Buffer.from(request.name), request.attemptId, writeHolder(request), key, pid]
+      return fenceOf(await runner.find(sql.mint, values)) ?? fenceOf(await runner.find(sql.mintFirst, values))
+    },
+
+    async holderOf(name) {
+      const [[attemptId, fence, holder, since]] = await runner.ask(sql.inspect, [Buffer.from(name)])
+      const by = holderFrom(holder, fence, since)
+      return by && { attemptId: attemptId ?? '', holder: by }
+    },
+
+    list: async (limit) => statesOf(await runner.ask(sql.list, [limit])),
+
+    async evict(name, attemptId, spared = []) {
+      const [[ended]] = await runner.ask(sql.evict, [Buffer.from(name), attemptId, spared])
+      return ended !== '0'
+    },
+
+    async cancel(pid) {
+      if (pid !== undefined) await runner.run(sql.cancel, [pid])
+    },
+
+    async isThere(pid) {
+      if (pid === undefined) return true
+      const [[there]] = await runner.ask(sql.isThere, [pid])
+      return there === 't'
+    },
+  }
+}
+
+/** Counts up from a random start: a random number for each hold would cost as much as the rest of its bookkeeping. */
+export function keyMaker(): () => string {
+  let last = randomBytes(8).readBigUInt64BE() >> 2n
+  return () => String(++last)
+}
+
+function fenceOf([fence]: Row = []): bigint | undefined {
+  return fence === null || fence === undefined ? undefined : BigInt(fence)
+}
+
+/** That a hold lives: its key cannot be locked. */
+export const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
+
+function statementsOf(place: Place) {
+  const to = namesOf(place)
+  return {
+    mint: statement(`UPDATE ${to.holders} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
+  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)
+RETURNING $6::text, fence, ${durable}`),
+    mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
+    inspect: statement(`SELECT $2::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}
+FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
+    // Found by the key it holds now: another session may have the process number of the holder by now.
+    evict:
+      statement(`WITH ${living} SELECT $4::text, count(pg_terminate_backend(living.pid)) FROM ${to.holders} h
+JOIN living ON living.key = h.key
+WHERE h.name = $1 AND h.attempt = $2 AND living.pid <> ALL ($3::int[]) AND ${onPrimary}`),
+    list: statement(`WITH ${living} SELECT $2::text, encode(h.name, 'hex'), h.fence, h.holder, ${epochMs('h.since')}
+FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
+WHERE ${onPrimary} LIMIT $1`),
+    cancel: statement('SELECT pg_cancel_backend($1)'),
+    isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
+  }
+}

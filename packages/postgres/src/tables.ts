@@ -1,0 +1,85 @@
+import { onOneConnection } from '@locks/sql'
+import type { TableCreation } from '@locks/sql'
+import { PostgresConnection } from './connection.ts'
+import { resourcesSchema } from './guard.ts'
+import type { Place, Settings } from './options.ts'
+import { rowSchema } from './row-schema.ts'
+import { uniqueKeySchema } from './schema.ts'
+import { namesOf, plain } from './sql.ts'
+import { strategySchema } from './strategy.ts'
+
+/** How long an acquire waits for another migration before it fails. Core then tries again. */
+const OTHER_MIGRATION_MS = 2_000
+
+/** What creates the tables and functions. It can be run again, also over those of an earlier version. */
+export function schemaOf(place: Place): readonly string[] {
+  return [
+    // IF NOT EXISTS alone asks for the right to create schemas first, which the owner of one may not have.
+    `DO $locks$ BEGIN
+  IF to_regnamespace('"${place.schema}"') IS NULL THEN
+    CREATE SCHEMA IF NOT EXISTS "${place.schema}";
+  END IF;
+END $locks$`,
+    ...uniqueKeySchema(place),
+    ...rowSchema(place),
+    strategySchema(place),
+    ...resourcesSchema(place),
+  ]
+}
+
+/**
+ * Runs what creates tables, after other migrations: IF NOT EXISTS does not keep two from creating the same thing. Waits
+ * at most `patienceMs` for each of them; 0: as long as it takes.
+ */
+export function migrating<T>(
+  connection: PostgresConnection,
+  patienceMs: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  return inTransaction(connection, async () => {
+    await connection.query(plain(`SET LOCAL lock_timeout = ${patienceMs}`))
+    await connection.query(
+      plain("SELECT pg_advisory_xact_lock(hashtextextended('@locks/postgres migrate', 0))"),
+    )
+    return work()
+  })
+}
+
+/** Undefined where the program migrates by itself. */
+export function tableCreation(settings: Settings): TableCreation | undefined {
+  const { config, errors, migrate } = settings
+  if (migrate === false) return undefined
+  const to = namesOf(settings)
+  const there = [to.locks, to.rows, to.holders].map((name) => `to_regclass('${name}') IS NOT NULL`)
+  const look = plain(`SELECT $1::text, to_regclass('${to.strategy}') IS NOT NULL, ${there.join(' OR ')}`)
+
+  const created = (connection: PostgresConnection): Promise<boolean> =>
+    migrating(connection, OTHER_MIGRATION_MS, async () => {
+      const [recorded, some] = await connection.ask(look)
+      if (recorded === 't' || some === 't') return recorded === 't'
+      for (const text of schemaOf(settings)) await connection.query(plain(text))
+      return true
+    })
+
+  return {
+    create: () =>
+      onOneConnection(
+        () => PostgresConnection.open(config, { named: false }),
+        errors,
+        (connection) => connection.promptly(() => created(connection)),
+      ),
+    sql: () => sqlOf(settings),
+  }
+}
+
+export function sqlOf(place: Place): string {
+  return `${schemaOf(place).join(';\n\n')};\n`
+}
+
+/** Read committed: under other levels a transaction fails when another session changes the same rows. */
+export async function inTransaction<T>(connection: PostgresConnection, work: () => Promise<T>): Promise<T> {
+  await connection.query(plain('BEGIN ISOLATION LEVEL READ COMMITTED'))
+  const result = await work()
+  await connection.query(plain('COMMIT'))
+  return result
+}

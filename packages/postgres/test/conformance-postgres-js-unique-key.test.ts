@@ -1,0 +1,8 @@
+import { afterAll } from 'vitest'
+import { hostVariant } from '../../../conformance/host.ts'
+import { startSubject } from './support/subject.ts'
+
+const { subject, close } = await startSubject('unique-key', 'postgres')
+afterAll(close)
+
+await hostVariant(subject, { areas: ['waiting', 'connections'] })
