@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
@@ -19,17 +19,34 @@ export async function obtain({ spec, args }: Runtime): Promise<readonly [string,
   const folder = join(home, spec)
   const [name] = spec.split('@')
   const command = join(folder, 'node_modules/.bin', String(name))
-  if (!(await exists(command))) await install(spec, folder)
+  if (!(await exists(command))) await install([spec], folder)
   return [command, ...args]
 }
 
-/** In a folder of its own first, so that an interrupted installation is not taken for a finished one. */
-async function install(spec: string, folder: string): Promise<void> {
-  await mkdir(home, { recursive: true })
-  const fresh = await mkdtemp(join(home, 'new-'))
+/**
+ * Installs npm packages in `folder`, unless an earlier run did. In a folder of its own first, so that an interrupted
+ * installation is not taken for a finished one. `finish` completes it there.
+ */
+export async function obtainPackages(
+  specs: readonly string[],
+  folder: string,
+  finish: (folder: string) => Promise<void>,
+): Promise<void> {
+  // Without the scripts of the packages: none of them is needed, and some download programs.
+  if (!(await exists(folder))) await install(['--ignore-scripts', ...specs], folder, finish)
+}
+
+async function install(
+  specs: readonly string[],
+  folder: string,
+  finish: (folder: string) => Promise<void> = async () => undefined,
+): Promise<void> {
+  await mkdir(dirname(folder), { recursive: true })
+  const fresh = await mkdtemp(join(dirname(folder), 'new-'))
   try {
     await writeFile(join(fresh, 'package.json'), '{ "private": true }')
-    await run('npm', ['install', '--no-audit', '--no-fund', spec], { cwd: fresh })
+    await run('npm', ['install', '--no-audit', '--no-fund', ...specs], { cwd: fresh })
+    await finish(fresh)
     await rm(folder, { recursive: true, force: true })
     await rename(fresh, folder)
   } finally {

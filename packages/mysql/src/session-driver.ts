@@ -2,20 +2,22 @@ import type { Holder } from '@locks/core/adapter'
 import { holderFrom } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { createHash, randomBytes } from 'node:crypto'
-import { newEcho, numberIn, wrote } from './echo.ts'
+import { newEcho, numberIn, read, wrote } from './echo.ts'
 import { errors } from './errors.ts'
 import type { Cell, MysqlConnection, Values } from './connection.ts'
 import type { Place, Settings } from './options.ts'
 import { bytesOf } from './runner.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
-import { echoing, epochMs, now, once } from './sql.ts'
+import { echoing, epochMs, nextFence, now, once, onItsOwn } from './sql.ts'
 
 /** The wait was killed, timed out or was chosen by the deadlock detector. */
 const worthAnotherTry = new Set([1317, 1205, 1213, 1969, 3024, 3058])
 /** The server ended the connection and ran no more statements: killed, silent beyond wait_timeout, shut down. */
 const ends = new Set([1927, 4031, 1053])
 const NO_SUCH_THREAD = 1094
+/** Another transaction has locked the row: MariaDB, then MySQL. */
+const rowLocked = new Set([1205, 3572])
 
 export type SessionStrategy = 'row' | 'named'
 
@@ -89,9 +91,31 @@ export function sessionDriver(
     return (await holds(sql.inspect, [Buffer.from(name)]))[0]
   }
 
+  /**
+   * A transaction of a program that holds the name by itself, if any: from its grant to its end it has locked the
+   * counter, which others lock for a moment. Looked for on another connection, which keeps no lock of it.
+   */
+  async function transactionOn(name: string): Promise<Holder | undefined> {
+    if (sql.counter === undefined) return undefined
+    const echo = newEcho()
+    try {
+      await runner.askOnce(sql.counter, [echo, Buffer.from(name)], read(echo))
+      return undefined
+    } catch (error) {
+      if (!errors.has(error, rowLocked)) throw error
+      return { owner: 'a transaction' }
+    }
+  }
+
   return {
     newKey: () => `locks:${randomBytes(12).toString('hex')}`,
-    holderOf: holdOf,
+
+    async holderOf(name) {
+      const hold = await holdOf(name)
+      if (hold !== undefined) return hold
+      const holder = await transactionOn(name)
+      return holder && { attemptId: '', holder }
+    },
 
     async tryLock(connection, hold, silenceMs) {
       await allowSilence(connection, silenceMs)
@@ -99,7 +123,8 @@ export function sessionDriver(
       if (await lock(connection, sql.tryLock, hold)) return 'locked'
       const name = Buffer.from(hold.request.name)
       const [there, ...about] = await connection.ask(sql.look, [name, name])
-      return there === '1' ? { holder: liveHold(about)?.holder } : 'missing'
+      const holder = liveHold(about)?.holder ?? (await transactionOn(hold.request.name))
+      return there === '1' || holder !== undefined ? { holder } : 'missing'
     },
 
     /**
@@ -112,7 +137,10 @@ export function sessionDriver(
       if (got !== '1')
         throw errors.unavailable('timed out making the row of the lock, so nothing is held; try again')
       const name = Buffer.from(request.name)
-      await connection.query(sql.makeRow.insert, [name, name])
+      await connection.query(sql.makeRow.insert, [name, name]).catch((error: unknown) => {
+        // A transaction has just made it, and is about to hold the name.
+        if (!errors.has(error, rowLocked)) throw error
+      })
       await connection.query('COMMIT')
     },
 
@@ -183,6 +211,7 @@ const ownerOf = (hold: string): string => `IS_USED_LOCK(COALESCE(${hold}, 'none'
 function statementsOf(place: Place, strategy: SessionStrategy) {
   const to = namesOf(place)
   const holders = strategy === 'row' ? to.holders : to.named
+  const next = strategy === 'row' ? nextFence : (last: string): string => `${last} + 1`
   const lives = `${ownerOf('h.hold')} IS NOT NULL`
   const state = `h.name, h.fence, h.holder, ${epochMs('h.since')}, h.attempt, h.hold`
   // Only 0 means off: some servers show a word.
@@ -194,10 +223,10 @@ function statementsOf(place: Place, strategy: SessionStrategy) {
   const shared = {
     // Only for a living hold: one that ended may have a successor, whose fence may be minted already.
     mint: `INSERT INTO ${holders} (name, fence, attempt, holder, since, hold)
-SELECT ?, ${echoing('p.fence + 1')}, ?, ?, ${now}, ? FROM ${to.pruned} p
+SELECT ?, ${echoing(next('p.fence'))}, ?, ?, ${now}, ? FROM ${to.pruned} p
 WHERE p.id = 1 AND ${ownerOf('?')} IS NOT NULL LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE
-  fence = IF(${mine}, ${echoing(`${holders}.fence + 1`)}, ${holders}.fence + ${echoing('0')}),
+  fence = IF(${mine}, ${echoing(next(`${holders}.fence`))}, ${holders}.fence + ${echoing('0')}),
   ${['attempt', 'holder', 'since', 'hold'].map(whenMine).join(',\n  ')}`,
     inspect: `${found} LEFT JOIN ${holders} h ON h.name = ? AND ${lives}`,
     list: `${found} LEFT JOIN ${holders} h ON ${lives} LIMIT `,
@@ -212,6 +241,7 @@ ON DUPLICATE KEY UPDATE
       lock: `SELECT ?, GET_LOCK(?, ${FOREVER_S})`,
       begin: undefined,
       makeRow: undefined,
+      counter: undefined,
       look: look('? IS NOT NULL'),
       locks: 2,
     }
@@ -223,9 +253,10 @@ ON DUPLICATE KEY UPDATE
     begin: 'START TRANSACTION',
     makeRow: {
       lock: 'SELECT ?, GET_LOCK(?, 5)',
-      insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL
+      insert: `${onItsOwn('INSERT')} INTO ${to.rows} (name) SELECT ? FROM DUAL
 WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
     },
+    counter: `SELECT ? FROM ${to.holders} WHERE name = ? FOR UPDATE NOWAIT`,
     look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),
     locks: 1,
   }

@@ -2,6 +2,13 @@ export const now = 'UTC_TIMESTAMP(6)'
 export const after = (ms: string): string => `${now} + INTERVAL ${ms} * 1000 MICROSECOND`
 export const epochMs = (column: string): string =>
   `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ${column}) / 1000`
+/** The clock in microseconds. */
+export const clockUs: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ${now})`
+/**
+ * One above the last, and not below the clock: a transaction that holds a lock by itself takes its fence back when it
+ * rolls back, and may have used it by then.
+ */
+export const nextFence = (last: string): string => `GREATEST(${last} + 1, ${clockUs})`
 
 /**
  * Settings for one statement: sql_safe_updates would refuse the batch, and a connection of the program's pool may wait

@@ -33,7 +33,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
     const killedAt = performance.now()
     await control.query(`KILL CONNECTION ${thread}`)
     await assertInTime('the holder notices', lasting.sessionTtlMs / 3, (await lost) - killedAt)
-    expect((await turn).fence).toBe(lease.fence + 1n)
+    expect((await turn).fence).toBeGreaterThan(lease.fence)
   })
 
   test(
@@ -64,7 +64,8 @@ describe.each(['row', 'named'])('%s', (strategy) => {
       const lasting = { ...config, sessionTtlMs: scaled(30_000), poolSize: 1 }
       const doomed = bare({ ...lasting, url: server.url.replace('//locks@', '//doomed@') })
       const next = bare(lasting)
-      await next.adapter.release(await next.take(next.request('unminted')))
+      const before = await next.take(next.request('unminted'))
+      await next.adapter.release(before)
       await control.beginTransaction()
       await control.execute(`SELECT fence FROM ${holders} WHERE name = ? FOR UPDATE`, [
         Buffer.from('unminted'),
@@ -85,7 +86,7 @@ describe.each(['row', 'named'])('%s', (strategy) => {
         .toBe('1')
       await control.commit()
       await rejected
-      expect(await turn).toMatchObject({ fence: 2n })
+      expect((await turn).fence).toBeGreaterThan(before.fence)
     },
     scaled(60_000),
   )
@@ -108,11 +109,12 @@ describe.each(['row', 'named'])('%s', (strategy) => {
 test('row: a transaction of another program on the row delays a try, and is neither busy nor an error', async () => {
   const control = await connect(server)
   const client = bare({ url: server.url, strategy: 'row' })
-  await client.adapter.release(await client.take(client.request('stranger')))
+  const before = await client.take(client.request('stranger'))
+  await client.adapter.release(before)
   await control.beginTransaction()
   await control.query("SELECT * FROM locks_rows WHERE name = 'stranger' FOR UPDATE")
   const tried = client.take(client.request('stranger'))
   await new Promise((resolve) => setTimeout(resolve, 500))
   await control.commit()
-  expect((await tried).fence).toBe(2n)
+  expect((await tried).fence).toBeGreaterThan(before.fence)
 })

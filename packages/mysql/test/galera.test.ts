@@ -54,7 +54,7 @@ test.for(['unique-key', 'row', 'named'])('%s: locks of one node are locks', asyn
   expect(await other.lock('one node').tryAcquire()).toBeNull()
   const turn = other.lock('one node').acquire({ waitMs: scaled(20_000) })
   await lease.release()
-  expect((await turn).fence).toBe(lease.fence + 1n)
+  expect((await turn).fence).toBeGreaterThan(lease.fence)
 })
 
 test(

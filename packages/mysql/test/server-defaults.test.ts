@@ -18,7 +18,7 @@ describe.each(strategies)('%s', (strategy) => {
     const answers = await Promise.all(clients.map(({ adapter, request }) => adapter.attempt(request(lock))))
     const [won, ...more] = answers.filter((answer) => 'fence' in answer)
     expect(more).toEqual([])
-    expect(won?.fence).toBe(1n)
+    expect(won).toBeDefined()
     const winner = clients[answers.findIndex((answer) => answer === won)]
     if (won !== undefined) expect(await winner?.adapter.release(won)).toBe('released')
   }

@@ -69,5 +69,5 @@ test.each(['row', 'named'])("%s: a wait outlasts the server's limit for statemen
   const waiting = waiter.adapter.wait?.(request, scaled(20_000), never)
   await new Promise((resolve) => setTimeout(resolve, 2_000))
   await holder.adapter.release(held)
-  expect(await waiting).toMatchObject({ fence: held.fence + 1n })
+  expect((await waiting)?.fence).toBeGreaterThan(held.fence)
 })

@@ -30,7 +30,7 @@ export function advisoryAdapter(settings: Settings, host: AdapterHost): Adapter<
   const pool = new ConnectionPool({ open, max: maxConnections, clock, errors })
   const carriers = new Carriers(pool, clock)
   const holders = fencing ? holderTable(settings, runner) : unfencedHolders(settings, runner)
-  const prune = statement(`SELECT $4::text, ${namesOf(settings).pruneHolders}($1, $2, $3)`)
+  const prune = statement(`SELECT $4::text, ${namesOf(settings).pruneRows}($1, $2, $3)`)
   const adapter: Adapter<AdvisoryCapabilities> = sessionAdapter(
     {
       name: '@locks/postgres',

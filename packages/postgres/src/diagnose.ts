@@ -64,7 +64,7 @@ function factStatements(settings: Settings) {
     },
     advisory: {
       tables: settings.fencing ? [to.holders, to.strategy] : [],
-      functions: settings.fencing ? [mint, `${to.pruneHolders}(bigint, int, bytea[])`] : [],
+      functions: settings.fencing ? [mint, `${to.pruneRows}(bigint, int, bytea[])`] : [],
       kept: to.holders,
       isFree: 'true',
     },

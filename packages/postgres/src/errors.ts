@@ -80,6 +80,8 @@ export const isEnd: Check = has(
 /** Whether an earlier statement had failed in a transaction that was still open. */
 export const isOfFailedTransaction: Check = has('25P02')
 
+export const isDeadlock: Check = has('40P01')
+
 /** Whether the defaults of the role keep a statement from being run as it has to be. */
 export const isOfOtherDefaults: Check = has(WRONG_LEVEL, '25006')
 

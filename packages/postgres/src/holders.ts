@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import type { PostgresConnection, Row } from './connection.ts'
 import type { Place } from './options.ts'
 import type { Runner } from './runner.ts'
-import { durable, epochMs, living, namesOf, onPrimary, statement, statesOf } from './sql.ts'
+import { durable, epochMs, living, namesOf, nextFence, onPrimary, statement, statesOf } from './sql.ts'
 
 type Shared = Pick<SessionDriver<PostgresConnection>, 'holderOf' | 'list'>
 
@@ -73,8 +73,8 @@ export const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
 function statementsOf(place: Place) {
   const to = namesOf(place)
   return {
-    mint: statement(`UPDATE ${to.holders} SET fence = fence + 1, attempt = $2, holder = $3, since = clock_timestamp(),
-  key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)
+    mint: statement(`UPDATE ${to.holders} SET fence = ${nextFence('fence')}, attempt = $2, holder = $3,
+  since = clock_timestamp(), key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)
 RETURNING $6::text, fence, ${durable}`),
     mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
     inspect: statement(`SELECT $2::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}

@@ -49,7 +49,7 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
     await connection.query(plain('SELECT pg_current_wal_lsn()'))
     await count(`${to.pruneWaiters}()`)
     let pruned = 0
-    for (const some of [to.prune, to.pruneRows, to.pruneHolders])
+    for (const some of [to.prune, to.pruneRows])
       for (let last = BATCH; last === BATCH; pruned += last)
         last = await count(`${some}(${olderThanMs}, ${BATCH})`)
     return pruned

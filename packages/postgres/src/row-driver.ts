@@ -1,13 +1,14 @@
-import type { Pruned } from '@locks/core/adapter'
+import type { Holder, Pruned } from '@locks/core/adapter'
 import { holderFrom, PRUNE_BATCH } from '@locks/sql'
 import type { SessionDriver } from '@locks/sql'
 import { errors, isEnd, isEndOfWait, isOfFailedTransaction } from './errors.ts'
 import type { PostgresConnection, Row } from './connection.ts'
 import { holderTable, keyMaker, lives } from './holders.ts'
+import { nameKeyOf } from './name-key.ts'
 import type { Place } from './options.ts'
 import { sameBackend } from './pooler.ts'
 import type { Runner } from './runner.ts'
-import { bytesOf, epochMs, namesOf, plain, statement } from './sql.ts'
+import { bytesOf, epochMs, living, namesOf, onPrimary, plain, statement } from './sql.ts'
 
 const nothing: Promise<readonly Row[]> = Promise.resolve([])
 
@@ -15,10 +16,14 @@ export interface RowDriver extends SessionDriver<PostgresConnection> {
   prune(idleMs: number, names?: readonly string[]): Promise<Pruned>
 }
 
+/** What is known of a transaction that holds a name by itself: its writes are not visible yet. */
+const inBackend = (pid: string): Holder => ({ owner: `transaction of backend ${pid}` })
+
 /** A lock is a row locked by an open transaction. The key of a hold is an advisory lock of that transaction. */
 export function rowDriver(place: Place, runner: Runner): RowDriver {
   const sql = statementsOf(place)
   const holders = holderTable(place, runner)
+  const nameKey = (name: string): string => nameKeyOf(place, name)
   const isThere = ({ pid }: PostgresConnection): Promise<boolean> => holders.isThere(pid)
 
   return {
@@ -26,9 +31,7 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
     isThere,
     mint: ({ pid }, hold) => holders.mint(hold, pid),
     cancel: ({ pid }) => holders.cancel(pid),
-    holderOf: (name) => holders.holderOf(name),
     list: (limit) => holders.list(limit),
-    evict: (name, attemptId) => holders.evict(name, attemptId),
 
     async tryLock(connection, { request, key }, silenceMs) {
       const name = Buffer.from(request.name)
@@ -41,7 +44,7 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
             [
               known ? nothing : connection.query(sql.allow, [String(silenceMs)]),
               connection.query(sql.begin),
-              connection.ask(sql.tryLock, [name, key]),
+              connection.ask(sql.tryLock, [name, key, nameKey(request.name)]),
             ] as const,
         ),
       )
@@ -49,9 +52,13 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
       connection.pid = sameBackend(connection.pid, Number(backend))
       connection.transaction = locked === 't' ? (transaction ?? undefined) : undefined
       if (connection.transaction !== undefined) return 'locked'
-      const [there, pid, fence, holder, since] = await connection.ask(sql.look, [name])
+      const [there, pid, fence, holder, since, by] = await connection.ask(sql.look, [
+        name,
+        nameKey(request.name),
+      ])
       connection.pid = sameBackend(connection.pid, Number(pid))
-      return there === 't' ? { holder: holderFrom(holder, fence, since) } : 'missing'
+      if (there !== 't') return 'missing'
+      return { holder: holderFrom(holder, fence, since) ?? (by ? inBackend(by) : undefined) }
     },
 
     async make(_line, { request }) {
@@ -62,7 +69,7 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
       // Sent together: the server runs one after the other, and waits in the second.
       const prepared = connection.query(sql.prepareWait)
       const locked = connection
-        .ask(sql.lock, [Buffer.from(request.name), key])
+        .ask(sql.lock, [Buffer.from(request.name), key, nameKey(request.name)])
         .then(([got, , transaction]) => {
           connection.transaction = got === 't' ? (transaction ?? undefined) : undefined
           return connection.transaction !== undefined
@@ -92,6 +99,19 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
       return proven === transaction
     },
 
+    async holderOf(name) {
+      const values = [Buffer.from(name), nameKey(name)]
+      const [[attemptId, fence, holder, since, pid]] = await runner.ask(sql.inspect, values)
+      const by = holderFrom(holder, fence, since)
+      if (by === undefined && pid) return { attemptId: pid, holder: inBackend(pid) }
+      return by && { attemptId: attemptId ?? '', holder: by }
+    },
+
+    async evict(name, attemptId) {
+      const [[ended]] = await runner.ask(sql.evict, [Buffer.from(name), attemptId, nameKey(name)])
+      return ended !== '0'
+    },
+
     async prune(idleMs, names) {
       const [[count]] = await runner.ask(sql.prune, [idleMs, PRUNE_BATCH, bytesOf(names)])
       const pruned = Number(count)
@@ -110,28 +130,48 @@ function statementsOf(place: Place) {
     `set_config('idle_in_transaction_session_timeout', $1, ${local})`
   // Locking a row gives a transaction its number. While the number is the same, the row is locked.
   const transaction = 'txid_current_if_assigned()'
-  const locking = (nonce: string, row: string): string =>
-    `SELECT ${nonce}::text, got.locked, pg_backend_pid(), ${transaction} FROM (SELECT) AS once LEFT JOIN (
-  SELECT pg_try_advisory_xact_lock($2) AS locked FROM (${row}) AS found
+  // The row first, then its name, which a transaction may hold without the row.
+  const locking = (row: string, named: string): string =>
+    `SELECT $4::text, got.locked, pg_backend_pid(), ${transaction} FROM (SELECT) AS once LEFT JOIN (
+  SELECT CASE WHEN ${named} THEN pg_try_advisory_xact_lock($2) ELSE false END AS locked FROM (${row}) AS found
 ) AS got ON true`
+  const byTransaction = `CASE WHEN h.name IS NULL THEN (SELECT min(pid) FROM living WHERE key = $2) END`
   return {
     makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
     // The server ends a holder that is silent for longer. Set for the connection: a rollback would undo it in the
     // transaction.
     allow: statement(`SELECT ${allowing('false')}`),
     begin: plain('BEGIN ISOLATION LEVEL READ COMMITTED'),
-    tryLock: statement(locking('$3', `SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED`)),
-    look: statement(`SELECT $2::text, there.name IS NOT NULL, pg_backend_pid(), h.fence, h.holder, ${epochMs('h.since')}
+    tryLock: statement(
+      locking(
+        `SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE SKIP LOCKED`,
+        'pg_try_advisory_xact_lock_shared($3)',
+      ),
+    ),
+    look: statement(`WITH ${living} SELECT $3::text, there.name IS NOT NULL, pg_backend_pid(), h.fence, h.holder,
+  ${epochMs('h.since')}, ${byTransaction}
 FROM (VALUES ($1::bytea)) AS wanted (name)
 LEFT JOIN ${to.rows} there ON there.name = wanted.name
 LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     prepareWait: statement(
       `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`,
     ),
-    lock: statement(locking('$3', `SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE`)),
+    lock: statement(
+      locking(
+        `SELECT FROM ${to.rows} WHERE name = $1 FOR UPDATE`,
+        'pg_advisory_xact_lock_shared($3) IS NOT NULL',
+      ),
+    ),
     probe: statement(`SELECT $2::text, ${transaction}, ${allowing('true')}`),
     prove: statement(`SELECT $1::text, ${transaction}`),
     rollback: plain('ROLLBACK'),
+    inspect:
+      statement(`WITH ${living} SELECT $3::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}, ${byTransaction}
+FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
+    // Found by the key it holds now: another session may have the process number of the holder by now.
+    evict: statement(`WITH ${living} SELECT $4::text, count(pg_terminate_backend(living.pid)) FROM living
+WHERE (key = (SELECT h.key FROM ${to.holders} h WHERE h.name = $1 AND h.attempt = $2)
+  OR key = $3 AND pid::text = $2) AND ${onPrimary}`),
     prune: statement(`SELECT $4::text, ${to.pruneRows}($1, $2, $3)`),
   }
 }

@@ -1,10 +1,11 @@
 import type { Place } from './options.ts'
 import { durable, old, plpgsql, pruning } from './schema-parts.ts'
-import { living, namesOf } from './sql.ts'
+import { living, namesOf, nextFence } from './sql.ts'
 
 /** The schema of strategies `row` and `advisory`. Can be run again, also over the schema of an earlier version. */
 export function rowSchema(place: Place): readonly string[] {
   const to = namesOf(place)
+  const idle = `${old('h.since')} AND (p_names IS NULL OR h.name = ANY (p_names))`
   return [
     // Only ever locked, never changed. The holder is in another table: a locked row cannot be changed.
     `CREATE TABLE IF NOT EXISTS ${to.rows} (name bytea PRIMARY KEY)`,
@@ -27,10 +28,10 @@ DECLARE
 BEGIN
   ${durable}
   INSERT INTO ${to.holders} AS h (name, fence, attempt, holder, since, key, pid)
-  SELECT p_name, coalesce((SELECT fence FROM ${to.holders} WHERE name = ''), 0) + 1, p_attempt, p_holder,
-    clock_timestamp(), p_key, p_pid
+  SELECT p_name, ${nextFence(`coalesce((SELECT fence FROM ${to.holders} WHERE name = ''), 0)`)},
+    p_attempt, p_holder, clock_timestamp(), p_key, p_pid
   WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
-  ON CONFLICT (name) DO UPDATE SET fence = h.fence + 1, attempt = p_attempt, holder = p_holder,
+  ON CONFLICT (name) DO UPDATE SET fence = ${nextFence('h.fence')}, attempt = p_attempt, holder = p_holder,
     since = clock_timestamp(), key = p_key, pid = p_pid
   WHERE NOT pg_try_advisory_xact_lock_shared(p_key)
   RETURNING h.fence INTO v_fence;
@@ -40,30 +41,25 @@ BEGIN
   RETURN coalesce(v_raised, v_fence);
 END`),
     // A locked row has a holder, or soon has one, and is skipped. While a row is locked here, its name cannot be held.
-    // It is read again once locked: it may have been held since it was found.
+    // It is read again once locked: it may have been held since it was found. Two kinds of holders need no row: a
+    // transaction that holds a name by itself has locked the counter; an advisory lock shows as a living key. A mint
+    // that meets this waits for it, and starts above what it deleted.
     pruning(
       to.pruneRows,
       to.holders,
-      `SELECT r.name FROM ${to.rows} r JOIN ${to.holders} h ON h.name = r.name
-    WHERE ${old('h.since')} AND (p_names IS NULL OR r.name = ANY (p_names)) LIMIT p_most FOR UPDATE OF r SKIP LOCKED`,
+      `WITH ${living} SELECT both_rows.name FROM (
+      SELECT r.name FROM ${to.rows} r JOIN ${to.holders} h ON h.name = r.name WHERE ${idle}
+      LIMIT p_most FOR UPDATE OF r, h SKIP LOCKED
+    ) both_rows UNION ALL SELECT counter.name FROM (
+      SELECT h.name FROM ${to.holders} h WHERE ${idle} AND h.name <> ''
+        AND NOT EXISTS (SELECT FROM living WHERE living.key = h.key)
+        AND NOT EXISTS (SELECT FROM ${to.rows} r WHERE r.name = h.name)
+      LIMIT p_most FOR UPDATE SKIP LOCKED
+    ) counter LIMIT p_most`,
       `WITH pruned AS (
     DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND ${old('since')} RETURNING name, fence
   ), gone AS (
     DELETE FROM ${to.rows} r USING pruned WHERE r.name = pruned.name
-  )`,
-    ),
-    // Holders of advisory locks, which have no row to lock. A mint that meets this waits for it, and starts above what
-    // it deleted. The key of a hold that has ended is never held again.
-    pruning(
-      to.pruneHolders,
-      to.holders,
-      `WITH ${living} SELECT h.name FROM ${to.holders} h
-    WHERE h.name <> '' AND ${old('h.since')} AND (p_names IS NULL OR h.name = ANY (p_names))
-      AND NOT EXISTS (SELECT FROM living WHERE living.key = h.key)
-      AND NOT EXISTS (SELECT FROM ${to.rows} r WHERE r.name = h.name)
-    LIMIT p_most FOR UPDATE OF h SKIP LOCKED`,
-      `WITH pruned AS (
-    DELETE FROM ${to.holders} WHERE name = ANY (v_names) AND ${old('since')} RETURNING fence
   )`,
     ),
     // Otherwise it would stay beside the one with more parameters.

@@ -25,7 +25,6 @@ const suffixes = {
   holders: '_holders',
   mint: '_mint',
   pruneRows: '_prune_rows',
-  pruneHolders: '_prune_holders',
 }
 
 /** Quoted names of the tables and functions of one place. Schema and table are validated; quoting keeps their case. */
@@ -77,5 +76,12 @@ export const onPrimary = '(SELECT pg_current_wal_lsn()) IS NOT NULL'
 /** Statements that grant a fence are flushed whatever the default is: a crash must not reset a fence. */
 export const durable = `CASE WHEN current_setting('synchronous_commit') = 'off'
   THEN set_config('synchronous_commit', 'on', true) END`
+
+/**
+ * One above the last, and not below the clock: a transaction that holds a lock by itself takes its fence back when it
+ * rolls back, and may have used it by then.
+ */
+export const nextFence = (last: string): string =>
+  `greatest(${last} + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`
 
 export const epochMs = (what: string): string => `(extract(epoch FROM ${what}) * 1000)::float8`

@@ -99,7 +99,7 @@ test('a hold that is not renewed ends with its ttl, although others keep its con
   const next = await other.lock('fixed').acquire({ waitMs: scaled(10_000) })
   await assertInTime('the next holder', 2 * ttlMs + 1_000, performance.now() - start)
   await lost
-  expect(next.fence).toBe(fixed.fence + 1n)
+  expect(next.fence).toBeGreaterThan(fixed.fence)
   await kept.extend()
   await kept.release()
 })

@@ -101,7 +101,7 @@ test("the server's lock_timeout and statement_timeout do not end a wait", async 
   await waits
   await new Promise((resolve) => setTimeout(resolve, 2_500))
   await lease.release()
-  expect((await turn).fence).toBe(lease.fence + 1n)
+  expect((await turn).fence).toBeGreaterThan(lease.fence)
 })
 
 test('a wait that times out as the grant arrives leaves nothing behind', async () => {
@@ -123,14 +123,15 @@ test('a wait that times out as the grant arrives leaves nothing behind', async (
 test('a transaction of another program on the row delays a try, and is neither busy nor an error', async () => {
   const control = await connect(server)
   const client = bare(row)
-  await client.adapter.release(await client.take(client.request('stranger')))
+  const before = await client.take(client.request('stranger'))
+  await client.adapter.release(before)
   await control.query('SET idle_in_transaction_session_timeout = 0')
   await control.query('BEGIN')
   await control.query("SELECT FROM locks_rows WHERE name = 'stranger' FOR UPDATE")
   const tried = client.take(client.request('stranger'))
   await new Promise((resolve) => setTimeout(resolve, 500))
   await control.query('COMMIT')
-  expect((await tried).fence).toBe(2n)
+  expect((await tried).fence).toBeGreaterThan(before.fence)
 })
 
 test('too many connections are an outage for new clients, and do not affect holders', async () => {

@@ -45,7 +45,7 @@ test('how a sql reads and writes values does not matter, nor that it prepares no
     await migrate({ pool: sql, table })
     const locks = createLocks(fromConfig({ pool: sql, strategy, table }))
     await locks.with('schloß 🔒', { owner: 'Łukasz "\\" {1,2}' }, async (lease) => {
-      expect(lease.fence).toBe(1n)
+      expect(lease.fence).toBeGreaterThan(0n)
       expect((await locks.inspect('schloß 🔒')).holder?.owner).toBe('Łukasz "\\" {1,2}')
       await lease.extend()
     })

@@ -109,7 +109,11 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'the highest fence of pruned rows is not kept',
     pruned('row'),
-    [edit('postgres/schema-parts.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN')],
+    [
+      edit('postgres/schema-parts.js', 'IF v_pruned > 0 THEN', 'IF v_pruned < 0 THEN'),
+      // Fences are not below the clock either, which would hide it.
+      edit('postgres/sql.js', '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint', '0'),
+    ],
   ],
   [
     'a locked row is taken for a lost one',

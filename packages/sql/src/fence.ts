@@ -38,7 +38,7 @@ export async function admitted(
   { value }: FencePieces,
   admit: (key: Buffer, fence: string) => Promise<boolean>,
 ): Promise<void> {
-  const key = resourceKey(errors, resource)
+  const key = keyOf(errors, 'resource', resource)
   const isFresh = await admit(key, value).catch((error: unknown) => Promise.reject(errors.toLockError(error)))
   if (isFresh) return
   throw new LockError(
@@ -47,12 +47,12 @@ export async function admitted(
   )
 }
 
-/** The name of a resource as bytes. Longer ones are refused: a server might cut them and confuse two resources. */
-function resourceKey({ invalid }: SqlErrors, resource: string): Buffer {
-  if (typeof resource !== 'string' || resource === '' || /\p{Surrogate}/u.test(resource))
-    throw invalid('resource must be a string that is not empty')
-  const key = Buffer.from(resource)
-  if (key.length > 1024) throw invalid('resource must be at most 1024 bytes of UTF-8')
+/** A name as bytes. Longer ones are refused: a server might cut them and confuse two of them. */
+export function keyOf({ invalid }: SqlErrors, what: string, name: string): Buffer {
+  if (typeof name !== 'string' || name === '' || /\p{Surrogate}/u.test(name))
+    throw invalid(`${what} must be a string that is not empty`)
+  const key = Buffer.from(name)
+  if (key.length > 1024) throw invalid(`${what} must be at most 1024 bytes of UTF-8`)
   return key
 }
 

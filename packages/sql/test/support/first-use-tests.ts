@@ -53,8 +53,9 @@ export function firstUseTests(bed: FirstUseBed): void {
 
   test.each(strategies)('%s: the first acquire creates the tables', async (strategy) => {
     const table = `made_${strategy.slice(0, 3)}`
-    await open({ url, strategy, table }).with('a', ({ fence }) => expect(fence).toBe(1n))
-    await open({ url, strategy, table, migrate: false }).with('a', ({ fence }) => expect(fence).toBe(2n))
+    const first = await open({ url, strategy, table }).with('a', ({ fence }) => fence)
+    const next = await open({ url, strategy, table, migrate: false }).with('a', ({ fence }) => fence)
+    expect(next).toBeGreaterThan(first)
   })
 
   test(`two processes that start at once on an empty place both get the lock, ${ROUNDS} times`, async () => {
@@ -64,7 +65,7 @@ export function firstUseTests(bed: FirstUseBed): void {
       place.searchParams.set('strategy', strategies[round % strategies.length] ?? '')
       place.searchParams.set('schema', `raced_${round}`)
       const fences = await Promise.all(users.map((use) => use(place.href)))
-      expect(new Set(fences)).toEqual(new Set(['"1"', '"2"']))
+      expect(new Set(fences)).toHaveProperty('size', 2)
     }
   })
 

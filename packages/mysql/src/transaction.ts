@@ -1,0 +1,139 @@
+import { settleOptions } from '@locks/core/adapter'
+import type { Duration } from '@locks/core/adapter'
+import { keyOf, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
+import type { TransactionQuery } from '@locks/sql'
+import { errors } from './errors.ts'
+import { declared } from './option-table.ts'
+import type { PlaceOptions } from './option-table.ts'
+import type { Place } from './options.ts'
+import { namesOf } from './schema.ts'
+import { transactionClients } from './transaction-clients.ts'
+import { transactionSql } from './transaction-sql.ts'
+import type { TransactionSql } from './transaction-sql.ts'
+
+export type { TransactionQuery } from '@locks/sql'
+
+/** Where the tables are, and how long to wait. */
+export interface LockInTransactionOptions extends PlaceOptions {
+  /** How long to wait for another holder; MySQL rounds up to seconds. 0: do not wait. Default: 10 s. */
+  readonly waitMs?: Duration
+}
+
+/** A name that this transaction holds until it ends. */
+export interface TransactionLock {
+  readonly name: string
+  /**
+   * Higher than that of every earlier holder of the name. After a rollback this is so as long as the server's clock did
+   * not go back.
+   */
+  readonly fence: bigint
+}
+
+const { schema, table } = declared.options
+const options = {
+  adapter: declared.adapter,
+  options: {
+    waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
+    schema,
+    table,
+  },
+} as const
+
+/** The wait was too long for `innodb_lock_wait_timeout`, or for `max_statement_time` of MariaDB. */
+const tooLong = new Set([1205, 1969])
+const deadlock = new Set([1213])
+/** The row has changed since the snapshot: `innodb_snapshot_isolation` of MariaDB. */
+const changed = new Set([1020])
+const noSavepoint = new Set([1305])
+
+/**
+ * Locks `name` in an open transaction of the program, which then holds it until it ends: there is nothing to release.
+ * It excludes all other transactions that lock the name so, and holders of strategy `row` on the same table.
+ *
+ * `tx` is a connection of `mysql2` after BEGIN, the transaction of Drizzle, Kysely, Knex, Prisma or TypeORM, or a
+ * function that runs one statement. Call this first in the transaction: under REPEATABLE READ, the default, a
+ * transaction that has read something before may not see what the previous holder wrote. Rejects with `LOCK_TIMEOUT`
+ * when the name is still held after `waitMs`; the transaction goes on without it. After any other error, roll it back.
+ */
+export async function lockInTransaction(
+  tx: TransactionQuery | object,
+  name: string,
+  given: LockInTransactionOptions = {},
+): Promise<TransactionLock> {
+  const { waitMs, ...place } = settleOptions(options, given)
+  const key = keyOf(errors, 'name', name)
+  const query = transactionQuery(errors, tx, transactionClients, 'a connection of mysql2 after BEGIN')
+  const sql = transactionSql(place, key)
+  const call = new TransactionCall(errors, query, name)
+  try {
+    await lock(call, sql, waitMs)
+    return { name, fence: await minted(call, sql, place) }
+  } catch (error) {
+    if (errors.has(error, changed)) throw stale(error)
+    if (!errors.has(error, deadlock)) throw error
+    throw errors.unavailable(
+      'a deadlock, so nothing is locked; the server has rolled the transaction back, run it again',
+      error,
+    )
+  }
+}
+
+async function lock(call: TransactionCall, sql: TransactionSql, waitMs: number): Promise<void> {
+  const [server, open, waitS] = await call.ask(sql.look)
+  const isMariaDb = server === 'mariadb'
+  if (isMariaDb ? open !== '1' : !(await hasSavepoints(call, sql))) throw notOpen()
+  if (!isMariaDb) await call.run(sql.patience(Math.max(1, Math.ceil(waitMs / 1_000))))
+  try {
+    await call.run(sql.lock(waitMs))
+  } catch (error) {
+    throw errors.has(error, tooLong) ? call.timedOut(waitMs) : error
+  } finally {
+    if (!isMariaDb) await call.run(sql.patience(Number(waitS)))
+  }
+}
+
+/** Outside a transaction a savepoint is gone at once. */
+async function hasSavepoints(call: TransactionCall, sql: TransactionSql): Promise<boolean> {
+  await call.run(sql.savepoint)
+  try {
+    await call.run(sql.releaseSavepoint)
+    return true
+  } catch (error) {
+    if (errors.has(error, noSavepoint)) return false
+    throw error
+  }
+}
+
+/** The lock is had, so only this transaction raises the counter. */
+async function minted(call: TransactionCall, sql: TransactionSql, place: Place): Promise<bigint> {
+  const [strategy = '-', last = '', floor = '', clock = ''] = await call.ask(sql.counter)
+  if (strategy !== 'row' && strategy !== '-') throw elsewhere(place, strategy)
+  const next = BigInt(floor) + 1n
+  const fence = next > BigInt(clock) ? next : BigInt(clock)
+  let attempt = ''
+  await call.run(sql.mint(fence, last, (id) => (attempt = id)))
+  const [by, stored] = await call.ask(sql.minted)
+  if (by !== attempt || stored !== String(fence)) throw stale()
+  return fence
+}
+
+function notOpen(): Error {
+  return errors.invalid(
+    'tx is not in a transaction, so nothing was locked; run START TRANSACTION first, and pass one connection',
+  )
+}
+
+/** The counter as this transaction sees it is not the counter as it is. */
+function stale(cause?: unknown): Error {
+  return errors.invalid(
+    'the transaction has read something before it took the lock, and does not see what the previous holder wrote; ' +
+      'roll it back, and take the lock first or use READ COMMITTED',
+    cause,
+  )
+}
+
+function elsewhere(place: Place, owner: string): Error {
+  const { locks, strategy: record } = namesOf(place)
+  const { message, advice } = otherStrategy({ locks, table: record }, 'row', owner)
+  return errors.invalid(`${message}; ${advice}`)
+}

@@ -1,0 +1,88 @@
+import { writeHolder } from '@locks/core/adapter'
+import { hostname } from 'node:os'
+import { nameKeyOf } from './name-key.ts'
+import type { Place } from './options.ts'
+import { durable, namesOf, nextFence } from './sql.ts'
+
+type Asking = (nonce: string) => string
+
+/**
+ * The statements of one name, without parameters: what stands in them is a number, or text in hexadecimal. Each reply
+ * is one text that begins with the nonce and the number of the transaction.
+ */
+export interface TransactionSql {
+  /** Tries to lock the name: isolation level, whether it is locked now, strategy of the place, statement_timeout. */
+  readonly take: Asking
+  /** The same, without reading a table. */
+  readonly takeOnly: Asking
+  /** Waits for the name. A time-out is no error, which would fail the transaction. */
+  readonly wait: (waitMs: number) => string
+  /** Sets statement_timeout for the rest of the transaction. */
+  readonly limit: (timeout: string) => string
+  readonly same: Asking
+  /** The next fence, from the counter, if there is one and this is still that transaction. */
+  readonly mint: (nonce: string, transaction: string) => string
+  /** The same, where there is no counter yet. */
+  readonly mintFirst: (nonce: string, transaction: string) => string
+}
+
+const holder = writeHolder({ owner: 'transaction', metadata: { host: hostname(), pid: process.pid } })
+const hex = (text: string): string => Buffer.from(text).toString('hex')
+const textOf = (text: string): string => `convert_from(decode('${hex(text)}', 'hex'), 'UTF8')`
+const current = 'txid_current_if_assigned()'
+
+export function transactionSql(place: Place, name: string, key: Buffer): TransactionSql {
+  const to = namesOf(place)
+  const lock = `CAST('${nameKeyOf(place, name)}' AS bigint)`
+  const bytes = `decode('${key.toString('hex')}', 'hex')`
+  const reply = (...words: readonly string[]): string => `SELECT concat_ws(' ', ${words.join(', ')}) AS reply`
+  const level = "current_setting('transaction_isolation')"
+  const take =
+    (strategy: string): Asking =>
+    (nonce) =>
+      reply(
+        `'${nonce}'`,
+        'txid_current()',
+        `replace(${level}, ' ', '-')`,
+        `CASE WHEN ${level} IN ('read committed', 'read uncommitted') THEN pg_try_advisory_xact_lock(${lock})
+  ELSE false END`,
+        `coalesce(${strategy}, '-')`,
+        "current_setting('statement_timeout')",
+      )
+  const columns = (nonce: string): string =>
+    `'${nonce}', ${textOf(holder)}, clock_timestamp(), pg_backend_pid()`
+  const raised = (nonce: string, last: string): string =>
+    `UPDATE ${last} SET (fence, attempt, holder, since, pid, key) = (${nextFence('h.fence')}, ${columns(nonce)}, NULL)`
+  const minted = (nonce: string, write: string): string =>
+    `WITH minted AS (${write} RETURNING h.fence, ${durable})
+${reply(`'${nonce}'`, current, 'minted.fence')} FROM (SELECT 1) AS once LEFT JOIN minted ON true`
+  return {
+    take: take(`(SELECT strategy FROM ${to.strategy} WHERE id = 1)`),
+    takeOnly: take('NULL'),
+    wait: (waitMs) => `DO $locks$
+DECLARE
+  v_before text := current_setting('lock_timeout');
+BEGIN
+  PERFORM set_config('lock_timeout', '${waitMs}', true);
+  PERFORM pg_advisory_xact_lock(${lock});
+  PERFORM set_config('lock_timeout', v_before, true);
+EXCEPTION WHEN lock_not_available THEN
+  NULL;
+END $locks$`,
+    limit: (timeout) => `SELECT set_config('statement_timeout', ${textOf(timeout)}, true)`,
+    same: (nonce) => reply(`'${nonce}'`, current),
+    mint: (nonce, transaction) =>
+      minted(
+        nonce,
+        `${raised(nonce, `${to.holders} AS h`)} WHERE h.name = ${bytes} AND ${current} = ${transaction}`,
+      ),
+    mintFirst: (nonce, transaction) =>
+      minted(
+        nonce,
+        `INSERT INTO ${to.holders} AS h (name, fence, attempt, holder, since, pid)
+SELECT ${bytes}, ${nextFence(`coalesce((SELECT fence FROM ${to.holders} WHERE name = ''), 0)`)}, ${columns(nonce)}
+WHERE ${current} = ${transaction}
+ON CONFLICT (name) DO ${raised(nonce, '')}`,
+      ),
+  }
+}

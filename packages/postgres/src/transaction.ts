@@ -1,0 +1,153 @@
+import { settleOptions } from '@locks/core/adapter'
+import type { Duration } from '@locks/core/adapter'
+import { keyOf, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
+import type { TransactionQuery } from '@locks/sql'
+import { declared } from './option-table.ts'
+import type { PlaceOptions } from './option-table.ts'
+import type { Place } from './options.ts'
+import { errors, isDeadlock, isOfFailedTransaction } from './errors.ts'
+import { transactionClients } from './transaction-clients.ts'
+import { namesOf } from './sql.ts'
+import { transactionSql } from './transaction-sql.ts'
+import type { TransactionSql } from './transaction-sql.ts'
+
+export type { TransactionQuery } from '@locks/sql'
+
+/** Where the tables are, and how long to wait. */
+export interface LockInTransactionOptions extends PlaceOptions {
+  /** How long to wait for another holder. 0: do not wait. Default: 10 s. */
+  readonly waitMs?: Duration
+  /** Without tables, and without a fence: only the lock. Default: `false`. */
+  readonly advisory?: boolean
+}
+
+/** A name that this transaction holds until it ends. */
+export interface TransactionLock {
+  readonly name: string
+  /**
+   * Higher than that of every earlier holder of the name. After a rollback this is so as long as the server's clock did
+   * not go back.
+   */
+  readonly fence: bigint
+}
+
+const { schema, table } = declared.options
+const options = {
+  adapter: declared.adapter,
+  options: {
+    waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
+    advisory: { kind: 'boolean', default: false },
+    schema,
+    table,
+  },
+} as const
+
+/**
+ * Locks `name` in an open transaction of the program, which then holds it until it ends: there is nothing to release.
+ * It excludes all other transactions that lock the name so, and holders of strategy `row` on the same table.
+ *
+ * `tx` is a client of `pg` after BEGIN, the transaction of postgres.js, Drizzle, Kysely, Knex, Prisma or TypeORM, or a
+ * function that runs one statement. It must be READ COMMITTED: with any other isolation level it would not see what
+ * the previous holder wrote. Rejects with `LOCK_TIMEOUT` when the name is still held after `waitMs`; the transaction
+ * goes on without it. After any other error, roll it back.
+ */
+export function lockInTransaction(
+  tx: TransactionQuery | object,
+  name: string,
+  options: LockInTransactionOptions & { readonly advisory: true },
+): Promise<Omit<TransactionLock, 'fence'>>
+export function lockInTransaction(
+  tx: TransactionQuery | object,
+  name: string,
+  options?: LockInTransactionOptions,
+): Promise<TransactionLock>
+export async function lockInTransaction(
+  tx: TransactionQuery | object,
+  name: string,
+  given: LockInTransactionOptions = {},
+): Promise<Omit<TransactionLock, 'fence'> & { readonly fence?: bigint }> {
+  const { waitMs, advisory, ...place } = settleOptions(options, given)
+  const key = keyOf(errors, 'name', name)
+  const query = transactionQuery(errors, tx, transactionClients, 'a client of pg after BEGIN, postgres.js')
+  const sql = transactionSql(place, name, key)
+  const call = new TransactionCall(errors, query, name)
+  const transaction = await locked(call, sql, place, waitMs, advisory).catch(failed)
+  if (!advisory) return { name, fence: await minted(call, sql, transaction).catch(failed) }
+  await assertSame(call, sql, transaction)
+  return { name }
+}
+
+/** Locks the name. Resolves with the number of the transaction. */
+async function locked(
+  call: TransactionCall,
+  sql: TransactionSql,
+  place: Place,
+  waitMs: number,
+  advisory: boolean,
+): Promise<string> {
+  const take = advisory ? sql.takeOnly : sql.take
+  const [transaction = '', level, got, strategy, ...timeout] = await call.ask(take)
+  if (level !== 'read-committed' && level !== 'read-uncommitted') throw wrongLevel(level)
+  if (strategy !== 'row' && strategy !== '-') throw elsewhere(place, String(strategy))
+  if (got === 't') return transaction
+  if (waitMs > 0) {
+    const limited = timeout.join(' ')
+    await assertSame(call, sql, transaction)
+    if (limited !== '0') await call.run(sql.limit('0'))
+    await call.run(sql.wait(waitMs))
+    if (limited !== '0') await call.run(sql.limit(limited))
+    // The wait says nothing of its outcome. What it locked can be locked again.
+    const [same, , granted] = await call.ask(take)
+    if (same !== transaction) throw notOpen()
+    if (granted === 't') return transaction
+  } else await assertSame(call, sql, transaction)
+  throw call.timedOut(waitMs)
+}
+
+async function minted(call: TransactionCall, sql: TransactionSql, transaction: string): Promise<bigint> {
+  for (const mint of [sql.mint, sql.mintFirst]) {
+    const [same, fence] = await call.ask((nonce) => mint(nonce, transaction))
+    if (same !== transaction) throw notOpen()
+    if (fence !== undefined) return BigInt(fence)
+  }
+  throw errors.unavailable('the counter of the lock could not be raised; roll the transaction back')
+}
+
+/** Outside a transaction each statement is one of its own, and has another number. */
+async function assertSame(call: TransactionCall, sql: TransactionSql, transaction: string): Promise<void> {
+  const [same] = await call.ask(sql.same)
+  if (same !== transaction) throw notOpen()
+}
+
+function notOpen(): Error {
+  return errors.invalid(
+    'tx is not in a transaction, so the lock ended at once; run BEGIN first, and pass one connection',
+  )
+}
+
+function wrongLevel(level = 'unknown'): Error {
+  return errors.invalid(
+    `the transaction is ${level.replace('-', ' ')}, so nothing was locked: it would not see what the previous holder ` +
+      'wrote; begin it with ISOLATION LEVEL READ COMMITTED',
+  )
+}
+
+function elsewhere(place: Place, owner: string): Error {
+  const { locks, strategy: record } = namesOf(place)
+  const { message, advice } = otherStrategy({ locks, table: record }, 'row', owner)
+  return errors.invalid(`${message}; ${advice}`)
+}
+
+function failed(error: unknown): never {
+  if (isOfFailedTransaction(error))
+    throw errors.invalid(
+      'an earlier statement of this transaction failed, so nothing was locked; roll it back',
+      error,
+    )
+  if (isDeadlock(error))
+    throw errors.unavailable(
+      'waiting would be a deadlock, so nothing was locked; roll the transaction back',
+      error,
+    )
+  throw error
+}
