@@ -26,6 +26,11 @@ export const affected: readonly Area[] = [
   'connections',
 ]
 
+/** The same for a topology on which every run of the tests also looks for two holders, by torture. */
+export const affectedUnderTorture: readonly Area[] = affected.filter(
+  (area) => area !== 'atomicity' && area !== 'uniqueness',
+)
+
 /**
  * The same for a backend whose adapter has the whole suite elsewhere. The other areas are left to
  * `npm test -- --all`.

@@ -1,7 +1,7 @@
 import { afterAll } from 'vitest'
-import { hostVariant } from '../../../conformance/host.ts'
+import { affectedUnderTorture, hostVariant } from '../../../conformance/host.ts'
 import { clusterSubjects } from './support/subjects.ts'
 
 const { subject, pinned, service } = await clusterSubjects()
 afterAll(() => service.close())
-await hostVariant(subject, { otherwise: pinned })
+await hostVariant(subject, { otherwise: pinned, areas: affectedUnderTorture })

@@ -1,7 +1,7 @@
 import { afterAll } from 'vitest'
-import { hostVariant } from '../../../conformance/host.ts'
+import { affectedUnderTorture, hostVariant } from '../../../conformance/host.ts'
 import { sentinelSubject } from './support/subjects.ts'
 
 const { subject, service } = await sentinelSubject()
 afterAll(() => service.close())
-await hostVariant(subject)
+await hostVariant(subject, { areas: affectedUnderTorture })
