@@ -16,6 +16,8 @@ export function advisoryDriver(
   holders: HolderTable,
   clock: Clock,
 ): SessionDriver<Share> {
+  /** Keys of holds whose unlock has no answer yet, by attempt. */
+  const unlocking = new Map<string, string>()
   const isThere = ({ pid }: Share): Promise<boolean> => holders.isThere(pid)
 
   async function busy({ request: { name } }: HoldInfo): Promise<Tried> {
@@ -35,7 +37,6 @@ export function advisoryDriver(
     mint: ({ pid }, hold) => holders.mint(hold, pid),
     holderOf: (name) => holders.holderOf(name),
     list: (limit) => holders.list(limit),
-    free: (share) => share.unlock(),
 
     async tryLock(share, hold, silenceMs) {
       const { name, willWait } = hold.request
@@ -44,8 +45,8 @@ export function advisoryDriver(
       const own = carriers.has(lock) ? await holders.holderOf(name) : undefined
       if (own !== undefined) return { holder: own.holder }
       const locked = await carriers.trying(lock, willWait, async (carrier) => {
-        share.silentUntil = clock.now() + silenceMs
         share.board(carrier, lock, hold.key)
+        share.expires(clock.now() + silenceMs)
         const got = isLocked(await share.run((on) => on.tryLock(lock, hold.key)))
         if (!got) share.leave()
         return got
@@ -61,6 +62,8 @@ export function advisoryDriver(
         share.silentUntil = clock.now() + Math.min(request.ttlMs, settings.sessionTtlMs)
         share.board(carrier, lock, key)
         const { prepared, locked } = carrier.lock(lock, key)
+        // Both are awaited by `run`, unless the share ends before that.
+        prepared.catch(() => undefined)
         locked.catch(() => undefined)
         return { prepared, locked }
       })
@@ -72,7 +75,7 @@ export function advisoryDriver(
     },
 
     async probe(share, silenceMs) {
-      share.silentUntil = clock.now() + silenceMs
+      share.expires(clock.now() + silenceMs)
       await share.run((carrier) => carrier.probe())
     },
 
@@ -81,8 +84,24 @@ export function advisoryDriver(
       await holders.cancel(share.pid)
     },
 
-    // Other holds depend on a connection that lives, and its end is not needed: what it unlocks is on its way.
-    evict: (name, attemptId) => holders.evict(name, attemptId, carriers.pids),
+    async free(share, { request: { attemptId }, key }) {
+      unlocking.set(attemptId, key)
+      try {
+        return await share.unlock()
+      } finally {
+        unlocking.delete(attemptId)
+      }
+    },
+
+    async evict(name, attemptId) {
+      const key = unlocking.get(attemptId)
+      if (key !== undefined && (await holders.isAlive(key)))
+        throw errors.unavailable(
+          'the server has not answered the unlock, so the name is still locked; try again',
+        )
+      // Other holds depend on a connection that lives, and its end is not needed: what it unlocks is on its way.
+      return holders.evict(name, attemptId, carriers.pids)
+    },
 
     saysEnded: isEnd,
     isWorthAnotherTry: isEndOfWait,

@@ -19,6 +19,9 @@ const limit = (name: string, value: string): string =>
 /** PostgreSQL 14 and newer end a session that is idle for longer. */
 const allow = (silenceMs: string): string => limit('idle_session_timeout', silenceMs)
 
+/** A pooler that was not noticed may give the statement to another session, which would keep the lock. */
+const isOurs = (pid: string): string => `pg_backend_pid() = ${pid}`
+
 /**
  * Each takes a nonce as its last value and returns it as its first column. The second is the backend that answers.
  * Locks belong to the session, not to a transaction: an error does not undo them.
@@ -27,16 +30,23 @@ export const advisorySql: Readonly<
   Record<'tryLock' | 'prepareWait' | 'lock' | 'probe' | 'unlock', Statement>
 > = {
   // A standby would lock the name beside its primary. The name first, then the key of the hold.
-  tryLock: statement(`SELECT $4::text, pg_backend_pid(), name.locked,
+  tryLock: statement(`SELECT $5::text, pg_backend_pid(), name.locked,
   CASE WHEN name.locked THEN pg_try_advisory_lock($2) END, ${allow('$3')}
-FROM (SELECT pg_try_advisory_lock($1) AS locked WHERE ${onPrimary}) AS name`),
+FROM (SELECT) AS once LEFT JOIN (
+  SELECT pg_try_advisory_lock($1) AS locked WHERE ${isOurs('$4')} AND ${onPrimary}
+) AS name ON true`),
   // No limit of the server ends a wait.
   prepareWait: statement(`SELECT $2::text, pg_backend_pid(), ${allow('$1')},
   ${['lock_timeout', 'statement_timeout', 'transaction_timeout'].map((name) => limit(name, "'0'")).join(', ')}
 WHERE ${onPrimary}`),
-  lock: statement(`SELECT $3::text, pg_backend_pid(), true, pg_try_advisory_lock($2)
-FROM (SELECT pg_advisory_lock($1)) AS name`),
+  lock: statement(`SELECT $4::text, pg_backend_pid(), name.locked,
+  CASE WHEN name.locked THEN pg_try_advisory_lock($2) END
+FROM (SELECT) AS once LEFT JOIN (
+  SELECT pg_advisory_lock($1) IS NOT NULL AS locked WHERE ${isOurs('$3')}
+) AS name ON true`),
   probe: statement(`SELECT $2::text, pg_backend_pid(), ${allow('$1')}`),
   // The key first: once the name is free, this hold must not look alive.
-  unlock: statement('SELECT $3::text, pg_backend_pid(), pg_advisory_unlock($2), pg_advisory_unlock($1)'),
+  unlock: statement(`SELECT $4::text, pg_backend_pid(),
+  CASE WHEN ${isOurs('$3')} THEN pg_advisory_unlock($2) END,
+  CASE WHEN ${isOurs('$3')} THEN pg_advisory_unlock($1) END`),
 }

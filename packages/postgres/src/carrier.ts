@@ -7,8 +7,15 @@ import { sameBackend } from './pooler.ts'
 
 /** A statement without an answer for this long: the connection gets no new attempts. */
 const STUCK_MS = 1_000
-/** How long the server leaves a connection without passengers open. */
+/** The limit set by a probe whose passengers have left before it is sent. Otherwise passengers set the limit. */
 const IDLE_MS = 60_000
+
+export interface CarrierEvents {
+  /** The last passenger has left, or the connection has ended. */
+  left(carrier: Carrier): void
+  /** It was stuck, and has answered. */
+  recovered(): void
+}
 
 /** One attempt on a carrier. */
 export interface Passenger {
@@ -26,7 +33,7 @@ export class Carrier {
   readonly #connection: PostgresConnection
   readonly #pool: ConnectionPool<PostgresConnection>
   readonly #clock: Clock
-  readonly #left: (carrier: Carrier) => void
+  readonly #on: CarrierEvents
   readonly #passengers = new Map<string, Passenger>()
   /** Statements without an answer, and since when there was none. */
   #open = 0
@@ -38,19 +45,18 @@ export class Carrier {
   /** A cancellation was sent, and may arrive late. */
   cancelled = false
 
-  /** `left` is called when the last passenger has left, or the connection has ended. */
   constructor(
     connection: PostgresConnection,
     pool: ConnectionPool<PostgresConnection>,
     clock: Clock,
     alone: boolean,
-    left: (carrier: Carrier) => void,
+    on: CarrierEvents,
   ) {
     this.#connection = connection
     this.#pool = pool
     this.#clock = clock
     this.alone = alone
-    this.#left = left
+    this.#on = on
     // Core keeps the process alive while a caller waits.
     connection.keepAlive(false)
     connection.onEnd(() => this.end())
@@ -82,13 +88,13 @@ export class Carrier {
   }
 
   tryLock(lock: string, key: string): Promise<Row> {
-    return this.#ask(advisorySql.tryLock, [lock, key, this.#allowed()])
+    return this.#ask(advisorySql.tryLock, [lock, key, this.#allowed(), this.pid])
   }
 
   /** Waits for the lock. `prepared` is answered at once, `locked` when the server has granted it. */
   lock(lock: string, key: string): { readonly prepared: Promise<Row>; readonly locked: Promise<Row> } {
     const prepared = this.#ask(advisorySql.prepareWait, [this.#allowed()])
-    return { prepared, locked: this.#checked(advisorySql.lock, [lock, key]) }
+    return { prepared, locked: this.#checked(advisorySql.lock, [lock, key, this.pid]) }
   }
 
   /** Checks that the session lives: once for all passengers that ask for it at the same time. */
@@ -104,7 +110,7 @@ export class Carrier {
   async unlock(lock: string, key: string): Promise<Row> {
     this.#passengers.delete(lock)
     try {
-      return await this.#ask(advisorySql.unlock, [lock, key])
+      return await this.#ask(advisorySql.unlock, [lock, key, this.pid])
     } catch (error) {
       // The session may still have the lock. Only its end is sure to free it.
       this.end()
@@ -115,13 +121,13 @@ export class Carrier {
   /** Gives up a place whose lock was not granted. */
   leave(lock: string): void {
     this.#passengers.delete(lock)
-    this.#settle()
+    this.settle()
   }
 
   end(): void {
     if (this.#over) return
     this.#over = true
-    this.#left(this)
+    this.#on.left(this)
     this.#pool.discard(this.#connection)
     const lost = [...this.#passengers.values()]
     this.#passengers.clear()
@@ -139,13 +145,15 @@ export class Carrier {
   async #ask(statement: Statement, values: unknown[]): Promise<Row> {
     if (this.#open === 0) this.#quietSince = this.#clock.now()
     this.#open += 1
-    this.#settle()
+    this.settle()
     try {
       return await this.#checked(statement, values)
     } finally {
+      const wasStuck = this.stuck
       this.#open -= 1
       this.#quietSince = this.#clock.now()
-      this.#settle()
+      this.settle()
+      if (wasStuck) this.#on.recovered()
     }
   }
 
@@ -161,7 +169,8 @@ export class Carrier {
     }
   }
 
-  #settle(): void {
+  /** Gives the connection back to the pool, if nothing needs it. */
+  settle(): void {
     if (this.#over) return
     const empty = this.#passengers.size === 0
     // A silent server ends the connection when no hold depends on it any more.
@@ -169,7 +178,7 @@ export class Carrier {
     if (!empty || this.#open > 0) return
     if (this.cancelled) return this.end()
     this.#over = true
-    this.#left(this)
+    this.#on.left(this)
     this.#pool.give(this.#connection)
   }
 }

@@ -17,7 +17,9 @@ export class Carriers {
   /** Tries under way, by lock. */
   readonly #tries = new Map<string, Promise<unknown>>()
   readonly #holding = new Set<Passenger>()
-  #opening: Promise<unknown> | undefined
+  #opening: Promise<void> | undefined
+  /** Tries that wait for a connection. Called when there may be one, beside that for which they are in the queue. */
+  readonly #waiting = new Set<() => void>()
   #expiry: Timer | undefined
   #expiresAt = Infinity
 
@@ -46,6 +48,7 @@ export class Carriers {
     willWait: boolean,
     work: (carrier: Carrier) => Promise<T>,
   ): Promise<T | undefined> {
+    let opened = false
     for (;;) {
       const before = this.#tries.get(lock)
       if (before !== undefined) {
@@ -55,11 +58,14 @@ export class Carriers {
       const carrier = this.#freeFor(lock)
       if (carrier === undefined) {
         if (this.#pool.full && this.has(lock)) return undefined
-        await this.#openOne(willWait)
+        await this.#room(willWait)
+        opened = true
         continue
       }
       // From here to the reservation by `work` nothing else runs.
       const trying = work(carrier)
+      // Another connection may have become fit, and be preferred to the one that was opened.
+      if (opened) this.#giveBackUnused()
       const over = trying.then(
         () => this.#tries.delete(lock),
         () => this.#tries.delete(lock),
@@ -97,18 +103,47 @@ export class Carriers {
     return this.#pool.full ? fit.toSorted((a, b) => a.load - b.load)[0] : undefined
   }
 
-  async #openOne(willWait: boolean): Promise<void> {
+  /** Until there may be a connection for a try. */
+  async #room(willWait: boolean): Promise<void> {
+    if (this.#opening !== undefined || !this.#pool.full) {
+      this.#opening ??= this.#openOne(CONNECTION_WAIT_MS).finally(() => (this.#opening = undefined))
+      return this.#opening
+    }
     // One that does not wait learns at once that there is no connection left.
-    const waitMs = willWait || !this.#pool.full ? CONNECTION_WAIT_MS : 0
-    this.#opening ??= this.#pool
-      .take(waitMs)
-      .then((connection) => this.#carrier(connection, false))
-      .finally(() => (this.#opening = undefined))
-    await this.#opening
+    const opened = this.#openOne(willWait ? CONNECTION_WAIT_MS : 0)
+    let wake = (): void => undefined
+    const woken = new Promise<void>((resolve) => (wake = resolve))
+    this.#waiting.add(wake)
+    const unneeded = (): void => {
+      if (!this.#waiting.has(wake)) this.#giveBackUnused()
+    }
+    // A failure matters only while the try waits for it, which is below.
+    opened.then(unneeded, () => undefined)
+    try {
+      await Promise.race([opened, woken])
+    } finally {
+      this.#waiting.delete(wake)
+    }
+  }
+
+  async #openOne(waitMs: number): Promise<void> {
+    this.#carrier(await this.#pool.take(waitMs), false)
+    this.#wake()
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting) wake()
+  }
+
+  #giveBackUnused(): void {
+    for (const one of this.#all) if (!one.alone) one.settle()
   }
 
   #carrier(connection: PostgresConnection, alone: boolean): Carrier {
-    const carrier = new Carrier(connection, this.#pool, this.#clock, alone, (one) => this.#all.delete(one))
+    const carrier = new Carrier(connection, this.#pool, this.#clock, alone, {
+      left: (one) => void this.#all.delete(one),
+      recovered: () => this.#wake(),
+    })
     this.#all.add(carrier)
     return carrier
   }

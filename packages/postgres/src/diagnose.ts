@@ -23,7 +23,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const values = new Map<string, string>()
     for (const [name, value] of await on.query(sql.settings)) values.set(name ?? '', value ?? '')
     const sentAt = clock.now()
-    const [[inRecovery, connections] = []] = await on.query(sql.server)
+    const [[inRecovery, connections, taken] = []] = await on.query(sql.server)
     const roundTripMs = clock.now() - sentAt
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
@@ -38,6 +38,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       pooling: await poolingOf(open),
       inRecovery: inRecovery === 't',
       connections: Number(connections),
+      locks: Number(taken),
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
       record: fenced ? { locks, table } : undefined,
@@ -87,9 +88,9 @@ function factStatements(settings: Settings) {
     `unnest(ARRAY[${names.map((name) => `'${name}'`).join()}]::text[])`
   return {
     settings: statement('SELECT name, setting FROM pg_settings'),
-    server: statement(
-      "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
-    ),
+    server: statement(`SELECT pg_is_in_recovery(),
+  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+  (SELECT count(*) FROM pg_locks WHERE NOT fastpath)`),
     missing: statement(`SELECT name FROM ${all(tables)} name WHERE to_regclass(name) IS NULL
 UNION ALL SELECT name FROM ${all(functions)} name WHERE to_regprocedure(name) IS NULL`),
     forbidden: statement(`SELECT name FROM ${all(tables)} name

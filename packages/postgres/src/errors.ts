@@ -43,6 +43,10 @@ const setUp: ReadonlyMap<string, string> = new Map([
 const mayPass: ReadonlyMap<string, string> = new Map([
   ['25006', 'it is a standby, or read-only by default; connect to the primary'],
   ['55000', 'it is a standby; connect to the primary'],
+  [
+    '53200',
+    'it is out of memory, or its lock table is full; hold fewer locks, or raise max_locks_per_transaction',
+  ],
   ['55P03', 'another session has locked the table or a row of it; try again when that is over'],
 ])
 

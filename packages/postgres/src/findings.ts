@@ -11,6 +11,8 @@ export interface Facts extends TableFacts {
   readonly pooling: Pooling
   readonly inRecovery: boolean
   readonly connections: number
+  /** Entries of the server's lock table that are in use. */
+  readonly locks: number
   /** Tables and functions that are missing. */
   readonly missing: readonly string[]
   /** Tables that this role may not read or write. */
@@ -53,7 +55,8 @@ export const checks: Checks<Facts, Settings> = {
     return warning(message, 'set default_transaction_read_only = off for this role')
   },
 
-  tables: ({ missing, forbidden }, { schema, table, migrate }) => {
+  tables: ({ missing, forbidden, record }, { schema, table, migrate }) => {
+    if (record === undefined) return ok('no tables are needed without fences')
     if (missing.length > 0) {
       const unless = migrate === 'auto' ? ', unless the first acquire may create them all' : ''
       return warning(`missing: ${missing.join(', ')}; no lock can be acquired${unless}`, 'run migrate()')
@@ -105,6 +108,16 @@ export const checks: Checks<Facts, Settings> = {
     const wanted = poolSize + (bySession({ strategy }) ? maxConnections : 1 + SPARE_CONNECTIONS)
     const lower = bySession({ strategy }) ? 'maxConnections or poolSize' : 'poolSize'
     return connectionsVerdict(connections, room, wanted, lower)
+  },
+
+  /** All locks of the server share one table: a full one fails the statements of all clients. */
+  'lock-table': ({ locks, settings }, { strategy }) => {
+    if (strategy !== 'advisory') return undefined
+    const transactions = number(settings, 'max_connections') + number(settings, 'max_prepared_transactions')
+    const room = number(settings, 'max_locks_per_transaction') * transactions
+    const message = `${locks} of ${room} entries of the server's lock table are in use; a hold takes two`
+    if (locks <= room / 2) return ok(message)
+    return warning(message, 'raise max_locks_per_transaction, or hold fewer locks')
   },
 
   'session-timeouts': ({ settings }, { strategy, listen }) => {

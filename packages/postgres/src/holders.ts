@@ -20,6 +20,8 @@ export interface HolderTable extends Shared {
   evict(name: string, attemptId: string, spared?: readonly number[]): Promise<boolean>
   /** Has the server cancel the statement under way on a connection. */
   cancel(pid: number | undefined): Promise<void>
+  /** Whether a hold with this key lives. */
+  isAlive(key: string): Promise<boolean>
   /** Whether the server still has a connection. */
   isThere(pid: number | undefined): Promise<boolean>
 }
@@ -47,6 +49,11 @@ export function holderTable(place: Place, runner: Runner): HolderTable {
 
     async cancel(pid) {
       if (pid !== undefined) await runner.run(sql.cancel, [pid])
+    },
+
+    async isAlive(key) {
+      const [[alive]] = await runner.ask(sql.isAlive, [key])
+      return alive === 't'
     },
 
     async isThere(pid) {
@@ -88,6 +95,7 @@ WHERE h.name = $1 AND h.attempt = $2 AND living.pid <> ALL ($3::int[]) AND ${onP
 FROM (SELECT) AS once LEFT JOIN (${to.holders} h JOIN living ON living.key = h.key) ON true
 WHERE ${onPrimary} LIMIT $1`),
     cancel: statement('SELECT pg_cancel_backend($1)'),
+    isAlive: statement(`SELECT $2::text, NOT pg_try_advisory_xact_lock_shared($1) WHERE ${onPrimary}`),
     isThere: statement('SELECT $2::text, EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)'),
   }
 }

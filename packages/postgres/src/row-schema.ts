@@ -5,7 +5,8 @@ import { living, namesOf, nextFence } from './sql.ts'
 /** The schema of strategies `row` and `advisory`. Can be run again, also over the schema of an earlier version. */
 export function rowSchema(place: Place): readonly string[] {
   const to = namesOf(place)
-  const idle = `${old('h.since')} AND (p_names IS NULL OR h.name = ANY (p_names))`
+  const idle = `${old('h.since')} AND (p_names IS NULL OR h.name = ANY (p_names))
+        AND NOT EXISTS (SELECT FROM living WHERE living.key = h.key)`
   return [
     // Only ever locked, never changed. The holder is in another table: a locked row cannot be changed.
     `CREATE TABLE IF NOT EXISTS ${to.rows} (name bytea PRIMARY KEY)`,
@@ -52,7 +53,6 @@ END`),
       LIMIT p_most FOR UPDATE OF r, h SKIP LOCKED
     ) both_rows UNION ALL SELECT counter.name FROM (
       SELECT h.name FROM ${to.holders} h WHERE ${idle} AND h.name <> ''
-        AND NOT EXISTS (SELECT FROM living WHERE living.key = h.key)
         AND NOT EXISTS (SELECT FROM ${to.rows} r WHERE r.name = h.name)
       LIMIT p_most FOR UPDATE SKIP LOCKED
     ) counter LIMIT p_most`,

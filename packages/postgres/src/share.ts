@@ -40,7 +40,12 @@ export class Share extends Connection implements Passenger {
       this.leave()
       throw errors.unavailable('the request was withdrawn; nothing is held')
     }
-    this.#carriers.expires(this)
+  }
+
+  /** From now on this hold ends here too, unless it is renewed. That of a waiter begins with its first renewal. */
+  expires(silentUntil: number): void {
+    this.silentUntil = silentUntil
+    if (this.#carrier !== undefined) this.#carriers.expires(this)
   }
 
   /** Fails when this share ends, even if the server does not answer. */

@@ -12,6 +12,7 @@ export function unfencedHolders(place: Place, runner: Runner): HolderTable {
   const held = statement(`WITH ${living} SELECT $2::text, max(living.pid) FROM living
 WHERE living.key = $1::bigint AND ${onPrimary}`)
   return {
+    isAlive: (key) => fenced.isAlive(key),
     isThere: (pid) => fenced.isThere(pid),
     cancel: (pid) => fenced.cancel(pid),
     mint: () => Promise.resolve(0n),

@@ -1,9 +1,13 @@
 import { isLockError } from '@locks/core'
-import { assertInTime, eventually } from '@locks/core/conformance'
+import { assertInTime, eventually, inTime } from '@locks/core/conformance'
+import { prune } from '@locks/postgres'
 import type { Client } from 'pg'
 import { expect, test } from 'vitest'
 import { postgresQuery } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
+import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
+import { advisorySql } from '../src/advisory-sql.ts'
+import { stopHolder } from './support/advisory-probes.ts'
 import { bare, connect, contended, lossOf, open, startServer } from './support/setup.ts'
 import { numberOf } from './support/subject.ts'
 
@@ -182,4 +186,89 @@ test('without fences no table is needed, and holders exclude each other', async 
   expect(await postgresQuery(server, "SELECT to_regnamespace('nowhere') IS NULL")).toBe('t')
   const error = await holder.list().catch((reason: unknown) => reason)
   expect(isLockError(error, 'LOCK_UNSUPPORTED')).toBe(true)
+})
+
+test('a try that may not wait for a connection fails at once, and does not fail one that may', async () => {
+  const [client, other] = [
+    bare({ ...advisory, maxConnections: 1 }, { clock: new HandClock() }),
+    bare(advisory),
+  ]
+  await other.take(other.request('taken'))
+  const waiter = client.request('taken', { willWait: true })
+  expect(await client.adapter.attempt(waiter)).toMatchObject({ busy: true })
+  const refused = { code: 'LOCK_UNAVAILABLE' }
+  const early = client.adapter.attempt(client.request('early'))
+  const waiting = client.adapter.attempt(client.request('waiting', { willWait: true }))
+  waiting.catch(() => undefined)
+  await expect(early).rejects.toMatchObject(refused)
+  const late = client.adapter.attempt(client.request('late'))
+  await expect(inTime('it fails', scaled(2_000), late)).rejects.toMatchObject(refused)
+  await client.adapter.withdraw(waiter)
+  expect(await inTime('it gets the connection', scaled(5_000), waiting)).toHaveProperty('fence')
+})
+
+test('an attempt goes on as soon as the connection that was silent answers', async () => {
+  const clock = new HandClock()
+  const client = bare({ url, strategy: 'advisory', maxConnections: 1 }, { clock })
+  const grant = await client.take(client.request('silent'))
+  const resume = await stopHolder(server, 'public', 'silent')
+  const renewed = client.adapter.renew([{ grant, ttlMs: 10_000, lockDelayMs: 0 }])
+  await new Promise((resolve) => setImmediate(resolve))
+  clock.move(1_500)
+  const attempt = client.adapter.attempt(client.request('next', { willWait: true }))
+  attempt.catch(() => undefined)
+  await new Promise((resolve) => setImmediate(resolve))
+  await resume()
+  expect(await inTime('it is granted', scaled(5_000), attempt)).toHaveProperty('fence')
+  expect(await renewed).toEqual(['renewed'])
+})
+
+test('prune keeps the record of a living hold, even if strategy row has used the name before', async () => {
+  const place = { url, table: 'changed' }
+  await open({ ...advisory, ...place, strategy: 'row' }).with('changed', () => undefined)
+  await postgresQuery(server, 'DELETE FROM changed_strategy')
+  const [holder, other] = [open({ ...advisory, ...place }), open({ ...advisory, ...place })]
+  const lease = await holder.lock('changed').acquire()
+  expect(await prune(place, 0)).toBe(0)
+  expect(await other.inspect('changed')).toMatchObject({ held: true, holder: { fence: lease.fence } })
+  await lease.release()
+  expect(await prune(place, 0)).toBe(1)
+})
+
+test('a backend other than the expected one locks and unlocks nothing', async () => {
+  const control = await patient()
+  const { rows } = await control.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  const pid = rows[0]?.pid ?? NaN
+  const run = (what: 'tryLock' | 'lock' | 'unlock', lock: string, expected: number): Promise<unknown> => {
+    const silence = what === 'tryLock' ? ['1000'] : []
+    return control.query(advisorySql[what].text, [lock, '900', ...silence, expected, 'nonce'])
+  }
+  const locked = async (): Promise<unknown> =>
+    (await control.query('SELECT objid FROM pg_locks WHERE pid = $1 AND objsubid = 1', [pid])).rows
+  await run('tryLock', '901', pid + 1)
+  await run('lock', '902', pid + 1)
+  expect(await locked()).toEqual([])
+  await run('lock', '903', pid)
+  await run('unlock', '903', pid + 1)
+  expect(await locked()).toHaveLength(2)
+  await run('unlock', '903', pid)
+  expect(await locked()).toEqual([])
+})
+
+test('diagnose finds a lock table that fills up, and an attempt that does not fit says what to raise', async () => {
+  const control = await patient()
+  const finding = async (): Promise<string | undefined> => {
+    const found = await open(advisory).diagnose()
+    return found.find(({ check }) => check === 'lock-table')?.level
+  }
+  expect(await finding()).toBe('ok')
+  await control.query('SELECT pg_advisory_lock(n) FROM generate_series(1, 3000) n')
+  expect(await finding()).toBe('warning')
+  const client = bare(advisory)
+  await client.take(client.request('before'))
+  await expect(control.query('SELECT pg_advisory_lock(n) FROM generate_series(1, 50000) n')).rejects.toThrow()
+  const attempt = client.adapter.attempt(client.request('too many'))
+  await expect(attempt).rejects.toThrow(/raise max_locks_per_transaction.*53200/)
+  await control.query('SELECT pg_advisory_unlock_all()')
+  await client.take(client.request('too many'))
 })

@@ -7,7 +7,7 @@ import type { LaggingProxy } from '../../sql/test/support/lagging-proxy.ts'
 import { breedSqlAdapter } from '../../sql/test/support/mutant.ts'
 import { freed, inserted, pruned, renewed, shifted } from '../../sql/test/support/mutant-probes.ts'
 import type { Bed } from '../../sql/test/support/mutant-probes.ts'
-import { ended, expired, twice, unlocked } from './support/advisory-probes.ts'
+import { ended, expired, patient, spared, twice, unanswered, unlocked } from './support/advisory-probes.ts'
 import { lagging, NO_ROW } from './support/lagging-proxy.ts'
 import { connect, never, startServer } from './support/setup.ts'
 
@@ -142,6 +142,21 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
     'a hold that is not renewed lives as long as its connection',
     expired,
     [edit('postgres/carriers.js', 'passenger.silentUntil <= now', 'false')],
+  ],
+  [
+    'a waiter expires with its ttl',
+    patient(server),
+    [edit('postgres/share.js', 'this.#key = key;', 'this.#key = key; this.#carriers.expires(this);')],
+  ],
+  [
+    'a name counts as free before the server has answered the unlock',
+    unanswered(server),
+    [edit('postgres/advisory-driver.js', '(await holders.isAlive(key))', 'false')],
+  ],
+  [
+    'a connection that no try needs any more stays taken',
+    spared(server),
+    [edit('postgres/carriers.js', 'one.settle()', 'void one')],
   ],
 ]
 
