@@ -65,8 +65,8 @@ export function sameBackend(before: number | undefined, now: number): number {
 
 /**
  * A pooler announces another backend than the one that answers. Whether it keeps sessions together shows once other
- * connections have transactions open: in transaction mode one of them gets the backend of the first, or the first gets
- * another. Other clients may keep that backend busy meanwhile, so a mark shows whether it served anyone else.
+ * connections have had transactions open: in transaction mode one of them gets the backend of the first, or the first
+ * gets one of theirs. Other clients may keep that backend busy meanwhile, so a mark shows whether it served anyone else.
  */
 async function look(
   connection: PostgresConnection,
@@ -88,7 +88,12 @@ async function look(
       // Empty where the server does not track activities.
       if (statement && !statement.includes(mark)) return 'transaction'
     }
-    return (await backendOf(connection)) === pid ? 'session' : 'transaction'
+    // The server connection that a pooler got back last is the one it lends next.
+    for (const other of crowd) {
+      await other.promptly(() => other.query(rollback))
+      if ((await backendOf(connection)) !== pid) return 'transaction'
+    }
+    return 'session'
   } finally {
     await Promise.all(crowd.map(leave))
   }
