@@ -65,9 +65,9 @@ export abstract class Connection {
     send: (nonce: string) => Promise<readonly (readonly Cell[])[]>,
   ): Promise<readonly Cell[] | undefined> {
     const nonce = String((this.#asked += 1))
-    const [found] = await send(nonce)
-    if (found === undefined) return undefined
-    const [answered, ...row] = found
+    const rows = await send(nonce)
+    if (rows.length === 0) return undefined
+    const [answered, ...row] = rows[0] ?? []
     return answered === nonce ? row : this.mixedUp()
   }
 

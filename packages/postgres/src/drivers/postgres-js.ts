@@ -100,7 +100,8 @@ class PostgresJsConnection implements DriverConnection {
     const rows: readonly (readonly (Buffer | null)[])[] = await this.#answered(() =>
       sql.unsafe(text, values.map(textOf), options).raw(),
     )
-    return rows.map((row) => row.map((cell) => cell?.toString() ?? null))
+    // After a statement that failed, the library leaves a hole in the next reply for each row that had arrived.
+    return rows.flatMap((row) => [row.map((cell) => cell?.toString() ?? null)])
   }
 
   /** Anything but a refusal by the server ends the connection: the library may be out of step with the replies. */
