@@ -117,17 +117,22 @@ export abstract class Connection {
   }
 }
 
-/** Runs `work` on a connection that is opened for it alone. */
+/** Runs `work` on a connection that is opened for it alone, and fails when `closing` is aborted. */
 export async function onOneConnection<C extends Connection, Result>(
   open: () => Promise<C>,
   { toLockError }: SqlErrors,
   work: (connection: C) => Promise<Result>,
+  closing?: AbortSignal,
 ): Promise<Result> {
   try {
     const connection = await open()
+    const giveUp = (): void => connection.destroy()
+    closing?.addEventListener('abort', giveUp)
     try {
+      closing?.throwIfAborted()
       return await work(connection)
     } finally {
+      closing?.removeEventListener('abort', giveUp)
       await connection.close()
     }
   } catch (error) {
