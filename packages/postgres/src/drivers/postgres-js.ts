@@ -50,14 +50,16 @@ class PostgresJsConnection implements DriverConnection {
     throw failures.at(-1)
   }
 
-  async #openAt({ url, settings, socket }: Place): Promise<void> {
+  async #openAt({ url, settings, socket, pass }: Place): Promise<void> {
+    const password = pass && { pass: await this.#answered(pass) }
+    if (this.#isCut) throw closedError()
     let connects = 0
     const options = {
       ...settings,
+      ...password,
       max: 1,
       idle_timeout: 0,
       max_lifetime: null,
-      connect_timeout: 5,
       fetch_types: false,
       types: textTypes,
       transform: {},
