@@ -47,6 +47,7 @@ export const errors: SqlErrors = sqlErrors({
   advice: setUp,
   hints: mayPass,
   transient,
-  missing: new Set([1146]),
+  /** MySQL 8 reports the database where it is missing too. */
+  missing: new Set([1146, 1049]),
   forbidden: new Set([1044, 1142, 1227]),
 })

@@ -59,7 +59,7 @@ export function schemaOf(place: Place): readonly string[] {
     table(to.named, ...session),
     table(to.pruned, 'id TINYINT NOT NULL PRIMARY KEY', 'fence BIGINT NOT NULL'),
     `INSERT INTO ${to.pruned} (id, fence) VALUES (1, 0) ON DUPLICATE KEY UPDATE id = id`,
-    table(to.strategy, 'id TINYINT NOT NULL PRIMARY KEY', 'strategy VARBINARY(32) NOT NULL'),
     table(to.resources, `resource ${key}`, 'fence BIGINT NOT NULL'),
+    table(to.strategy, 'id TINYINT NOT NULL PRIMARY KEY', 'strategy VARBINARY(32) NOT NULL'),
   ]
 }

@@ -4,7 +4,7 @@ import { MysqlConnection } from './connection.ts'
 import { errors } from './errors.ts'
 import type { Place, Settings } from './options.ts'
 import { LOCK_WAIT_S, setUp } from './runner.ts'
-import { plainNamesOf, schemaOf } from './schema.ts'
+import { namesOf, plainNamesOf, schemaOf } from './schema.ts'
 
 /** How long an acquire waits for another migration before it fails. Core then tries again. */
 const OTHER_MIGRATION_S = 2
@@ -21,33 +21,49 @@ export async function migrating<T>(
 }
 
 /** A connection for migrations. The database that `schema` names may not exist yet. */
-export function opening({ config, schema }: Settings): () => Promise<MysqlConnection> {
+export function opening({ config, schema }: Settings, closing?: AbortSignal): () => Promise<MysqlConnection> {
   const { database, ...elsewhere } = config
   const target = schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere
-  return () => MysqlConnection.open(target, setUp(LOCK_WAIT_S))
+  return () => MysqlConnection.open(target, setUp(LOCK_WAIT_S), closing)
 }
 
 /** Undefined where the program migrates by itself. */
 export function tableCreation(settings: Settings): TableCreation | undefined {
   if (settings.migrate === false) return undefined
-  const { strategy, ...others } = plainNamesOf(settings)
-  const names = [strategy, ...Object.values(others)]
-  const values = [strategy, settings.schema ?? null, ...names]
-  const look = `SELECT ?, COUNT(*), COALESCE(SUM(TABLE_NAME = ?), 0) FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME IN (${names.map(() => '?').join()})`
+  const { locks, rows, holders, named } = namesOf(settings)
+  const look = `SELECT ?, COUNT(*) FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?`
+
+  /** Whether a lock was acquired there. */
+  async function isUsed(connection: MysqlConnection): Promise<boolean> {
+    for (const table of [locks, rows, holders, named])
+      try {
+        const [some] = await connection.ask(`SELECT ?, EXISTS (SELECT 1 FROM ${table})`)
+        if (some !== '0') return true
+      } catch (error) {
+        if (!errors.isMissing(error)) throw error
+      }
+    return false
+  }
 
   async function created(connection: MysqlConnection): Promise<boolean> {
-    const [some, recorded] = await connection.ask(look, values)
     // The table of the strategy is created after the others: once it is there, they are.
-    if (some !== '0') return recorded !== '0'
+    const [recorded] = await connection.ask(look, [settings.schema ?? null, plainNamesOf(settings).strategy])
+    if (recorded !== '0') return true
+    // No transaction: a process that ended meanwhile has left some of the tables, all of them without a lock.
+    if (await isUsed(connection)) return false
     for (const text of schemaOf(settings)) await connection.query(text)
     return true
   }
 
   return {
-    create: () =>
-      onOneConnection(opening(settings), settings.errors, (connection) =>
-        connection.promptly(() => migrating(connection, OTHER_MIGRATION_S, () => created(connection))),
+    create: (closing) =>
+      onOneConnection(
+        opening(settings, closing),
+        settings.errors,
+        (connection) =>
+          connection.promptly(() => migrating(connection, OTHER_MIGRATION_S, () => created(connection))),
+        closing,
       ),
     sql: () => sqlOf(settings),
   }

@@ -89,6 +89,9 @@ export const isDeadlock: Check = has('40P01')
 /** Whether the defaults of the role keep a statement from being run as it has to be. */
 export const isOfOtherDefaults: Check = has(WRONG_LEVEL, '25006')
 
+/** The server does not support what was asked for, such as a transaction that writes on a standby. */
+export const isUnsupported: Check = has('0A000')
+
 /** Whether a pooler chose a server connection where the statement's name is unknown or taken. Nothing was run. */
 export const isOfItsName: Check = has('42P05', '26000')
 

@@ -1,6 +1,7 @@
 import { onOneConnection } from '@locks/sql'
 import type { TableCreation } from '@locks/sql'
 import { PostgresConnection } from './connection.ts'
+import { isUnsupported } from './errors.ts'
 import { resourcesSchema } from './guard.ts'
 import type { Place, Settings } from './options.ts'
 import { rowSchema } from './row-schema.ts'
@@ -62,11 +63,12 @@ export function tableCreation(settings: Settings): TableCreation | undefined {
     })
 
   return {
-    create: () =>
+    create: (closing) =>
       onOneConnection(
-        () => PostgresConnection.open(config, { named: false }),
+        () => PostgresConnection.open(config, { named: false, closing }),
         errors,
         (connection) => connection.promptly(() => created(connection)),
+        closing,
       ),
     sql: () => sqlOf(settings),
   }
@@ -76,9 +78,16 @@ export function sqlOf(place: Place): string {
   return `${schemaOf(place).join(';\n\n')};\n`
 }
 
-/** Read committed: under other levels a transaction fails when another session changes the same rows. */
+/**
+ * Read committed: under other levels a transaction fails when another session changes the same rows. Transactions may
+ * be read-only by default. A standby refuses all others; there the first write fails, with an error that says why.
+ */
 export async function inTransaction<T>(connection: PostgresConnection, work: () => Promise<T>): Promise<T> {
-  await connection.query(plain('BEGIN ISOLATION LEVEL READ COMMITTED'))
+  const begin = 'BEGIN ISOLATION LEVEL READ COMMITTED'
+  await connection.query(plain(`${begin}, READ WRITE`)).catch((error: unknown) => {
+    if (!isUnsupported(error)) throw error
+    return connection.query(plain(begin))
+  })
   const result = await work()
   await connection.query(plain('COMMIT'))
   return result

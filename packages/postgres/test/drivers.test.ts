@@ -5,6 +5,7 @@ import { PostgresConnection } from '../src/connection.ts'
 import type { OpenOptions } from '../src/connection.ts'
 import type { Library } from '../src/index.ts'
 import { plain, statement } from '../src/sql.ts'
+import { proxyTo } from './support/proxy.ts'
 import { connect, startServer } from './support/setup.ts'
 
 const server = await startServer()
@@ -93,6 +94,29 @@ test.each(libraries)(
     expect(await connection.query(plain('SELECT 1, NULL'))).toEqual([['1', null]])
   },
 )
+
+test.each(libraries)(
+  '%s: rows of a statement that failed are not part of the next reply',
+  async (library) => {
+    const connection = await opened(library)
+    const failing = plain('SELECT 1 / (3 - n) FROM generate_series(1, 3) AS n')
+    await expect(connection.query(failing)).rejects.toMatchObject({ code: '22012' })
+    expect(await connection.query(plain('SELECT 1'))).toEqual([['1']])
+    await expect(connection.query(failing)).rejects.toMatchObject({ code: '22012' })
+    expect(await connection.ask(statement('SELECT $1::text, 2'))).toEqual(['2'])
+  },
+)
+
+test('pg: a message that belongs to no statement ends the connection, and its socket is closed', async () => {
+  const proxy = await proxyTo(server)
+  const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`
+  const connection = await PostgresConnection.open({ library: 'pg', url })
+  const over = new Promise<void>((resolve) => connection.onEnd(resolve))
+  for (const client of proxy.clients) client.write(Buffer.from('C\0\0\0\rSELECT 1\0'))
+  await over
+  await connection.close()
+  await eventually('the socket is closed', () => Promise.resolve(proxy.clients.size === 0))
+})
 
 test.each(libraries)('%s: a connection whose opening is aborted is not opened', async (library) => {
   const closing = new AbortController()

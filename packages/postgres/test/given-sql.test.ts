@@ -3,6 +3,8 @@ import { admitFence, fromConfig, migrate, postgres } from '@locks/postgres'
 import postgresJs from 'postgres'
 import { expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
+import { pass, proxyTo } from './support/proxy.ts'
+import type { Join } from './support/proxy.ts'
 import { connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
@@ -10,8 +12,8 @@ const ttlMs = scaled(1_000)
 
 type Options = NonNullable<Parameters<typeof postgresJs>[1]>
 
-function sqlOf(options: Options = {}): postgresJs.Sql {
-  const sql = postgresJs(server.url, { onnotice: () => undefined, ...options })
+function sqlOf(options: Options = {}, url: string = server.url): postgresJs.Sql {
+  const sql = postgresJs(url, { onnotice: () => undefined, ...options })
   onTestFinished(() => sql.end({ timeout: 1 }))
   return sql
 }
@@ -60,6 +62,34 @@ test('a sql behind several servers is used where one of them answers', async () 
   const locks = createLocks(postgres({ pool: sql }))
   await locks.with('several', ({ fence }) => expect(fence).toBeTypeOf('bigint'))
   await locks.close()
+})
+
+/** Asks for a password in place of the server, which trusts everybody. */
+const asking: Join = (client, behind) => {
+  client.once('data', (startup) => {
+    client.write(Buffer.from('R\0\0\0\b\0\0\0\u0003'))
+    client.once('data', (answer) => {
+      if (!answer.includes('s3cret\0')) return client.destroy()
+      behind.write(startup)
+      return pass(client, behind)
+    })
+  })
+}
+
+test('a function of the program gives the password, and its failure is an outage', async () => {
+  const { port } = await proxyTo(server, asking)
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`
+  const passes = [() => Promise.resolve('s3cret'), () => Promise.reject(new Error('no vault'))] as const
+  const [good, bad] = passes.map((password) => sqlOf({ password }, url))
+  const locks = createLocks(postgres({ pool: good ?? expect.fail() }))
+  await locks.with('asked', ({ fence }) => expect(fence).toBeTypeOf('bigint'))
+  await locks.close()
+  const without = createLocks(postgres({ pool: bad ?? expect.fail() }), { storeTimeoutMs: 200 })
+  await expect(without.lock('asked').tryAcquire()).rejects.toMatchObject({
+    code: 'LOCK_UNAVAILABLE',
+    message: expect.stringContaining('no vault') as unknown,
+  })
+  await without.close()
 })
 
 test('a sql whose server cannot be reached is an outage, and nothing is left of it', async () => {

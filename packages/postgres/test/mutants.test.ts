@@ -177,3 +177,32 @@ test.each(mutants)('caught: %s', async (bug, probe, edits) => {
   await probe(await bedOf([], `${name}_healthy`))
   await expect(probe(await bedOf(edits, name))).rejects.toThrow()
 })
+
+test('a reply with holes, which a client library makes after a failed statement, is no answer', async () => {
+  // The driver leaves them out, so the check of replies shows only without that.
+  const holes = edit(
+    'postgres/drivers/postgres-js.js',
+    'rows.flatMap((row) => [row.map((cell) => cell?.toString() ?? null)])',
+    'rows.map((row) => row.map((cell) => cell?.toString() ?? null))',
+  )
+  const control = await connect(server)
+  const outcomes = []
+  for (const [schema, edits] of [
+    ['no_holes', []],
+    ['holes', [holes]],
+  ] as const) {
+    const { fromConfig, migrate } = await breedSqlAdapter('postgres', 'postgres', edits)
+    const config = { url: server.url, schema, library: 'postgres', poolSize: 1 }
+    await migrate(config)
+    const { adapter, request, take } = bareAdapter(fromConfig(config))
+    for (const name of ['a', 'b']) await take(request(name))
+    await control.query(`ALTER FUNCTION "${schema}".locks_inspect RENAME TO kept;
+      CREATE FUNCTION "${schema}".locks_inspect(name bytea, OUT o_waiters int) LANGUAGE plpgsql
+      AS $$ BEGIN o_waiters = 1 / CASE name WHEN 'b' THEN 0 ELSE 1 END; END $$`)
+    await expect(adapter.list?.(10)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    await control.query(`DROP FUNCTION "${schema}".locks_inspect;
+      ALTER FUNCTION "${schema}".kept RENAME TO locks_inspect`)
+    outcomes.push(await adapter.inspect('a').catch((error: unknown) => error))
+  }
+  expect(outcomes).toMatchObject([{ held: true }, { code: 'LOCK_UNAVAILABLE' }])
+})

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
+import postgresJs from 'postgres'
 import { afterAll, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { connect, contended, lossOf, open, startServer } from './support/setup.ts'
@@ -72,6 +73,20 @@ test.each(both)(
 test.each(both)('%s: a certificate that nobody signed is refused where it is checked', async (library) => {
   const locks = open({ url: urlOf(library, 'verify-full'), library }, { storeTimeoutMs: scaled(300) })
   await expect(locks.lock('a').tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+})
+
+test('postgres: a sql whose ssl cannot be used is refused', async () => {
+  const sql = postgresJs({
+    host: '127.0.0.1',
+    port: port ?? 0,
+    user: 'postgres',
+    ssl: { key: 'no', cert: 'no' },
+  })
+  const locks = open({ pool: sql }, { storeTimeoutMs: scaled(300) })
+  await expect(locks.lock('a').tryAcquire()).rejects.toMatchObject({
+    code: 'LOCK_INVALID_ARGUMENT',
+    message: expect.stringContaining('ssl of your sql') as unknown,
+  })
 })
 
 test.each(both)('%s: an idle connection over TLS does not keep a program alive', async (library) => {

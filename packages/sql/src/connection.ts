@@ -65,9 +65,9 @@ export abstract class Connection {
     send: (nonce: string) => Promise<readonly (readonly Cell[])[]>,
   ): Promise<readonly Cell[] | undefined> {
     const nonce = String((this.#asked += 1))
-    const [found] = await send(nonce)
-    if (found === undefined) return undefined
-    const [answered, ...row] = found
+    const rows = await send(nonce)
+    if (rows.length === 0) return undefined
+    const [answered, ...row] = rows[0] ?? []
     return answered === nonce ? row : this.mixedUp()
   }
 
@@ -117,17 +117,22 @@ export abstract class Connection {
   }
 }
 
-/** Runs `work` on a connection that is opened for it alone. */
+/** Runs `work` on a connection that is opened for it alone, and fails when `closing` is aborted. */
 export async function onOneConnection<C extends Connection, Result>(
   open: () => Promise<C>,
   { toLockError }: SqlErrors,
   work: (connection: C) => Promise<Result>,
+  closing?: AbortSignal,
 ): Promise<Result> {
   try {
     const connection = await open()
+    const giveUp = (): void => connection.destroy()
+    closing?.addEventListener('abort', giveUp)
     try {
+      closing?.throwIfAborted()
       return await work(connection)
     } finally {
+      closing?.removeEventListener('abort', giveUp)
       await connection.close()
     }
   } catch (error) {

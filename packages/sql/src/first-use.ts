@@ -5,9 +5,9 @@ export interface TableCreation {
   /**
    * Creates the tables as `migrate` does, on a connection of its own and never beside another migration, if the place
    * has none of them. Resolves with whether it now has them all. `false`: tables of an earlier version were left
-   * unchanged, since other clients may use them.
+   * unchanged, since other clients may use them. Stops at once when `closing` is aborted.
    */
-  create(): Promise<boolean>
+  create(closing: AbortSignal): Promise<boolean>
   /** The SQL of `migrate`. */
   sql(): string
 }
@@ -15,7 +15,7 @@ export interface TableCreation {
 /** Runs `look`, which reads a table. If that is missing, creates the tables and runs `look` again. */
 export async function creatingTables<T>(
   look: () => Promise<T>,
-  creation: TableCreation | undefined,
+  creation: { readonly create: () => Promise<boolean>; readonly sql: () => string } | undefined,
   errors: SqlErrors,
 ): Promise<T> {
   try {

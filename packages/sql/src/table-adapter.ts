@@ -59,6 +59,17 @@ export function tableAdapter<C extends Capabilities>(
   const adopt = adapter.adopt?.bind(adapter)
   let ours = false
   let claiming: Promise<void> | undefined
+  const closing = new AbortController()
+  let creating: Promise<unknown> | undefined
+  const creatingHere = creation && {
+    create: () => {
+      const created = creation.create(closing.signal)
+      // The acquire reports its failure.
+      creating = created.catch(() => undefined)
+      return created
+    },
+    sql: () => creation.sql(),
+  }
 
   /** Whether the place is ours already. Rejects when it belongs to another strategy. */
   async function look(): Promise<boolean> {
@@ -70,7 +81,7 @@ export function tableAdapter<C extends Capabilities>(
 
   async function claim(): Promise<void> {
     const [known] = await Promise.all([
-      creatingTables(look, creation, errors),
+      creatingTables(look, creatingHere, errors),
       record.prepare?.().catch(() => undefined),
     ])
     if (known) return
@@ -105,7 +116,8 @@ export function tableAdapter<C extends Capabilities>(
     },
 
     async close() {
-      await upkeep.close()
+      closing.abort()
+      await Promise.all([upkeep.close(), creating])
       await adapter.close()
     },
   }

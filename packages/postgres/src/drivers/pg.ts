@@ -15,8 +15,11 @@ class PgConnection implements DriverConnection {
   constructor(target: Target, { pipeline, ended }: ConnectOptions) {
     const config = 'url' in target ? { connectionString: target.url } : target.like
     this.#client = new Client({ ...keepAlive, ...config, ...ours, pipeline })
-    // An error ends the connection. Statements under way fail by themselves.
-    this.#client.on('error', ended)
+    // An error ends the connection, whose socket may still be open. Statements under way fail by themselves.
+    this.#client.on('error', () => {
+      this.cut()
+      ended()
+    })
     this.#client.on('end', ended)
   }
 

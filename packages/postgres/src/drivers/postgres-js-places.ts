@@ -1,6 +1,9 @@
+import { isRecord } from '@locks/core/adapter'
 import { Duplex } from 'node:stream'
+import { createSecureContext } from 'node:tls'
 import { errors } from '../errors.ts'
 import type { Target } from './driver.ts'
+import { databaseIn, serversIn } from './postgres-js-url.ts'
 
 /** One server to try, as options of the library. */
 export interface Place {
@@ -8,41 +11,49 @@ export interface Place {
   readonly settings: object
   /** Makes the socket, where the program does that itself, for example through a tunnel. */
   readonly socket?: (options: object) => Promise<Duplex>
+  /** The password of the program. It is asked for here: a failure would end the process where the library asks. */
+  readonly pass?: () => Promise<string>
 }
 
 /** By default the library has the system probe an idle connection only after a minute. */
 const KEEP_ALIVE_S = 10
 
+/** All servers are tried within the time that core waits for a store by default, and each has at least a second. */
+const CONNECTING_S = 5
+const timeoutS = (places: number): number => Math.max(1, CONNECTING_S / places)
+
 /** The library would send these to the server as settings, which refuses them. */
 const dropped = ['channel_binding', 'client_encoding', 'gssencmode', 'uselibpqcompat', 'connect_timeout']
+
+/** Any server fits: where there is a choice, the library would never connect to a primary. */
+const anyServer: ReadonlySet<unknown> = new Set(['any', 'prefer-standby'])
 
 const files = ['sslcert', 'sslkey', 'sslrootcert']
 
 /** What connections have in common with those of the program. The rest is about its statements and its pool. */
-const kept = [
-  'path',
-  'database',
-  'user',
-  'pass',
-  'ssl',
-  'sslnegotiation',
-  'connection',
-  'prepare',
-  'target_session_attrs',
-]
+const kept = ['path', 'database', 'user', 'sslnegotiation', 'connection', 'prepare']
 
 /** The library tries several servers by connecting again, so each is a connection here. */
 export function placesOf(target: Target): readonly Place[] {
-  if ('url' in target) return [placeOf(new URL(target.url))]
-  const { like } = target
+  return 'url' in target ? placesIn(new URL(target.url)) : placesLike(target.like)
+}
+
+function placesLike(like: object): readonly Place[] {
   const hosts = listOf(valueOf(like, 'host'))
   const ports = listOf(valueOf(like, 'port'))
-  const probeS = Math.min(KEEP_ALIVE_S, Number(valueOf(like, 'keep_alive')) || KEEP_ALIVE_S)
-  const settings = Object.fromEntries(kept.map((key) => [key, valueOf(like, key)]))
+  const attributes = valueOf(like, 'target_session_attrs')
   const socket = valueOf(like, 'socket')
+  const settings = {
+    ...Object.fromEntries(kept.map((key) => [key, valueOf(like, key)])),
+    ssl: usable(valueOf(like, 'ssl')),
+    ...(!anyServer.has(attributes) && { target_session_attrs: attributes }),
+    keep_alive: Math.min(KEEP_ALIVE_S, Number(valueOf(like, 'keep_alive')) || KEEP_ALIVE_S),
+    connect_timeout: timeoutS(hosts.length),
+  }
   return hosts.map((host, n) => ({
     url: undefined,
-    settings: { ...settings, host: [host], port: [ports[n]], keep_alive: probeS },
+    settings: { ...settings, host: [host], port: [ports[n]] },
+    pass: () => passwordOf(like),
     ...(typeof socket === 'function' && {
       socket: async (options: object) => {
         const made: unknown = await Reflect.apply(socket, undefined, [options])
@@ -53,7 +64,7 @@ export function placesOf(target: Target): readonly Place[] {
   }))
 }
 
-function placeOf(url: URL): Place {
+function placesIn(url: URL): readonly Place[] {
   const query = url.searchParams
   for (const key of dropped) query.delete(key)
   if (query.get('sslrootcert') === 'system') {
@@ -66,10 +77,45 @@ function placeOf(url: URL): Place {
       `the package postgres does not read ${file} from a url; give a sql of yours with ssl as pool, or install pg`,
     )
   if (query.get('sslmode') === 'no-verify') query.set('sslmode', 'require')
-  if (query.get('target_session_attrs') === 'any') query.delete('target_session_attrs')
-  const host = query.get('host')
+  if (anyServer.has(query.get('target_session_attrs'))) query.delete('target_session_attrs')
+  const servers = serversIn(url)
+  const database = databaseIn(url)
+  // The library reads hosts in its own way.
   query.delete('host')
-  return { url: url.href, settings: { keep_alive: KEEP_ALIVE_S, ...(host !== null && { host }) } }
+  Object.assign(url, { hostname: 'localhost', port: '' })
+  const settings = { keep_alive: KEEP_ALIVE_S, connect_timeout: timeoutS(servers.length) }
+  return servers.map(({ host, port }) => ({
+    url: url.href,
+    settings: {
+      ...settings,
+      host: [host],
+      port: [port],
+      ...(host.startsWith('/') && { path: `${host}/.s.PGSQL.${port}` }),
+      ...(database !== '' && { database }),
+    },
+  }))
+}
+
+async function passwordOf(like: object): Promise<string> {
+  const pass = valueOf(like, 'pass')
+  const password: unknown = typeof pass === 'function' ? await Reflect.apply(pass, like, []) : pass
+  if (typeof password === 'string') return password
+  throw errors.invalid('pass of your sql must be a string, or a function that returns one')
+}
+
+/** Tried here: an error about it would end the process where the library connects. */
+function usable(ssl: unknown): unknown {
+  if (!isRecord(ssl)) return ssl
+  try {
+    Reflect.apply(createSecureContext, undefined, [ssl])
+    return ssl
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : 'unknown error'
+    throw errors.invalid(
+      `ssl of your sql cannot be used, so no lock can be acquired: ${reason}; correct it`,
+      error,
+    )
+  }
 }
 
 function valueOf(options: object, key: string): unknown {

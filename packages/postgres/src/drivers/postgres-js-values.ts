@@ -15,17 +15,19 @@ function elementOf(value: unknown): string {
 }
 
 /** The types for which the library has an encoding: each of them takes the text as it is. */
-const encoded = [16, 17, 20, 21, 23, 25, 26, 114, 700, 701, 1082, 1114, 1184, 3802]
+const encoded = [17, 20, 21, 23, 25, 26, 114, 700, 701, 1082, 1114, 1184, 3802]
 
 const same = (text: string): string => text
 
-interface TextType {
+interface TextType<Value> {
   readonly to: number
   readonly from: number[]
   readonly serialize: (text: string) => string
-  readonly parse: (text: string) => string
+  readonly parse: (text: string) => Value
 }
 
-export const textTypes: { readonly text: TextType } = {
+/** The library itself reads a boolean, to find out whether a server is a primary. */
+export const textTypes: { readonly text: TextType<string>; readonly bool: TextType<boolean> } = {
   text: { to: 25, from: encoded, serialize: same, parse: same },
+  bool: { to: 16, from: [16], serialize: same, parse: (text) => text === 't' },
 }

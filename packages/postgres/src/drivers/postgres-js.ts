@@ -50,14 +50,16 @@ class PostgresJsConnection implements DriverConnection {
     throw failures.at(-1)
   }
 
-  async #openAt({ url, settings, socket }: Place): Promise<void> {
+  async #openAt({ url, settings, socket, pass }: Place): Promise<void> {
+    const password = pass && { pass: await this.#answered(pass) }
+    if (this.#isCut) throw closedError()
     let connects = 0
     const options = {
       ...settings,
+      ...password,
       max: 1,
       idle_timeout: 0,
       max_lifetime: null,
-      connect_timeout: 5,
       fetch_types: false,
       types: textTypes,
       transform: {},
@@ -100,7 +102,8 @@ class PostgresJsConnection implements DriverConnection {
     const rows: readonly (readonly (Buffer | null)[])[] = await this.#answered(() =>
       sql.unsafe(text, values.map(textOf), options).raw(),
     )
-    return rows.map((row) => row.map((cell) => cell?.toString() ?? null))
+    // After a statement that failed, the library leaves a hole in the next reply for each row that had arrived.
+    return rows.flatMap((row) => [row.map((cell) => cell?.toString() ?? null)])
   }
 
   /** Anything but a refusal by the server ends the connection: the library may be out of step with the replies. */

@@ -1,8 +1,7 @@
 import type { AdapterFactory } from '@locks/core'
-import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
-import { createRequire } from 'node:module'
+import { cp, mkdtemp, realpath, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { apply } from '../../../../conformance/mutants/mutant.ts'
@@ -28,8 +27,8 @@ export async function breedSqlAdapter(
   for (const one of ['core', 'sql', name])
     for (const part of ['package.json', 'dist'])
       await cp(join(packages, one, part), join(home, one, part), { recursive: true })
-  const found = createRequire(join(packages, name, 'package.json')).resolve(`${client}/package.json`)
-  await symlink(dirname(found), join(root, 'node_modules', client))
+  const found = await realpath(join(packages, name, 'node_modules', client))
+  await symlink(found, join(root, 'node_modules', client))
   for (const edit of edits) await apply(home, edit)
   const adapter: unknown = await import(pathToFileURL(join(home, name, 'dist', 'index.js')).href)
   if (!isSqlAdapter(adapter)) throw new Error('the mutant is not an adapter')
