@@ -4,6 +4,19 @@ import type { SqlErrors } from './errors.ts'
 import { memberOf } from './transaction-query.ts'
 import type { TransactionQuery } from './transaction-query.ts'
 
+const turns = new WeakMap<object, Promise<unknown>>()
+
+/**
+ * Runs `work` after what was asked for in the same transaction before: their statements would mix, and one would undo
+ * settings that another needs.
+ */
+export function inTurn<T>(tx: object, work: () => Promise<T>): Promise<T> {
+  const turn = (turns.get(tx) ?? Promise.resolve()).then(work)
+  // A failure is for its own caller; the next one has its turn all the same.
+  turns.set(tx, turn.catch(() => undefined))
+  return turn
+}
+
 /** The statements of one call that locks a name in a transaction of the program. */
 export class TransactionCall {
   readonly name: string
