@@ -4,7 +4,6 @@ import { inTurn, keyOf, otherStrategy, TransactionCall, transactionQuery } from 
 import type { TransactionQuery } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import { declared } from './option-table.ts'
-import type { PlaceOptions } from './option-table.ts'
 import type { Place } from './options.ts'
 import { errors, isDeadlock, isOfFailedTransaction } from './errors.ts'
 import { transactionClients } from './transaction-clients.ts'
@@ -15,7 +14,11 @@ import type { TransactionSql } from './transaction-sql.ts'
 export type { TransactionQuery } from '@locks/sql'
 
 /** Where the tables are, and how long to wait. */
-export interface LockInTransactionOptions extends PlaceOptions {
+export interface LockInTransactionOptions {
+  /** The schema of the tables. Default: `public`. */
+  readonly schema?: string
+  /** The table of locks. Names of further tables begin with it. Default: `locks`. */
+  readonly table?: string
   /** How long to wait for another holder. 0: do not wait. Default: 10 s. */
   readonly waitMs?: Duration
   /** Without tables, and without a fence: only the lock. Default: `false`. */

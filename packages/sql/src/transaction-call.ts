@@ -52,13 +52,16 @@ export class TransactionCall {
     )
   }
 
-  /** The name was not granted in time. */
-  timedOut(waitMs: number): LockError {
+  /** The name was not granted in time. `over`: the server has rolled the whole transaction back. */
+  timedOut(waitMs: number, over = false): LockError {
     const waitedMs = performance.now() - this.#startedAt
     const after = waitMs === 0 ? '' : ` after waiting ${Math.round(waitedMs)} ms`
+    const next = over
+      ? 'innodb_rollback_on_timeout is on, so the server has rolled the transaction back'
+      : 'the transaction goes on without it'
     return new LockError(
       'LOCK_TIMEOUT',
-      `lock ${JSON.stringify(this.name)} is held${after}; the transaction goes on without it`,
+      `lock ${JSON.stringify(this.name)} is held${after}; ${next}`,
       { lock: this.name, ...(waitMs > 0 && { waitedMs }) },
     )
   }
