@@ -27,8 +27,8 @@ export function plainNamesOf({ table }: Place): Readonly<Record<keyof typeof suf
 /**
  * Tables of one place. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
  * first row of `pruned` keeps the highest fence ever deleted. Transactions that hold names share a lock of the second:
- * to record another strategy than `row`, a client locks it alone. The one row of `strategy`, made on first use, names the
- * strategy that the locks belong to.
+ * to record another strategy than `row`, a client locks it alone. The one row of `strategy`, made on first use,
+ * names the strategy that the locks belong to.
  */
 export function schemaOf(place: Place): readonly string[] {
   const to = namesOf(place)

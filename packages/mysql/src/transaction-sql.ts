@@ -66,8 +66,10 @@ export function transactionSql(place: Place, key: Buffer): TransactionSql {
     savepoint: 'SAVEPOINT locks_in_transaction',
     releaseSavepoint: 'RELEASE SAVEPOINT locks_in_transaction',
     patience: (seconds) => `SET SESSION innodb_lock_wait_timeout = ${seconds}`,
+    // The limit of the statement comes first: that of the rows may end the transaction.
     // Not a locking SELECT: of a missing row that locks the gap, in which others then cannot insert.
-    lock: (waitMs) => `/*M! SET STATEMENT innodb_lock_wait_timeout = ${Math.ceil(waitMs / 1_000)},
+    lock: (waitMs) => `/*M! SET STATEMENT
+  innodb_lock_wait_timeout = ${waitMs === 0 ? 0 : Math.ceil(waitMs / 1_000) + 1},
   max_statement_time = ${waitMs / 1_000} FOR */ INSERT INTO ${to.rows} (name)
 SELECT ${name} FROM ${to.pruned} p WHERE p.id = 2 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE name = VALUES(name)`,

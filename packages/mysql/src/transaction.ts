@@ -54,12 +54,14 @@ const readOnly = new Set([1792])
 
 /**
  * Locks `name` in an open transaction of the program, which then holds it until it ends: there is nothing to release.
- * It excludes all other transactions that lock the name so, and holders of strategy `row` on the same table.
+ * It excludes all other transactions that lock the name so, and holders of strategy `row` on the same table. `ROLLBACK
+ * TO SAVEPOINT` frees a new name too, if it was locked behind that savepoint.
  *
  * `tx` is a connection of `mysql2` after BEGIN, the transaction of Drizzle, Kysely, Knex, Prisma or TypeORM, or a
  * function that runs one statement. Call this first in the transaction: under REPEATABLE READ, the default, a
- * transaction that has read something before may not see what the previous holder wrote. Rejects with `LOCK_TIMEOUT`
- * when the name is still held after `waitMs`; the transaction goes on without it. After any other error, roll it back.
+ * transaction that has read something before, or holds another lock, may not see what the previous holder wrote.
+ * Rejects with `LOCK_TIMEOUT` when the name is still held after `waitMs`; the transaction goes on without it. After any
+ * other error, roll it back.
  */
 export async function lockInTransaction(
   tx: TransactionQuery | object,
@@ -94,10 +96,15 @@ async function lock(call: TransactionCall, sql: TransactionSql, waitMs: number):
     // A library that has closed the transaction refuses this too, and the error of the wait says more.
     await limited(Number(waitS)).catch(() => undefined)
     if (!errors.has(error, tooLong)) throw error
-    throw call.timedOut(waitMs, endsOnTimeout === '1' && errors.has(error, waitedTooLong))
+    throw call.timedOut(waitMs, isOn(endsOnTimeout) && errors.has(error, waitedTooLong))
   }
   await limited(Number(waitS))
   return level
+}
+
+/** MariaDB writes some settings as words, MySQL as numbers. */
+function isOn(setting: string | undefined): boolean {
+  return setting === 'ON' || setting === '1'
 }
 
 /** Outside a transaction a savepoint is gone at once. */
@@ -151,8 +158,8 @@ function failed(error: unknown): never {
 
 function serializable(): Error {
   return errors.invalid(
-    'transactions are SERIALIZABLE here, so nothing was locked: every read would lock what it reads, and others would ' +
-      'wait for it; begin it with READ COMMITTED',
+    'transactions are SERIALIZABLE here, so nothing was locked: every read would lock what it reads, and others ' +
+      'would wait for it; begin it with READ COMMITTED',
   )
 }
 

@@ -1,10 +1,12 @@
 import { isLockError } from '@locks/core'
 import { inTime } from '@locks/core/conformance'
-import { prune } from '@locks/mysql'
+import { migrate, prune } from '@locks/mysql'
 import { lockInTransaction } from '@locks/mysql/transaction'
 import type { TransactionQuery } from '@locks/mysql/transaction'
+import { createConnection } from 'mysql2/promise'
 import type { Connection } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
+import { startService } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { cell, connect, open, startServer } from './support/setup.ts'
 
@@ -207,6 +209,29 @@ test('a wait that ends with its transaction rejects with that error, not with th
   const error: unknown = await lockInTransaction(tx, 'closed').catch((reason: unknown) => reason)
   expect(String(error)).toContain('the transaction was closed')
   await connection.query('ROLLBACK')
+})
+
+test('with innodb_rollback_on_timeout a time-out says that the transaction is over, if it is', async () => {
+  await using service = await startService('mariadb', { settings: { 'innodb-rollback-on-timeout': 'ON' } })
+  const strict = service.server('mariadb')
+  await migrate({ url: strict.url })
+  const [holder, late] = [await createConnection(strict.url), await createConnection(strict.url)]
+  await holder.query('CREATE TABLE written (n int NOT NULL)')
+  for (const connection of [holder, late]) await connection.query('BEGIN')
+  await lockInTransaction(holder, 'strict')
+  for (const [ms, rows, message] of [
+    [1_000, '1', 'goes on'],
+    [0, '0', 'rolled the transaction back'],
+  ] as const) {
+    await late.query('INSERT INTO written VALUES (7)')
+    await expect(lockInTransaction(late, 'strict', { waitMs: ms })).rejects.toMatchObject({
+      code: 'LOCK_TIMEOUT',
+      message: expect.stringContaining(message) as unknown,
+    })
+    expect(await cell(late, 'SELECT COUNT(*) FROM written')).toBe(rows)
+    if (rows === '1') await late.query('DELETE FROM written')
+  }
+  for (const connection of [holder, late]) await connection.end()
 })
 
 test('prune passes over names that transactions hold, at once', async () => {
