@@ -85,7 +85,9 @@ export const inBackend = (id: string, pid: string): Holder => ({
  */
 export const byTransaction = (key: string): string =>
   ['virtualtransaction', 'pid']
-    .map((column) => `CASE WHEN h.name IS NULL THEN (SELECT min(${column}) FROM living WHERE key = ${key}) END`)
+    .map(
+      (column) => `CASE WHEN h.name IS NULL THEN (SELECT min(${column}) FROM living WHERE key = ${key}) END`,
+    )
     .join(', ')
 
 function statementsOf(place: Place) {
@@ -95,8 +97,8 @@ function statementsOf(place: Place) {
   since = clock_timestamp(), key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)
 RETURNING $6::text, fence, ${durable}`),
     mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
-    inspect:
-      statement(`WITH ${living} SELECT $3::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}, ${byTransaction('$2')}
+    inspect: statement(`WITH ${living} SELECT $3::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')},
+  ${byTransaction('$2')}
 FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
     // Found by the key it holds now: another session may have the process number of the holder by now.
     evict:

@@ -26,7 +26,8 @@ export function strategyRecord(place: Place, runner: Runner): StrategyRecord {
   const writeRow = insert('true')
   // Not while a transaction holds a name here. One client after the other, so that none meets only the lock of another.
   const writeOther = insert(
-    `CASE WHEN pg_advisory_xact_lock(${lockOf(place, '')}) IS NOT NULL THEN pg_try_advisory_xact_lock(${placeKeyOf(place)}) END`,
+    `CASE WHEN pg_advisory_xact_lock(${lockOf(place, '')}) IS NOT NULL
+  THEN pg_try_advisory_xact_lock(${placeKeyOf(place)}) END`,
   )
   return {
     locks,

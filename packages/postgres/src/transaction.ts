@@ -21,7 +21,7 @@ export interface LockInTransactionOptions {
   readonly table?: string
   /** How long to wait for another holder. 0: do not wait. Default: 10 s. */
   readonly waitMs?: Duration
-  /** Without tables, and without a fence: only the lock. Default: `false`. */
+  /** Without tables, and without a fence: only the lock, also beside strategy `advisory`. Default: `false`. */
   readonly advisory?: boolean
 }
 
@@ -48,12 +48,13 @@ const options = {
 
 /**
  * Locks `name` in an open transaction of the program, which then holds it until it ends: there is nothing to release.
- * It excludes all other transactions that lock the name so, and holders of strategy `row` on the same table.
+ * It excludes all other transactions that lock the name so, and holders of strategy `row` on the same table. `ROLLBACK
+ * TO SAVEPOINT` frees it too, if it was locked behind that savepoint.
  *
  * `tx` is a client of `pg` after BEGIN, the transaction of postgres.js, Drizzle, Kysely, Knex, Prisma or TypeORM, or a
- * function that runs one statement. It must be READ COMMITTED: with any other isolation level it would not see what
- * the previous holder wrote. Rejects with `LOCK_TIMEOUT` when the name is still held after `waitMs`; the transaction
- * goes on without it. After any other error, roll it back.
+ * function that runs one statement. It must be READ WRITE and READ COMMITTED: with any other isolation level it
+ * would not see what the previous holder wrote. Rejects with `LOCK_TIMEOUT` when the name is still held after `waitMs`;
+ * the transaction goes on without it. After any other error, roll it back.
  */
 export function lockInTransaction(
   tx: TransactionQuery | object,

@@ -32,28 +32,31 @@ LANGUAGE sql AS 'SELECT 1::bigint'`)
   expect(rows).toEqual([{ gone: true }])
 })
 
-test.for([true, false])('advisory and strategy advisory with fencing: %s exclude each other', async (fencing) => {
-  const name = `both ways, ${fencing}`
-  const locks = open({ url, strategy: 'advisory', fencing })
-  const client = await begun()
-  const options = { advisory: true } as const
-  await lockInTransaction(client, name, options)
-  expect(await locks.lock(name).tryAcquire()).toBeNull()
-  const turn = locks.lock(name).acquire({ waitMs: scaled(20_000) })
-  await client.query('COMMIT')
-  const lease = await turn
-  await client.query('BEGIN')
-  for (const waitMs of [0, 100])
-    await expect(lockInTransaction(client, name, { ...options, waitMs })).rejects.toMatchObject({
-      code: 'LOCK_TIMEOUT',
-    })
-  const other = await begun()
-  const inOther = lockInTransaction(other, name, { ...options, waitMs: scaled(20_000) })
-  await lease.release()
-  await inOther
-  await other.query('COMMIT')
-  await client.query('COMMIT')
-})
+test.for([true, false])(
+  'advisory and strategy advisory with fencing: %s exclude each other',
+  async (fencing) => {
+    const name = `both ways, ${fencing}`
+    const locks = open({ url, strategy: 'advisory', fencing })
+    const client = await begun()
+    const options = { advisory: true } as const
+    await lockInTransaction(client, name, options)
+    expect(await locks.lock(name).tryAcquire()).toBeNull()
+    const turn = locks.lock(name).acquire({ waitMs: scaled(20_000) })
+    await client.query('COMMIT')
+    const lease = await turn
+    await client.query('BEGIN')
+    for (const waitMs of [0, 100])
+      await expect(lockInTransaction(client, name, { ...options, waitMs })).rejects.toMatchObject({
+        code: 'LOCK_TIMEOUT',
+      })
+    const other = await begun()
+    const inOther = lockInTransaction(other, name, { ...options, waitMs: scaled(20_000) })
+    await lease.release()
+    await inOther
+    await other.query('COMMIT')
+    await client.query('COMMIT')
+  },
+)
 
 test('a name that advisory could not lock as a whole is left free', async () => {
   const lease = await open({ url, strategy: 'advisory', fencing: false }).lock('half').acquire()

@@ -13,7 +13,10 @@ const turns = new WeakMap<object, Promise<unknown>>()
 export function inTurn<T>(tx: object, work: () => Promise<T>): Promise<T> {
   const turn = (turns.get(tx) ?? Promise.resolve()).then(work)
   // A failure is for its own caller; the next one has its turn all the same.
-  turns.set(tx, turn.catch(() => undefined))
+  turns.set(
+    tx,
+    turn.catch(() => undefined),
+  )
   return turn
 }
 
@@ -59,11 +62,10 @@ export class TransactionCall {
     const next = over
       ? 'innodb_rollback_on_timeout is on, so the server has rolled the transaction back'
       : 'the transaction goes on without it'
-    return new LockError(
-      'LOCK_TIMEOUT',
-      `lock ${JSON.stringify(this.name)} is held${after}; ${next}`,
-      { lock: this.name, ...(waitMs > 0 && { waitedMs }) },
-    )
+    return new LockError('LOCK_TIMEOUT', `lock ${JSON.stringify(this.name)} is held${after}; ${next}`, {
+      lock: this.name,
+      ...(waitMs > 0 && { waitedMs }),
+    })
   }
 }
 

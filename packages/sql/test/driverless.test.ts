@@ -18,11 +18,10 @@ async function importsOf(file: string, seen = new Set<string>()): Promise<Readon
   return seen
 }
 
-test.for(['postgres', 'mysql'].flatMap((name) => ['transaction.js', 'transaction.d.ts'].map((file) => [name, file])))(
-  '%s/%s needs no driver: a program may have another one',
-  async ([name = '', file = '']) => {
-    const imports = [...(await importsOf(join(folder, name, 'dist', file)))]
-    expect(imports).toContain('@locks/sql')
-    expect(imports.filter((from) => drivers.includes(from.split('/')[0] ?? ''))).toEqual([])
-  },
-)
+test.for(
+  ['postgres', 'mysql'].flatMap((name) => ['transaction.js', 'transaction.d.ts'].map((file) => [name, file])),
+)('%s/%s needs no driver: a program may have another one', async ([name = '', file = '']) => {
+  const imports = [...(await importsOf(join(folder, name, 'dist', file)))]
+  expect(imports).toContain('@locks/sql')
+  expect(imports.filter((from) => drivers.includes(from.split('/')[0] ?? ''))).toEqual([])
+})
