@@ -15,7 +15,7 @@ export function open(url) {
       await connection.query('UPDATE stock SET amount = ?', [amount - 1])
       await connection.commit()
     } catch (error) {
-      await connection.rollback()
+      await connection.rollback().catch(() => undefined) // a lost connection refuses this too
       throw error
     } finally {
       connection.release()

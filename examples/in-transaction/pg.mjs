@@ -14,7 +14,7 @@ export function open(url) {
       await client.query('UPDATE stock SET amount = $1', [rows[0].amount - 1])
       await client.query('COMMIT')
     } catch (error) {
-      await client.query('ROLLBACK')
+      await client.query('ROLLBACK').catch(() => undefined) // a lost connection refuses this too
       throw error
     } finally {
       client.release()

@@ -5,6 +5,7 @@ import type { SqlErrors } from '@locks/sql'
 const transient: ReadonlySet<number> = new Set([
   1213, // deadlock
   1205, // lock wait timeout
+  3572, // a row is locked, and the statement does not wait
   1020, // record has changed since last read: innodb_snapshot_isolation
 ])
 
@@ -35,6 +36,9 @@ const mayPass: ReadonlyMap<number, string> = new Map([
   [1792, 'transactions are read-only by default; set transaction_read_only = 0 for this user'],
   [1047, 'this node has lost its cluster, or has not joined it; connect to a node of the cluster'],
 ])
+
+/** Another transaction has locked the row: MariaDB, then MySQL. */
+export const rowLocked: ReadonlySet<number> = new Set([1205, 3572])
 
 export const errors: SqlErrors = sqlErrors({
   adapter: '@locks/mysql',

@@ -46,12 +46,16 @@ export async function pruneCounters(
   const find = `SELECT ?, HEX(${table}.name), ${table}.fence FROM ${from} WHERE ${idle} LIMIT ${PRUNE_BATCH}`
   const found = await runner.look(find, names && [hexOf(names)])
   if (found.length === 0) return { pruned: 0, more: false }
-  const highest = found.reduce((most, [, fence]) => (numberOf(fence) > most ? numberOf(fence) : most), 0n)
+  // A transaction of the program may hold a name for long. Its counter looks as idle as before until it commits.
+  const skip = `SELECT ?, HEX(${table}.name), ${table}.fence FROM ${among(table)} WHERE ${idle} FOR UPDATE SKIP LOCKED`
+  const unlocked = await runner.look(skip, [namesIn(found)])
+  if (unlocked.length === 0) return { pruned: 0, more: false }
+  const highest = unlocked.reduce((most, [, fence]) => (numberOf(fence) > most ? numberOf(fence) : most), 0n)
   const raise = `UPDATE ${to.pruned} SET fence = ? WHERE id = 1 AND fence < ?`
   await runner.run(raise, [String(highest), String(highest)])
   const kept = `(SELECT p.fence FROM ${to.pruned} p WHERE p.id = 1)`
   const remove = `${named(table)} WHERE ${idle} AND ${table}.fence <= ${kept}`
-  const { affected } = await runner.run(remove, [namesIn(found)])
+  const { affected } = await runner.run(remove, [namesIn(unlocked)])
   return { pruned: affected, more: found.length === PRUNE_BATCH && affected > 0 }
 }
 

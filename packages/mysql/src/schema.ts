@@ -26,8 +26,9 @@ export function plainNamesOf({ table }: Place): Readonly<Record<keyof typeof suf
 
 /**
  * Tables of one place. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
- * one row of `pruned` keeps the highest fence ever deleted. The one row of `strategy`, made on first use, names
- * the strategy that the locks belong to.
+ * first row of `pruned` keeps the highest fence ever deleted. Transactions that hold names share a lock of the second:
+ * to record another strategy than `row`, a client locks it alone. The one row of `strategy`, made on first use,
+ * names the strategy that the locks belong to.
  */
 export function schemaOf(place: Place): readonly string[] {
   const to = namesOf(place)
@@ -58,7 +59,7 @@ export function schemaOf(place: Place): readonly string[] {
     table(to.holders, ...session),
     table(to.named, ...session),
     table(to.pruned, 'id TINYINT NOT NULL PRIMARY KEY', 'fence BIGINT NOT NULL'),
-    `INSERT INTO ${to.pruned} (id, fence) VALUES (1, 0) ON DUPLICATE KEY UPDATE id = id`,
+    `INSERT INTO ${to.pruned} (id, fence) VALUES (1, 0), (2, 0) ON DUPLICATE KEY UPDATE id = id`,
     table(to.resources, `resource ${key}`, 'fence BIGINT NOT NULL'),
     table(to.strategy, 'id TINYINT NOT NULL PRIMARY KEY', 'strategy VARBINARY(32) NOT NULL'),
   ]

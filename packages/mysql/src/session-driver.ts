@@ -3,21 +3,19 @@ import { holderFrom } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { createHash, randomBytes } from 'node:crypto'
 import { newEcho, numberIn, read, wrote } from './echo.ts'
-import { errors } from './errors.ts'
+import { errors, rowLocked } from './errors.ts'
 import type { Cell, MysqlConnection, Values } from './connection.ts'
 import type { Place, Settings } from './options.ts'
-import { bytesOf } from './runner.ts'
+import { bytesOf, LOCK_WAIT_S } from './runner.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
-import { echoing, epochMs, nextFence, now, once, onItsOwn } from './sql.ts'
+import { echoing, epochMs, nextFence, now, once } from './sql.ts'
 
 /** The wait was killed, timed out or was chosen by the deadlock detector. */
 const worthAnotherTry = new Set([1317, 1205, 1213, 1969, 3024, 3058])
 /** The server ended the connection and ran no more statements: killed, silent beyond wait_timeout, shut down. */
 const ends = new Set([1927, 4031, 1053])
 const NO_SUCH_THREAD = 1094
-/** Another transaction has locked the row: MariaDB, then MySQL. */
-const rowLocked = new Set([1205, 3572])
 
 export type SessionStrategy = 'row' | 'named'
 
@@ -137,10 +135,12 @@ export function sessionDriver(
       if (got !== '1')
         throw errors.unavailable('timed out making the row of the lock, so nothing is held; try again')
       const name = Buffer.from(request.name)
+      // MySQL has no such limit for one statement. A transaction may have made the row, and hold it for long.
+      await connection.query(waiting(LOCK_WAIT_S))
       await connection.query(sql.makeRow.insert, [name, name]).catch((error: unknown) => {
-        // A transaction has just made it, and is about to hold the name.
         if (!errors.has(error, rowLocked)) throw error
       })
+      await connection.query(waiting(FOREVER_S))
       await connection.query('COMMIT')
     },
 
@@ -202,6 +202,8 @@ function liveHold([name, fence, by, since, attemptId, key]: readonly Cell[]): Li
 /** A wait ends when it is granted, killed or withdrawn, not by a limit of the server. */
 export const FOREVER_S = 1_000_000
 
+const waiting = (seconds: number): string => `SET SESSION innodb_lock_wait_timeout = ${seconds}`
+
 /**
  * Which connection has the key of a hold; NULL when none does. The key is a named lock of the holding connection, so
  * any connection can tell at any time whether that hold still lives. MySQL raises an error for a NULL name.
@@ -253,10 +255,12 @@ ON DUPLICATE KEY UPDATE
     begin: 'START TRANSACTION',
     makeRow: {
       lock: 'SELECT ?, GET_LOCK(?, 5)',
-      insert: `${onItsOwn('INSERT')} INTO ${to.rows} (name) SELECT ? FROM DUAL
+      insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL
 WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
     },
-    counter: `SELECT ? FROM ${to.holders} WHERE name = ? FOR UPDATE NOWAIT`,
+    // Shared: another client may look at the same time. MySQL knows NOWAIT in the newer words only.
+    counter: `SELECT ? FROM ${to.holders} WHERE name = ?
+/*M! LOCK IN SHARE MODE NOWAIT */ /*!80000 FOR SHARE NOWAIT */`,
     look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),
     locks: 1,
   }

@@ -12,11 +12,12 @@ export const nextFence = (last: string): string => `GREATEST(${last} + 1, ${cloc
 
 /**
  * Settings for one statement: sql_safe_updates would refuse the batch, and a connection of the program's pool may wait
- * long for a locked row. MariaDB reads the first comment, MySQL the second.
+ * long for a locked row. MariaDB reads the first comment, MySQL the second, which cannot limit the wait for rows: there
+ * only the adapter's own connections do.
  */
 export const onItsOwn = (verb: string): string =>
   `/*M! SET STATEMENT sql_safe_updates = 0, innodb_lock_wait_timeout = 1 FOR */ ${verb} \
-/*+ SET_VAR(sql_safe_updates = 0) SET_VAR(innodb_lock_wait_timeout = 1) */`
+/*+ SET_VAR(sql_safe_updates = 0) */`
 
 /** The echo of a statement, as a number: a string would turn fences into floating-point numbers. */
 const echo = 'CAST(? AS SIGNED)'

@@ -1,19 +1,28 @@
 import type { StrategyRecord } from '@locks/sql'
+import { errors, rowLocked } from './errors.ts'
 import type { Place } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
+import { once } from './sql.ts'
 
 export function strategyRecord(place: Place, runner: Pick<Runner, 'look' | 'run'>): StrategyRecord {
-  const { locks, strategy: table } = namesOf(place)
+  const { locks, strategy: table, pruned } = namesOf(place)
+  const insert = (id: string, from: string): string =>
+    `INSERT INTO ${table} (id, strategy) SELECT ${id}, ? FROM ${once} ${from} ON DUPLICATE KEY UPDATE id = ${table}.id`
+  const writeRow = insert('1', '')
+  // Not while a transaction holds a name here. The id is 1 in any case; a column nobody reads would not be locked.
+  const writeOther = insert('COALESCE(p.id - 1, 1)', `LEFT JOIN ${pruned} p ON p.id = 2 FOR UPDATE NOWAIT`)
   return {
     locks,
     table,
     async read() {
       return (await runner.look(`SELECT ?, strategy FROM ${table} WHERE id = 1`))[0]?.[0]
     },
-    write: (strategy) =>
-      runner.run(`INSERT INTO ${table} (id, strategy) VALUES (1, ?) ON DUPLICATE KEY UPDATE id = id`, [
-        strategy,
-      ]),
+    async write(strategy) {
+      await runner.run(strategy === 'row' ? writeRow : writeOther, [strategy]).catch((error: unknown) => {
+        // Nothing is recorded then, which the next look reports.
+        if (!errors.has(error, rowLocked)) throw error
+      })
+    },
   }
 }

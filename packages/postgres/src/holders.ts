@@ -1,8 +1,10 @@
 import { writeHolder } from '@locks/core/adapter'
+import type { Holder } from '@locks/core/adapter'
 import { holderFrom } from '@locks/sql'
 import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import type { PostgresConnection, Row } from './connection.ts'
+import { nameKeyOf } from './name-key.ts'
 import type { Place } from './options.ts'
 import type { Runner } from './runner.ts'
 import { durable, epochMs, living, namesOf, nextFence, onPrimary, statement, statesOf } from './sql.ts'
@@ -35,8 +37,10 @@ export function holderTable(place: Place, runner: Runner): HolderTable {
     },
 
     async holderOf(name) {
-      const [[attemptId, fence, holder, since]] = await runner.ask(sql.inspect, [Buffer.from(name)])
+      const values = [Buffer.from(name), nameKeyOf(place, name)]
+      const [[attemptId, fence, holder, since, id, pid]] = await runner.ask(sql.inspect, values)
       const by = holderFrom(holder, fence, since)
+      if (by === undefined && id && pid) return { attemptId: id, holder: inBackend(id, pid) }
       return by && { attemptId: attemptId ?? '', holder: by }
     },
 
@@ -77,6 +81,22 @@ function fenceOf([fence]: Row = []): bigint | undefined {
 /** That a hold lives: its key cannot be locked. */
 export const lives = 'NOT pg_try_advisory_xact_lock_shared(h.key)'
 
+/** What is known of a transaction that holds a name by itself: its writes are not visible yet. */
+export const inBackend = (id: string, pid: string): Holder => ({
+  owner: `transaction ${id} of backend ${pid}`,
+})
+
+/**
+ * Beside holder `h`: the number and the backend of a transaction that holds the name whose key is given. A backend has
+ * many transactions, one after the other: only the number says which one it is.
+ */
+export const byTransaction = (key: string): string =>
+  ['virtualtransaction', 'pid']
+    .map(
+      (column) => `CASE WHEN h.name IS NULL THEN (SELECT min(${column}) FROM living WHERE key = ${key}) END`,
+    )
+    .join(', ')
+
 function statementsOf(place: Place) {
   const to = namesOf(place)
   return {
@@ -84,7 +104,8 @@ function statementsOf(place: Place) {
   since = clock_timestamp(), key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)
 RETURNING $6::text, fence, ${durable}`),
     mintFirst: statement(`SELECT $6::text, ${to.mint}($1, $2, $3, $4, $5)`),
-    inspect: statement(`SELECT $2::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}
+    inspect: statement(`WITH ${living} SELECT $3::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')},
+  ${byTransaction('$2')}
 FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
     // Found by the key it holds now: another session may have the process number of the holder by now.
     evict:

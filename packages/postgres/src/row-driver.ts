@@ -1,9 +1,9 @@
-import type { Holder, Pruned } from '@locks/core/adapter'
+import type { Pruned } from '@locks/core/adapter'
 import { holderFrom, PRUNE_BATCH } from '@locks/sql'
 import type { SessionDriver } from '@locks/sql'
 import { errors, isEnd, isEndOfWait, isOfFailedTransaction } from './errors.ts'
 import type { PostgresConnection, Row } from './connection.ts'
-import { holderTable, keyMaker, lives } from './holders.ts'
+import { byTransaction, holderTable, inBackend, keyMaker, lives } from './holders.ts'
 import { nameKeyOf } from './name-key.ts'
 import type { Place } from './options.ts'
 import { sameBackend } from './pooler.ts'
@@ -15,9 +15,6 @@ const nothing: Promise<readonly Row[]> = Promise.resolve([])
 export interface RowDriver extends SessionDriver<PostgresConnection> {
   prune(idleMs: number, names?: readonly string[]): Promise<Pruned>
 }
-
-/** What is known of a transaction that holds a name by itself: its writes are not visible yet. */
-const inBackend = (pid: string): Holder => ({ owner: `transaction of backend ${pid}` })
 
 /** A lock is a row locked by an open transaction. The key of a hold is an advisory lock of that transaction. */
 export function rowDriver(place: Place, runner: Runner): RowDriver {
@@ -52,13 +49,13 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
       connection.pid = sameBackend(connection.pid, Number(backend))
       connection.transaction = locked === 't' ? (transaction ?? undefined) : undefined
       if (connection.transaction !== undefined) return 'locked'
-      const [there, pid, fence, holder, since, by] = await connection.ask(sql.look, [
+      const [there, pid, fence, holder, since, id, by] = await connection.ask(sql.look, [
         name,
         nameKey(request.name),
       ])
       connection.pid = sameBackend(connection.pid, Number(pid))
       if (there !== 't') return 'missing'
-      return { holder: holderFrom(holder, fence, since) ?? (by ? inBackend(by) : undefined) }
+      return { holder: holderFrom(holder, fence, since) ?? (id && by ? inBackend(id, by) : undefined) }
     },
 
     async make(_line, { request }) {
@@ -99,13 +96,7 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
       return proven === transaction
     },
 
-    async holderOf(name) {
-      const values = [Buffer.from(name), nameKey(name)]
-      const [[attemptId, fence, holder, since, pid]] = await runner.ask(sql.inspect, values)
-      const by = holderFrom(holder, fence, since)
-      if (by === undefined && pid) return { attemptId: pid, holder: inBackend(pid) }
-      return by && { attemptId: attemptId ?? '', holder: by }
-    },
+    holderOf: (name) => holders.holderOf(name),
 
     async evict(name, attemptId) {
       const [[ended]] = await runner.ask(sql.evict, [Buffer.from(name), attemptId, nameKey(name)])
@@ -135,7 +126,6 @@ function statementsOf(place: Place) {
     `SELECT $4::text, got.locked, pg_backend_pid(), ${transaction} FROM (SELECT) AS once LEFT JOIN (
   SELECT CASE WHEN ${named} THEN pg_try_advisory_xact_lock($2) ELSE false END AS locked FROM (${row}) AS found
 ) AS got ON true`
-  const byTransaction = `CASE WHEN h.name IS NULL THEN (SELECT min(pid) FROM living WHERE key = $2) END`
   return {
     makeRow: statement(`INSERT INTO ${to.rows} (name) VALUES ($1) ON CONFLICT DO NOTHING`),
     // The server ends a holder that is silent for longer. Set for the connection: a rollback would undo it in the
@@ -149,7 +139,7 @@ function statementsOf(place: Place) {
       ),
     ),
     look: statement(`WITH ${living} SELECT $3::text, there.name IS NOT NULL, pg_backend_pid(), h.fence, h.holder,
-  ${epochMs('h.since')}, ${byTransaction}
+  ${epochMs('h.since')}, ${byTransaction('$2')}
 FROM (VALUES ($1::bytea)) AS wanted (name)
 LEFT JOIN ${to.rows} there ON there.name = wanted.name
 LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
@@ -165,13 +155,10 @@ LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     probe: statement(`SELECT $2::text, ${transaction}, ${allowing('true')}`),
     prove: statement(`SELECT $1::text, ${transaction}`),
     rollback: plain('ROLLBACK'),
-    inspect:
-      statement(`WITH ${living} SELECT $3::text, h.attempt, h.fence, h.holder, ${epochMs('h.since')}, ${byTransaction}
-FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
     // Found by the key it holds now: another session may have the process number of the holder by now.
     evict: statement(`WITH ${living} SELECT $4::text, count(pg_terminate_backend(living.pid)) FROM living
 WHERE (key = (SELECT h.key FROM ${to.holders} h WHERE h.name = $1 AND h.attempt = $2)
-  OR key = $3 AND pid::text = $2) AND ${onPrimary}`),
+  OR key = $3 AND virtualtransaction = $2) AND ${onPrimary}`),
     prune: statement(`SELECT $4::text, ${to.pruneRows}($1, $2, $3)`),
   }
 }

@@ -64,5 +64,7 @@ END`),
     ),
     // Otherwise it would stay beside the one with more parameters.
     `DROP FUNCTION IF EXISTS ${to.pruneRows}(bigint), ${to.pruneRows}(bigint, int)`,
+    // It did not look at the clock, so its fences could be below those of transactions.
+    `DROP FUNCTION IF EXISTS ${to.oldMint}(bytea, text, text, bigint, int)`,
   ]
 }

@@ -23,7 +23,8 @@ const suffixes = {
   strategy: '_strategy',
   rows: '_rows',
   holders: '_holders',
-  mint: '_mint',
+  mint: '_mint_next',
+  oldMint: '_mint',
   pruneRows: '_prune_rows',
 }
 
@@ -62,7 +63,7 @@ export function statesOf(rows: readonly Row[]): readonly LockState[] {
 
 /** The keys of living connections as numbers: `pg_locks` shows each half in a column of its own. */
 export const living = `living AS MATERIALIZED (
-  SELECT (classid::bigint << 32) | objid::bigint AS key, pid FROM pg_locks
+  SELECT (classid::bigint << 32) | objid::bigint AS key, pid, virtualtransaction FROM pg_locks
   WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 )`

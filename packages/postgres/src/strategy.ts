@@ -1,5 +1,7 @@
 import type { StrategyRecord } from '@locks/sql'
+import { lockOf } from './advisory-sql.ts'
 import type { Statement } from './connection.ts'
+import { placeKeyOf } from './name-key.ts'
 import type { Place } from './options.ts'
 import type { Runner } from './runner.ts'
 import { durable, namesOf, statement } from './sql.ts'
@@ -17,8 +19,15 @@ export function readStrategy(place: Place): Statement {
 export function strategyRecord(place: Place, runner: Runner): StrategyRecord {
   const { locks, strategy: table } = namesOf(place)
   const read = readStrategy(place)
-  const write = statement(
-    `INSERT INTO ${table} (id, strategy) VALUES (1, $1) ON CONFLICT DO NOTHING RETURNING ${durable}`,
+  const insert = (when: string): Statement =>
+    statement(
+      `INSERT INTO ${table} (id, strategy) SELECT 1, $1 WHERE ${when} ON CONFLICT DO NOTHING RETURNING ${durable}`,
+    )
+  const writeRow = insert('true')
+  // Not while a transaction holds a name here. One client after the other, so that none meets only the lock of another.
+  const writeOther = insert(
+    `CASE WHEN pg_advisory_xact_lock(${lockOf(place, '')}) IS NOT NULL
+  THEN pg_try_advisory_xact_lock(${placeKeyOf(place)}) END`,
   )
   return {
     locks,
@@ -26,6 +35,6 @@ export function strategyRecord(place: Place, runner: Runner): StrategyRecord {
     async read() {
       return (await runner.find(read, []))?.[0] ?? undefined
     },
-    write: (strategy) => runner.run(write, [strategy]),
+    write: (strategy) => runner.run(strategy === 'row' ? writeRow : writeOther, [strategy]),
   }
 }

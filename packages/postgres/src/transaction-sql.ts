@@ -1,6 +1,7 @@
 import { writeHolder } from '@locks/core/adapter'
 import { hostname } from 'node:os'
-import { nameKeyOf } from './name-key.ts'
+import { lockOf } from './advisory-sql.ts'
+import { nameKeyOf, placeKeyOf } from './name-key.ts'
 import type { Place } from './options.ts'
 import { durable, namesOf, nextFence } from './sql.ts'
 
@@ -11,12 +12,22 @@ type Asking = (nonce: string) => string
  * is one text that begins with the nonce and the number of the transaction.
  */
 export interface TransactionSql {
-  /** Tries to lock the name: isolation level, whether it is locked now, strategy of the place, statement_timeout. */
+  /**
+   * Tries to lock the name: isolation level, whether it may write, whether the name is locked now, strategy of the
+   * place, statement_timeout. Where no strategy is recorded it locks the place instead, so that none but `row` is
+   * recorded before the transaction ends.
+   */
   readonly take: Asking
-  /** The same, without reading a table. */
-  readonly takeOnly: Asking
+  /** The same once the place is locked, and with a new snapshot: it sees a strategy that was recorded before. */
+  readonly takeLocked: Asking
+  /** The same without reading a table, and without locking anything. */
+  readonly look: Asking
   /** Waits for the name. A time-out is no error, which would fail the transaction. */
   readonly wait: (waitMs: number) => string
+  /** Locks the name for strategy `advisory` too, or nothing at all. Waits if told to. Leaves the nonce behind. */
+  readonly lockBoth: (waitMs: number, nonce: string) => string
+  /** The nonce that the last one left. */
+  readonly lockedBoth: Asking
   /** Sets statement_timeout for the rest of the transaction. */
   readonly limit: (timeout: string) => string
   readonly same: Asking
@@ -37,18 +48,39 @@ export function transactionSql(place: Place, name: string, key: Buffer): Transac
   const bytes = `decode('${key.toString('hex')}', 'hex')`
   const reply = (...words: readonly string[]): string => `SELECT concat_ws(' ', ${words.join(', ')}) AS reply`
   const level = "current_setting('transaction_isolation')"
+  const canLock = `${level} IN ('read committed', 'read uncommitted')`
+  const isReadOnly = "current_setting('transaction_read_only') = 'on'"
   const take =
-    (strategy: string): Asking =>
+    (got: string, strategy = 'NULL'): Asking =>
     (nonce) =>
       reply(
         `'${nonce}'`,
         'txid_current()',
         `replace(${level}, ' ', '-')`,
-        `CASE WHEN ${level} IN ('read committed', 'read uncommitted') THEN pg_try_advisory_xact_lock(${lock})
-  ELSE false END`,
+        isReadOnly,
+        `CASE WHEN NOT ${canLock} OR ${isReadOnly} THEN false ELSE ${got} END`,
         `coalesce(${strategy}, '-')`,
         "current_setting('statement_timeout')",
       )
+  const recorded = `(SELECT strategy FROM ${to.strategy} WHERE id = 1)`
+  const tryLock = (when: string): string =>
+    `CASE WHEN ${when} THEN pg_try_advisory_xact_lock(${lock}) ELSE false END`
+  const waitFor = (locking: string): string => `DO $locks$
+DECLARE
+  v_before text := current_setting('lock_timeout');
+  v_since timestamptz := clock_timestamp();
+BEGIN
+  ${locking}
+  PERFORM set_config('lock_timeout', v_before, true);
+EXCEPTION WHEN lock_not_available THEN
+  NULL;
+END $locks$`
+  const locking = (lockKey: string, waitMs: number): string =>
+    `PERFORM set_config('lock_timeout',
+    greatest(1, ${waitMs} - extract(epoch FROM clock_timestamp() - v_since) * 1000)::bigint::text, true);
+  PERFORM pg_advisory_xact_lock(${lockKey});`
+  const trying = (lockKey: string): string =>
+    `IF NOT pg_try_advisory_xact_lock(${lockKey}) THEN RAISE lock_not_available; END IF;`
   const columns = (nonce: string): string =>
     `'${nonce}', ${textOf(holder)}, clock_timestamp(), pg_backend_pid()`
   const raised = (nonce: string, last: string): string =>
@@ -57,18 +89,22 @@ export function transactionSql(place: Place, name: string, key: Buffer): Transac
     `WITH minted AS (${write} RETURNING h.fence, ${durable})
 ${reply(`'${nonce}'`, current, 'minted.fence')} FROM (SELECT 1) AS once LEFT JOIN minted ON true`
   return {
-    take: take(`(SELECT strategy FROM ${to.strategy} WHERE id = 1)`),
-    takeOnly: take('NULL'),
-    wait: (waitMs) => `DO $locks$
-DECLARE
-  v_before text := current_setting('lock_timeout');
-BEGIN
-  PERFORM set_config('lock_timeout', '${waitMs}', true);
-  PERFORM pg_advisory_xact_lock(${lock});
-  PERFORM set_config('lock_timeout', v_before, true);
-EXCEPTION WHEN lock_not_available THEN
-  NULL;
-END $locks$`,
+    take: take(
+      `CASE WHEN ${recorded} IS NULL THEN pg_advisory_xact_lock_shared(${placeKeyOf(place)}) IS NULL
+  ELSE ${tryLock(`${recorded} = 'row'`)} END`,
+      recorded,
+    ),
+    takeLocked: take(tryLock(`coalesce(${recorded}, 'row') = 'row'`), recorded),
+    look: take('false'),
+    wait: (waitMs) => waitFor(locking(lock, waitMs)),
+    lockBoth: (waitMs, nonce) =>
+      waitFor(
+        [lock, lockOf(place, name)]
+          .map((lockKey) => (waitMs === 0 ? trying(lockKey) : locking(lockKey, waitMs)))
+          .concat(`PERFORM set_config('locks.locked', '${nonce}', true);`)
+          .join('\n  '),
+      ),
+    lockedBoth: (nonce) => reply(`'${nonce}'`, current, "current_setting('locks.locked', true)"),
     limit: (timeout) => `SELECT set_config('statement_timeout', ${textOf(timeout)}, true)`,
     same: (nonce) => reply(`'${nonce}'`, current),
     mint: (nonce, transaction) =>

@@ -1,4 +1,4 @@
-import type { Adapter, AdapterHost, Capabilities } from '@locks/core/adapter'
+import type { Adapter, AdapterHost, Capabilities, Holder } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
 import { becomesTrue } from './pause.ts'
 import { sessionHolds } from './session-holds.ts'
@@ -33,9 +33,9 @@ export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
 
     list: (limit) => driver.list(limit),
 
-    async break(name, { fence }) {
+    async break(name, holder) {
       const by = await driver.holderOf(name)
-      if (by === undefined || by.holder.fence !== fence) return 'not-held'
+      if (by === undefined || !isSame(by.holder, holder)) return 'not-held'
       if (!(await driver.evict(name, by.attemptId))) return 'not-held'
       const isOver = async (): Promise<boolean> => (await driver.holderOf(name))?.attemptId !== by.attemptId
       if (await becomesTrue(host.clock, ENDS_WITHIN_MS, isOver)) return 'broken'
@@ -51,4 +51,9 @@ export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
   const prepare = (): Promise<void> => connections.warm()
   const use = { strategy, record: { ...record, prepare }, creation, fenceIdleMs, errors }
   return tableAdapter(adapter, use, host.clock)
+}
+
+/** The fence identifies a hold. A transaction that holds a name by itself shows none: its owner identifies it. */
+function isSame(one: Holder, other: Holder): boolean {
+  return one.fence === other.fence && (one.fence !== undefined || one.owner === other.owner)
 }

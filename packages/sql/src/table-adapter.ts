@@ -87,7 +87,11 @@ export function tableAdapter<C extends Capabilities>(
     if (known) return
     // Of two clients that write at once, one succeeds; both then read the same.
     await record.write(strategy)
-    if (!(await look())) throw unavailable(`the strategy could not be recorded in ${record.table}; try again`)
+    if (!(await look()))
+      throw unavailable(
+        `the strategy could not be recorded in ${record.table}, so no lock was acquired: a transaction that called ` +
+          'lockInTransaction holds a name there; try again when it has ended',
+      )
   }
 
   async function owned<T>(call: () => Promise<T>): Promise<T> {

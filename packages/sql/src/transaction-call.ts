@@ -4,6 +4,22 @@ import type { SqlErrors } from './errors.ts'
 import { memberOf } from './transaction-query.ts'
 import type { TransactionQuery } from './transaction-query.ts'
 
+const turns = new WeakMap<object, Promise<unknown>>()
+
+/**
+ * Runs `work` after what was asked for in the same transaction before: their statements would mix, and one would undo
+ * settings that another needs.
+ */
+export function inTurn<T>(tx: object, work: () => Promise<T>): Promise<T> {
+  const turn = (turns.get(tx) ?? Promise.resolve()).then(work)
+  // A failure is for its own caller; the next one has its turn all the same.
+  turns.set(
+    tx,
+    turn.catch(() => undefined),
+  )
+  return turn
+}
+
 /** The statements of one call that locks a name in a transaction of the program. */
 export class TransactionCall {
   readonly name: string
@@ -39,15 +55,17 @@ export class TransactionCall {
     )
   }
 
-  /** The name was not granted in time. */
-  timedOut(waitMs: number): LockError {
+  /** The name was not granted in time. `over`: the server has rolled the whole transaction back. */
+  timedOut(waitMs: number, over = false): LockError {
     const waitedMs = performance.now() - this.#startedAt
     const after = waitMs === 0 ? '' : ` after waiting ${Math.round(waitedMs)} ms`
-    return new LockError(
-      'LOCK_TIMEOUT',
-      `lock ${JSON.stringify(this.name)} is held${after}; the transaction goes on without it`,
-      { lock: this.name, ...(waitMs > 0 && { waitedMs }) },
-    )
+    const next = over
+      ? 'innodb_rollback_on_timeout is on, so the server has rolled the transaction back'
+      : 'the transaction goes on without it'
+    return new LockError('LOCK_TIMEOUT', `lock ${JSON.stringify(this.name)} is held${after}; ${next}`, {
+      lock: this.name,
+      ...(waitMs > 0 && { waitedMs }),
+    })
   }
 }
 
