@@ -64,7 +64,8 @@ test('a killed backend loses exactly its own holds, and each of them is reported
   for (const name of namesOf('killed', 100)) grants.push(await client.take(client.request(name)))
   const backends = await backendsOf(control)
   const [killed, ...others] = new Set(grants.map(({ name }) => backends.get(name)))
-  expect(others).toHaveLength(1)
+  // A machine that stalls may need a third connection.
+  expect(others.length).toBeGreaterThan(0)
   await control.query('SELECT pg_terminate_backend($1)', [killed])
   const theirs = grants.filter(({ name }) => backends.get(name) === killed)
   await eventually('all of them are lost', scaled(5_000), () => Promise.resolve(lost.size >= theirs.length))

@@ -3,7 +3,7 @@ import { isLockError } from '../../api/errors.ts'
 import type { LockEvents } from '../../api/events.ts'
 import type { TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
-import { eventOf, lockError } from './observe.ts'
+import { seenWaiting, eventOf, lockError } from './observe.ts'
 
 type End = LockEvents['acquire']
 
@@ -44,7 +44,7 @@ export const acquireEnds: readonly Rule[] = [
       const aborted = await endOf(other, lock, async () => {
         const [waits, controller] = [eventOf(other, 'contended', lock), new AbortController()]
         const waiting = named.acquire({ signal: controller.signal, waitMs: h.ms(20_000) })
-        await waits
+        await seenWaiting(waiting, waits)
         controller.abort(new Error('mine'))
         await assert.rejects(waiting, /mine/)
       })

@@ -7,6 +7,7 @@ import type { Rule } from '../rule.ts'
 import {
   acquireWhenReachable,
   assertHolder,
+  seenWaiting,
   eventOf,
   inTime,
   lossOf,
@@ -112,7 +113,7 @@ export const wireErrors: readonly Rule[] = [
         const lease = await holder.locks.lock(lock).acquire()
         const waits = eventOf(waiter, 'contended', lock)
         const turn = waiter.locks.lock(lock).acquire({ waitMs: h.ttlMs * 3 + h.ms(15_000) })
-        await waits
+        await seenWaiting(turn, waits)
         waiter.proxy[outage]()
         await pass(h.ms(200))
         await lease.release()

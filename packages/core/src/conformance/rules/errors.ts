@@ -7,6 +7,7 @@ import { acquireEnds } from './acquire-ends.ts'
 import {
   assertHolder,
   breakHold,
+  seenWaiting,
   eventOf,
   inTime,
   lockError,
@@ -153,7 +154,7 @@ export const errors: readonly Rule[] = [
         const waits = eventOf(other, 'contended', lock)
         const controller = new AbortController()
         const waiting = other.locks.lock(lock).acquire({ signal: controller.signal, waitMs: h.ms(20_000) })
-        await waits
+        await seenWaiting(waiting, waits)
         controller.abort(reason)
         await rejectsWith(waiting, reason)
       }

@@ -3,7 +3,7 @@ import { isLockError } from '../../api/errors.ts'
 import { createLocks } from '../../api/locks.ts'
 import { faulty } from '../faulty-adapter.ts'
 import type { Rule } from '../rule.ts'
-import { eventOf, inTime, lossOf, soonFree } from './observe.ts'
+import { seenWaiting, eventOf, inTime, lossOf, soonFree } from './observe.ts'
 
 /** How a client ends. */
 export const closing: readonly Rule[] = [
@@ -21,7 +21,7 @@ export const closing: readonly Rule[] = [
       const waiters = Array.from({ length: 3 }, () =>
         h.rejects(closed.locks.lock(taken).acquire({ waitMs: h.ms(20_000) }), 'LOCK_CLOSED'),
       )
-      await waits
+      await seenWaiting(Promise.race(waiters), waits)
       await closed.locks.close()
       await Promise.all(waiters)
       const { reason } = await inTime('the abort', h.ms(1_000), lost)
@@ -69,7 +69,7 @@ export const closing: readonly Rule[] = [
       const blocker = await other.locks.lock(taken).acquire()
       const waits = eventOf(hung, 'contended', taken)
       const waiter = h.rejects(hung.locks.lock(taken).acquire({ waitMs: h.ms(60_000) }), 'LOCK_CLOSED')
-      await waits
+      await seenWaiting(waiter, waits)
       for (const method of ['attempt', 'withdraw', 'renew', 'release'] as const)
         hung.faults.inject(method, 'hang')
       const closed = Promise.all([hung.locks.close(), hung.locks.close()])

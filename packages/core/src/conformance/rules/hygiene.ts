@@ -5,7 +5,7 @@ import type { Child } from '../child-process.ts'
 import type { Rule } from '../rule.ts'
 import { closing } from './hygiene-close.ts'
 import { storm } from './hygiene-storm.ts'
-import { assertStillHeld, eventOf, inTime, pass, rejectsWith, soonFree } from './observe.ts'
+import { assertStillHeld, seenWaiting, eventOf, inTime, pass, rejectsWith, soonFree } from './observe.ts'
 
 /** The fewest timers that kept the child alive in many samples over `ms`. */
 async function steadyTimers(child: Child, ms: number): Promise<number> {
@@ -37,7 +37,7 @@ export const hygiene: readonly Rule[] = [
       const controller = new AbortController()
       const waits = eventOf(other, 'contended', lock)
       const aborted = wanted.acquire({ signal: controller.signal, waitMs: h.ms(20_000) })
-      await waits
+      await seenWaiting(aborted, waits)
       controller.abort('enough')
       await rejectsWith(aborted, 'enough')
       await h.eventually(
@@ -137,7 +137,7 @@ export const hygiene: readonly Rule[] = [
         contendedNames.push(lock)
         const waits = eventOf(other, 'contended', lock)
         const turn = other.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
-        await waits
+        await seenWaiting(turn, waits)
         await lease.release()
         await (await turn).release()
       }

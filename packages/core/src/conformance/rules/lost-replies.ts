@@ -6,6 +6,7 @@ import {
   assertInTime,
   assertKept,
   assertStillHeld,
+  seenWaiting,
   eventOf,
   inTime,
   pass,
@@ -104,7 +105,7 @@ export const lostReplies: readonly Rule[] = [
         const lease = await holder.locks.lock(lock).acquire()
         const waits = eventOf(other, 'contended', lock)
         const turn = lock === wanted && other.locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })
-        if (turn) await waits
+        if (turn) await seenWaiting(turn, waits)
         holder.faults.inject('release', 'lose-reply', 1)
         await lease.release()
         assert.equal(lease.state, 'released')

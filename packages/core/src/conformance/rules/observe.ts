@@ -58,6 +58,14 @@ export function eventOf<K extends LockEventName>(
   })
 }
 
+/** Waits until an acquire is seen to wait, and fails if it ends before: the event would never come. */
+export async function seenWaiting<T>(acquire: Promise<unknown>, event: Promise<T>): Promise<T> {
+  const ended = acquire.then(() => {
+    throw new Error('it ended before it was seen to wait')
+  })
+  return Promise.race([event, ended])
+}
+
 /** A lease, or a grant with its owner if that is not the default one. */
 interface Held {
   readonly name: string

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import { eventOf, inTime, lossOf } from './observe.ts'
+import { seenWaiting, eventOf, inTime, lossOf } from './observe.ts'
 import { assertRising, assertSoleHolder, startWaiting, takeOverMs } from './steps.ts'
 
 export const operation: readonly Rule[] = [
@@ -139,8 +139,9 @@ export const operation: readonly Rule[] = [
           waitMs: h.ms(60_000),
           signal: stop.signal,
         }
-        waits.push(assert.rejects(other.locks.lock(lock).acquire(options)))
-        await contended
+        const last = assert.rejects(other.locks.lock(lock).acquire(options))
+        waits.push(last)
+        await seenWaiting(last, contended)
       }
       const { adapter } = h.adapter()
       const labels = async (): Promise<string[] | undefined> =>

@@ -3,7 +3,7 @@ import type { Lease } from '../../api/contract.ts'
 import type { LocksOptions } from '../../api/options.ts'
 import type { Harness, TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
-import { assertInTime, eventOf } from './observe.ts'
+import { assertInTime, seenWaiting, eventOf } from './observe.ts'
 import { assertRising } from './steps.ts'
 
 /** A client that found a name held may not be in its queue yet: it may have to subscribe first. */
@@ -26,7 +26,7 @@ export async function queueUp(
     const client = await h.client(n === 0 ? first : {})
     const waits = eventOf(client, 'contended', lock)
     const turn = client.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
-    await waits
+    await seenWaiting(turn, waits)
     if (h.capabilities.wait === 'handoff') await inLine(h, client, lock, n + 1)
     waiters.push({ ...client, turn })
   }

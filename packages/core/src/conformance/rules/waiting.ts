@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import { assertInTime, assertStillHeld, eventOf, rejectsWith, soonFree } from './observe.ts'
+import { assertInTime, assertStillHeld, seenWaiting, eventOf, rejectsWith, soonFree } from './observe.ts'
 import { assertRising } from './steps.ts'
 import { waitingInLine } from './waiting-in-line.ts'
 
@@ -82,7 +82,7 @@ export const waiting: readonly Rule[] = [
       const controller = new AbortController()
       const waits = eventOf(other, 'contended', lock)
       const outcome = other.locks.lock(lock).acquire({ waitMs: h.ms(20_000), signal: controller.signal })
-      await waits
+      await seenWaiting(outcome, waits)
       const start = performance.now()
       controller.abort(reason)
       await rejectsWith(outcome, reason)
@@ -132,7 +132,7 @@ export const waiting: readonly Rule[] = [
       const tasks = Array.from({ length: 20 }, () =>
         other.locks.with(lock, { waitMs: h.ms(20_000) }, () => undefined),
       )
-      await waits
+      await seenWaiting(Promise.race(tasks), waits)
       const { waiters } = await holder.locks.inspect(lock)
       assert.ok(waiters === undefined || waiters <= 1, `${waiters} waiters at the store`)
       await lease.release()
@@ -151,10 +151,10 @@ export const waiting: readonly Rule[] = [
       const controller = new AbortController()
       const first = eventOf(fickle, 'contended', lock)
       const given = fickle.locks.lock(lock).acquire({ waitMs: h.ms(20_000), signal: controller.signal })
-      await first
+      await seenWaiting(given, first)
       const second = eventOf(patient, 'contended', lock)
       const turn = patient.locks.lock(lock).acquire({ waitMs: h.ms(20_000) })
-      await second
+      await seenWaiting(turn, second)
       controller.abort(reason)
       await rejectsWith(given, reason)
       await lease.release()
@@ -176,7 +176,7 @@ export const waiting: readonly Rule[] = [
       other.faults.inject('wait', 'swallow-reply', 1)
       const waits = eventOf(other, 'contended', lock)
       const turn = other.locks.lock(lock).acquire({ waitMs: h.ttlMs * 10 })
-      await waits
+      await seenWaiting(turn, waits)
       const start = performance.now()
       await lease.release()
       const next = await turn
@@ -197,7 +197,7 @@ export const waiting: readonly Rule[] = [
         const controller = new AbortController()
         const waits = eventOf(other, 'contended', lock)
         const racing = other.locks.lock(lock).acquire({ waitMs: h.ms(10_000), signal: controller.signal })
-        await waits
+        await seenWaiting(racing, waits)
         const released = lease.release()
         for (let turns = 0; turns < round % 6; turns += 1)
           await new Promise((resolve) => setImmediate(resolve))
