@@ -44,7 +44,7 @@ test('while a transaction holds a name, no other strategy takes the table; then 
   const connection = await begun()
   await lockInTransaction(connection, 'undecided')
   for (const strategy of ['unique-key', 'named']) {
-    const refusal: unknown = await open({ url, strategy }, { storeTimeoutMs: 1_000 })
+    const refusal: unknown = await open({ url, strategy }, { retry: { attempts: 1 } })
       .lock('undecided')
       .tryAcquire()
       .catch((error: unknown) => error)

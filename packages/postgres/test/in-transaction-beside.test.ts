@@ -75,7 +75,7 @@ test('while a transaction holds a name, no other strategy takes the table; then 
   const client = await begun()
   await lockInTransaction(client, 'undecided')
   for (const strategy of ['unique-key', 'advisory']) {
-    const refusal: unknown = await open({ url, strategy }, { storeTimeoutMs: 1_000 })
+    const refusal: unknown = await open({ url, strategy }, { retry: { attempts: 1 } })
       .lock('undecided')
       .tryAcquire()
       .catch((error: unknown) => error)
