@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { Bed, CASES, holder, isText, never, stateFields } from '../support/hostile-bed.ts'
+import { Bed, CASES, holder, isAbsent, isCount, isFlag, isText, never } from '../support/hostile-bed.ts'
+import { stateFields } from '../support/hostile-bed.ts'
 
 describe(`${CASES} hostile answers to operators`, () => {
   test('of inspect: what it shows is well-formed', async () => {
@@ -62,6 +63,29 @@ describe(`${CASES} hostile answers to operators`, () => {
       (name) => ((bed.current = name), locks.diagnose()),
       (answer, { value }) => expect(value).toEqual(answer.good),
     )
+    await bed.end(locks)
+  })
+
+  test('of prune: a bad answer to a step fails the call, and only good ones are counted', async () => {
+    const bed = new Bed()
+    const begun = new Set<string>()
+    const kept = { names: 2, why: 'w' }
+    const locks = bed.client({
+      prune: (_: number, [name = '']: readonly string[] = []) => {
+        if (!begun.has(name)) return begun.add(name) && { pruned: 2, more: true, kept }
+        return bed.answer(name, () => {
+          const good = { pruned: 3, more: false }
+          return bed.hostile.pick(true, false)
+            ? bed.hostile.record(good, { pruned: isCount, more: isFlag, kept: isAbsent })
+            : bed.hostile.record(kept, { names: isCount, why: isText }, (one) => ({ ...good, kept: one }))
+        })
+      },
+    })
+    await bed.run(
+      (name) => locks.prune({ names: [name] }),
+      ({ fate }, { value }) => expect(value).toBe(fate === 'accept' ? 5 : undefined),
+    )
+    expect(begun.size).toBe(CASES)
     await bed.end(locks)
   })
 })

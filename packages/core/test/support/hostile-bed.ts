@@ -106,6 +106,7 @@ export const isFlag = (value: unknown): boolean => typeof value === 'boolean'
 export const isText = (value: unknown): boolean => typeof value === 'string'
 export const isSpan = (value: unknown): boolean =>
   value === undefined || (typeof value === 'number' && Number.isFinite(value))
+export const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0
 export const isAbsent = (value: unknown): boolean => value === undefined
 export const never = (): boolean => false
 
@@ -119,8 +120,7 @@ export const stateFields: Fields = {
   held: isFlag,
   holder: isAbsent,
   remainingMs: isSpan,
-  waiters: (value) =>
-    value === undefined || (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0),
+  waiters: (value) => value === undefined || isCount(value),
 }
 export const holder = { owner: 'stranger', fence: FENCE, metadata: { host: 'h', pid: 1 }, since: 5 }
 export const grantOf = ({ name, attemptId, ttlMs }: AcquireRequest): Grant => ({
