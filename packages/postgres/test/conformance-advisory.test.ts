@@ -6,4 +6,4 @@ const { subject, close } = await startSubject('advisory')
 afterAll(close)
 
 // Attempts, waits and holds are shared with the strategy `row`, which has the whole suite.
-await hostVariant(subject, { areas: ['atomicity', 'waiting', 'lost replies', 'connections'] })
+await hostVariant(subject, { areas: ['atomicity', 'waiting', 'lost replies', 'connections', 'pause'] })
