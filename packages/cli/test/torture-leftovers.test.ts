@@ -3,6 +3,7 @@ import { faulty } from '@locks/core/conformance'
 import { memory } from '@locks/memory'
 import { expect, test } from 'vitest'
 import { leftovers } from '../src/torture/leftovers.ts'
+import { checkEnd } from '../src/torture/liveness.ts'
 
 test('a look at the store that fails is repeated: only a name that stays held is left over', async () => {
   const { factory, faults } = faulty(memory())
@@ -19,6 +20,7 @@ test('a name that stays held is reported, and so is a store that never answers',
   const [locks, holder] = [createLocks(factory), createLocks(store)]
   const lease = await holder.lock('held').acquire()
   const [held] = await leftovers(locks, ['held'], 100)
+  expect(checkEnd([], [String(held)])).toMatchObject([{ check: 'left held', message: held }])
   expect(held).toMatch(/^held could not be acquired and released within 100 ms .* is held by /)
   await lease.release()
   faults.inject('inspect', 'fail')

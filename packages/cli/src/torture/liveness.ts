@@ -7,6 +7,12 @@ export function tasksOf(processes: readonly string[], tasks: number): readonly s
   return processes.flatMap((process) => Array.from({ length: tasks }, (_, n) => `${process}/t${n + 1}`))
 }
 
+/** Every worker must report only documented errors and stop when asked to, and no name may stay held. */
+export function checkEnd(wrong: readonly string[], left: readonly string[]): readonly Violation[] {
+  const found = (check: string) => (message: string) => ({ check, message, events: [] })
+  return [...wrong.map(found('worker')), ...left.map(found('left held'))]
+}
+
 /** Every task must be granted a lock after the last fault. `moved` names those that were. */
 export function checkProgress(
   alive: readonly string[],

@@ -141,12 +141,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     phase = 'stopping'
     tell()
     const boundMs = ttlMs + options.storeTimeoutMs * 2 + 10_000
-    await Promise.all(
-      places.map(async ({ worker }) => {
-        if (worker.gone || (await worker.stop(boundMs))) return
-        wrong.push(`worker ${worker.process} did not stop within ${boundMs} ms`)
-      }),
-    )
+    await Promise.all(places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.stop(boundMs)))
     const own = places.flatMap(({ worker }) =>
       [...tasksOf([''], tasks).map((task) => task.slice(1)), ...keepersOf(tasks).map(({ task }) => task)].map(
         (task) => ownName({ order: { prefix, process: worker.process }, task }),

@@ -8,7 +8,7 @@ import { createRecorder, readHistory } from '@locks/core/conformance'
 import { UsageError } from '../errors.ts'
 import { isWatched, leaseMsOf } from './lease-length.ts'
 import { leftovers } from './leftovers.ts'
-import { checkProgress, checkSubstance } from './liveness.ts'
+import { checkEnd, checkProgress, checkSubstance } from './liveness.ts'
 import type { Plan, TortureOptions, TortureResult } from './options.ts'
 import { startProxies } from './proxies.ts'
 import { routeOf } from '../route.ts'
@@ -72,11 +72,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
     const byConnection = kind === 'connection'
     const lingering = { lingerMs, watched, sessions: kind === 'session' }
     const verdict = judge(events, { ttlMs, ...lingering, fenced: fencing !== 'none', byConnection })
-    const wrong: Violation[] = [...seen.wrong, ...left].map((message) => ({
-      check: 'worker',
-      message,
-      events: [],
-    }))
+    const wrong: Violation[] = [...checkEnd(seen.wrong, left)]
     const interrupted = options.signal?.aborted ?? false
     if (!interrupted)
       wrong.push(

@@ -14,8 +14,8 @@ export interface Worker {
   block(ms: number, at: 'once' | 'grant'): void
   signal(signal: NodeJS.Signals): void
   kill(): Promise<void>
-  /** Asks it to stop. Returns whether it ended in time. */
-  stop(withinMs: number): Promise<boolean>
+  /** Asks it to stop, and kills it if it does not: that must never happen. */
+  stop(withinMs: number): Promise<void>
 }
 
 export interface WorkerEvents {
@@ -90,7 +90,7 @@ export async function startWorker(order: WorkerOrder, events: WorkerEvents): Pro
       }, withinMs)
       await ended
       clearTimeout(timer)
-      return !late
+      if (late) events.wrong(`worker ${order.process} did not stop within ${withinMs} ms`)
     },
   }
 }
