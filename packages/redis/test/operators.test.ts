@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { expectBrokenHoldLost } from '../../../conformance/test-support/broken-holds.ts'
 import { at, bare, connect, exists, proxied, queued, uniqueName } from './support/bed.ts'
@@ -127,6 +127,23 @@ test('diagnose reports what a server without persistence and with eviction means
   expect(found.has('round-trip')).toBe(true)
   const alone = await levels({ ...at(server), serverSettings: 'ignore', waitForReplicas: 1 })
   expect(alone.get('replication')).toBe('warning')
+})
+
+test.each([
+  ['behind', 20_000],
+  ['ahead of', -20_000],
+])('diagnose warns of a server whose clock is %s the clock of this machine', async (which, shiftMs) => {
+  const locks = connect({ ...at(server), serverSettings: 'ignore' })
+  await locks.diagnose()
+  const now = Date.now.bind(Date)
+  const shifted = vi.spyOn(Date, 'now').mockImplementation(() => now() + shiftMs)
+  onTestFinished(() => shifted.mockRestore())
+  const finding = (await locks.diagnose()).find(({ check }) => check === 'clock')
+  expect(finding?.level).toBe('warning')
+  const offMs = new RegExp(`^the server's clock is (\\d+) ms ${which} this machine's, give or take \\d+$`)
+  const [, offset] = offMs.exec(finding?.message ?? '') ?? []
+  expect(Math.abs(Number(offset) - 20_000)).toBeLessThan(5_000)
+  expect(finding?.advice).toContain('a step back keeps the lock of a crashed holder')
 })
 
 test('diagnose finds nothing wrong with persistence where every grant is on disk', async () => {
