@@ -23,6 +23,40 @@ const wireMutants: readonly Mutant[] = [
     rule: 'CONN-1',
     edits: [link('this.#failures++', '(this.#closed = this.#failures > 1, this.#failures++)')],
   },
+  {
+    bug: 'after a handshake that was cut, replies go to the queued calls in the wrong order',
+    rule: 'CONN-2',
+    edits: [
+      link(
+        '#lost() {',
+        '#lost() {\n        this.cut = this.#sync === undefined && this.#socket.bytesRead > 0;',
+      ),
+      link(
+        'return this.#greeted(helloAt, now);\n',
+        `return this.#greeted(helloAt, now);
+        if (this.cut)
+            id = [...this.#pending.keys()].at(-1);
+`,
+      ),
+    ],
+  },
+  {
+    bug: 'a refusal of a call that was sent again counts as its own grant by the first sending',
+    rule: 'CONN-3',
+    edits: [
+      link(
+        'pending.settle({ value: ok, sends: pending.sends });',
+        `pending.settle({ value: pending.sends > 1 && ok?.busy ? grantOf(pending.call, ok) : ok });`,
+      ),
+      link(
+        'function closedError() {',
+        `function grantOf({ args: [{ name, attemptId, ttlMs }] }, { holder }) {
+    return { name, attemptId, ttlMs, fence: holder.fence };
+}
+function closedError() {`,
+      ),
+    ],
+  },
 ]
 
 /** The suite of a mutated copy of the reference adapter, and a server for it. */
@@ -63,7 +97,7 @@ function find(cases: readonly kit.ConformanceCase[], id: string): kit.Conformanc
 describe('mutants behind a wire', () => {
   test('the healthy adapter passes every rule that must catch a mutant', async () => {
     const { cases, dispose } = await breed([])
-    for (const rule of ['CONN-1', 'CONN-4']) await find(cases, rule).run()
+    for (const rule of ['CONN-1', 'CONN-2', 'CONN-3', 'CONN-4']) await find(cases, rule).run()
     await dispose()
   })
 
