@@ -1,5 +1,6 @@
 import type { Grant, Renewal } from '@locks/core/adapter'
-import { createPool } from 'mysql2/promise'
+import { createConnection, createPool } from 'mysql2/promise'
+import type { Connection } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled, within } from '../../../conformance/services/timing.ts'
 import { bare, connect, open, startServer } from './support/setup.ts'
@@ -7,6 +8,23 @@ import { bare, connect, open, startServer } from './support/setup.ts'
 const server = await startServer()
 const config = { url: server.url }
 const renewalOf = (grant: Grant, ttlMs = 30_000): Renewal => ({ grant, ttlMs, lockDelayMs: 0 })
+
+/** A connection of a user that may lock the rows of `locks`, and change nothing that is part of a lock. */
+async function rowLocker(): Promise<Connection> {
+  const control = await connect(server)
+  await control.query("CREATE USER IF NOT EXISTS locker@'%' IDENTIFIED BY 'right'")
+  await control.query("GRANT SELECT, UPDATE (holder) ON locks.locks TO locker@'%'")
+  const { host, port } = server
+  const login = { user: 'locker', password: 'right', database: 'locks' }
+  const connection = await createConnection({ host, port, ...login })
+  onTestFinished(() => connection.end())
+  for (const text of ["DELETE FROM locks WHERE name = 'a'", "UPDATE locks SET attempt = 'x'"])
+    await expect(connection.query(text)).rejects.toMatchObject({
+      errno: expect.any(Number),
+      sqlState: '42000',
+    })
+  return connection
+}
 
 describe.each(['url', 'pool'])('by %s', (by) => {
   const client = (): ReturnType<typeof bare> => {
@@ -17,13 +35,13 @@ describe.each(['url', 'pool'])('by %s', (by) => {
   }
 
   test('a lock of another program on one row delays the renewal of that lease, and of no other', async () => {
-    const stranger = await connect(server)
+    const [control, stranger] = [await connect(server), await rowLocker()]
     const { adapter, take, request } = client()
     const grants = []
     for (const name of ['a', 'stuck', 'b', 'gone', 'another'])
       grants.push(await take(request(`${name} by ${by}`, { ttlMs: scaled(4_000) })))
-    await stranger.query('DELETE FROM locks WHERE name = ?', [`gone by ${by}`])
-    await stranger.query("UPDATE locks SET attempt = 'x' WHERE name = ?", [`another by ${by}`])
+    await control.query('DELETE FROM locks WHERE name = ?', [`gone by ${by}`])
+    await control.query("UPDATE locks SET attempt = 'x' WHERE name = ?", [`another by ${by}`])
     await stranger.beginTransaction()
     await stranger.query('SELECT * FROM locks WHERE name = ? FOR UPDATE', [`stuck by ${by}`])
     const renewals = grants.map((grant) => renewalOf(grant, scaled(4_000)))
@@ -51,7 +69,7 @@ describe.each(['url', 'pool'])('by %s', (by) => {
 })
 
 test('leases outlive a lock on the row of another lease, which outlives it too if it ends in time', async () => {
-  const stranger = await connect(server)
+  const stranger = await rowLocker()
   const ttlMs = scaled(4_000)
   const locks = open(config, { ttlMs })
   const [heldUp, lost, ...others] = await Promise.all(

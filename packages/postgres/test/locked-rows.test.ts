@@ -1,20 +1,37 @@
 import type { Grant, Renewal } from '@locks/core/adapter'
 import { prune } from '@locks/postgres'
-import { expect, test } from 'vitest'
+import { Client } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled, within } from '../../../conformance/services/timing.ts'
 import { bare, connect, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const config = { url: server.url }
+
+/** A connection of a role that may lock the rows of `locks`, and nothing else: that takes a right to write a column. */
+async function rowLocker(): Promise<Client> {
+  const control = await connect(server)
+  await control.query(
+    `DO $$ BEGIN CREATE ROLE locker LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+  )
+  await control.query('GRANT SELECT, UPDATE (holder) ON locks TO locker')
+  const client = new Client({ connectionString: server.url.replace('postgres@', 'locker@') })
+  await client.connect()
+  onTestFinished(() => client.end())
+  for (const text of ["DELETE FROM locks WHERE name = 'a'", 'UPDATE locks SET attempt = NULL'])
+    await expect(client.query(text)).rejects.toMatchObject({ code: '42501' })
+  return client
+}
+
 const renewalOf = (grant: Grant, ttlMs = 30_000): Renewal => ({ grant, ttlMs, lockDelayMs: 0 })
 
 test('a lock of another program on one row delays the renewal of that lease, and of no other', async () => {
-  const stranger = await connect(server)
+  const [control, stranger] = [await connect(server), await rowLocker()]
   const client = bare(config)
   const grants = []
   for (const name of ['a', 'stuck', 'b', 'gone'])
     grants.push(await client.take(client.request(name, { ttlMs: scaled(4_000) })))
-  await stranger.query("DELETE FROM locks WHERE name = 'gone'")
+  await control.query("DELETE FROM locks WHERE name = 'gone'")
   await stranger.query('BEGIN')
   await stranger.query("SELECT FROM locks WHERE name = 'stuck' FOR UPDATE")
   const renewals = grants.map((grant) => renewalOf(grant, scaled(4_000)))
@@ -29,7 +46,7 @@ test('a lock of another program on one row delays the renewal of that lease, and
 })
 
 test('leases outlive a lock on the row of another lease, which outlives it too if it ends in time', async () => {
-  const stranger = await connect(server)
+  const stranger = await rowLocker()
   const ttlMs = scaled(4_000)
   const locks = open(config, { ttlMs })
   const [heldUp, lost, ...others] = await Promise.all(
@@ -84,7 +101,7 @@ test.each(['SHARE UPDATE EXCLUSIVE', 'EXCLUSIVE'])(
 )
 
 test('prune skips rows that another session has locked, and deletes them the next time', async () => {
-  const stranger = await connect(server)
+  const stranger = await rowLocker()
   const client = bare(config)
   for (const name of ['idle', 'locked']) await client.adapter.release(await client.take(client.request(name)))
   await stranger.query('BEGIN')
