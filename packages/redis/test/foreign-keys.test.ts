@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, describe, expect, test } from 'vitest'
-import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { redisCommand, redisConversation, startService } from '../../../conformance/services/index.ts'
 import { at, bare, commandCounts, connect, exists, queued, uniqueName } from './support/bed.ts'
 
 // A key of an application that is where a lock, its queue or its fences would be.
@@ -28,8 +28,17 @@ const kinds: readonly (readonly [string, string, readonly (string | number)[]])[
   ["Redisson's read-write lock", 'a hash of 2 fields', ['HSET', 'mode', 'read', java, 1]],
 ]
 
+/** The application: a user with the commands of `kinds`, and no other. */
+const application = ['application', 'right'] as const
+const commands = [...new Set(kinds.map(([, , [command]]) => `+${command}`.toLowerCase()))]
+const rights = ['on', `>${application[1]}`, 'allkeys', 'resetchannels', '-@all', ...commands]
+await redisCommand(server, 'ACL', 'SETUSER', application[0], ...rights)
+
 async function put(key: string, [command = '', ...rest]: readonly (string | number)[]): Promise<void> {
-  await redisCommand(server, String(command), key, ...rest)
+  await redisConversation(server, async (ask) => {
+    await ask('AUTH', ...application)
+    await ask(String(command), key, ...rest)
+  })
 }
 
 const contentOf = async (key: string): Promise<string> => {
