@@ -14,6 +14,13 @@ const packages = fileURLToPath(new URL('../../packages/', import.meta.url))
 const SEED = 7
 const FOR = '20s'
 
+/** The same command, which only asks for faults and injects none. */
+const withoutFaults: Edit = {
+  file: 'cli/commands/torture.js',
+  find: 'faults: faultsOf(args),',
+  replace: 'faults: [],',
+}
+
 /** Runs the command of a mutated copy. */
 async function torture(
   url: string,
@@ -51,6 +58,8 @@ async function torture(
   return { code, output }
 }
 
+const quiet = tortureMutants.filter((mutant) => mutant.quiet)
+
 // One after the other: each of them keeps two cores busy.
 describe('torture of mutants', () => {
   let service: Service
@@ -73,5 +82,22 @@ describe('torture of mutants', () => {
       const { code, output } = await torture(service.url, edits, faults)
       expect(output).toContain(`✗ ${shows}: `)
       expect(code).toBe(1)
+    })
+
+  test('at least five mutants are revealed by faults only, some of core and some of an adapter', () => {
+    const [core, adapter] = ['core/', 'redis/'].map((start) =>
+      quiet.filter(({ edits }) => edits.some(({ file }) => file.startsWith(start))),
+    )
+    expect(quiet.length).toBeGreaterThanOrEqual(5)
+    expect(core).not.toEqual([])
+    expect(adapter).not.toEqual([])
+  })
+
+  for (const { bug, faults, edits } of quiet)
+    test(`without ${faults} nothing shows: ${bug}`, { timeout: scaled(180_000) }, async () => {
+      const { code, output } = await torture(service.url, [...edits, withoutFaults], faults)
+      expect(output).not.toContain('✗')
+      expect(output).toMatch(/faults +none/)
+      expect(code).toBe(0)
     })
 })

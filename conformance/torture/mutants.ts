@@ -1,12 +1,17 @@
 import { core } from '../mutants/edits.ts'
 import type { Edit } from '../mutants/mutant.ts'
 
-/** A bug that a quiet run does not show, and the faults that do. */
+/** A bug, and faults that show it. */
 export interface TortureMutant {
   readonly bug: string
   readonly faults: string
   /** The check that must find it. */
-  readonly shows: 'two holders' | 'fence order'
+  readonly shows: 'two holders' | 'fence order' | 'held by nobody'
+  /**
+   * Without faults it does not show. The other bugs also show when a lease ends, or when a busy machine is late by a few
+   * milliseconds.
+   */
+  readonly quiet?: true
   readonly edits: readonly Edit[]
 }
 
@@ -16,18 +21,21 @@ const redis =
   (find: string, replace: string): Edit => ({ file: `redis/${file}.js`, find, replace })
 const scripts = redis('queue-scripts')
 const grants = redis('grants')
+const adapter = redis('adapter')
 
 export const tortureMutants: readonly TortureMutant[] = [
   {
     bug: 'a renewal that failed extends the lease all the same',
     faults: 'refuse',
     shows: 'two holders',
+    quiet: true,
     edits: [hold("if (outcome === 'renewed')", "if (outcome !== 'lost')")],
   },
   {
     bug: 'a lease is taken for valid until a timer says otherwise',
     faults: 'pause,block',
     shows: 'two holders',
+    quiet: true,
     edits: [hold('if (this.live && this.#context.clock.now() >= this.term.deadline)', 'if (false)')],
   },
   {
@@ -98,5 +106,48 @@ export const tortureMutants: readonly TortureMutant[] = [
     faults: 'pause',
     shows: 'fence order',
     edits: [scripts('local fence = now\nif last and (', 'local fence = last or now\nif false and (')],
+  },
+  {
+    bug: 'redis: an attempt that failed counts as a refusal',
+    faults: 'cut,refuse',
+    shows: 'held by nobody',
+    quiet: true,
+    edits: [
+      adapter(
+        '        attempt,\n',
+        '        attempt: (request) => attempt(request).catch(() => ({ busy: true })),\n',
+      ),
+    ],
+  },
+  {
+    bug: 'redis: a renewal that failed counts as done',
+    faults: 'cut,refuse',
+    shows: 'two holders',
+    quiet: true,
+    edits: [
+      adapter(
+        'store.renew(renewals),',
+        `store.renew(renewals).then(
+            (all) => all.map((one) => (one === 'lost' ? one : 'renewed')),
+            () => renewals.map(() => 'renewed'),
+        ),`,
+      ),
+    ],
+  },
+  {
+    bug: 'redis: an attempt without an answer counts as a grant',
+    faults: 'cut,refuse',
+    shows: 'two holders',
+    quiet: true,
+    edits: [
+      adapter(
+        '        attempt,\n',
+        `        attempt: (request) => attempt(request).catch(() => {
+            const { name, attemptId, ttlMs } = request;
+            return { name, attemptId, ttlMs, fence: BigInt(Date.now()) * 1000n };
+        }),
+`,
+      ),
+    ],
   },
 ]

@@ -19,9 +19,7 @@ async function rowLocker(): Promise<Connection> {
   const connection = await createConnection({ host, port, ...login })
   onTestFinished(() => connection.end())
   for (const text of ["DELETE FROM locks WHERE name = 'a'", "UPDATE locks SET attempt = 'x'"])
-    await expect(connection.query(text)).rejects.toMatchObject({
-      sqlState: '42000',
-    })
+    await expect(connection.query(text)).rejects.toThrow(/denied/)
   return connection
 }
 
