@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 // One host of a fleet: calls a job at every period of its own wall clock, which is ahead by `shiftMs`, until the time
-// that it is sent, and sends what became of each call.
+// that it is sent, and sends what became of each call. Then it waits for another time, or for 'close'.
 
 /** @typedef {Record<'shiftMs' | 'periodMs' | 'minHoldMs', number>} Terms */
 /** @type {Terms & { config: import('@locks/core').LocksConfig }} */
@@ -17,27 +17,35 @@ globalThis.Date = new Proxy(Date, {
 const { openLocks } = await import('@locks/core')
 const locks = await openLocks(config)
 await locks.inspect('the job')
-process.send?.('ready')
-/** @type {number} */
-const until = await new Promise((resolve) => process.once('message', resolve))
 
 /** Of the machine, the same for all processes and unmoved by a clock that is set. */
 const now = () => Number(process.hrtime.bigint()) / 1e6
-const calls = []
-while (realNow() < until) {
-  const next = Math.floor(Date.now() / periodMs + 1) * periodMs
-  while (Date.now() < next) await sleep(next - Date.now())
-  const lateMs = Date.now() - next
-  const calledAt = now()
-  const calledIn = Math.floor(realNow() / periodMs)
-  let [ranAt, period] = [0, 0]
-  const { ran } = await locks.once('the job', { minHoldMs }, async () => {
-    ranAt = now()
-    period = Math.floor(realNow() / periodMs)
-    await sleep(5)
-  })
-  calls.push({ ran, calledAt, calledIn, ranAt, period, lateMs, tookMs: now() - calledAt })
+/** The period of the real clock. */
+const periodOf = (/** @type {number} */ at) => Math.floor(at / periodMs)
+
+/** @param {number} until */
+async function callsUntil(until) {
+  const calls = []
+  while (realNow() < until) {
+    const next = Math.floor(Date.now() / periodMs + 1) * periodMs
+    while (Date.now() < next) await sleep(next - Date.now())
+    const lateMs = Date.now() - next
+    const calledAt = now()
+    let [ranAt, period] = [0, 0]
+    const { ran } = await locks.once('the job', { minHoldMs }, async () => {
+      ranAt = now()
+      period = periodOf(realNow())
+      await sleep(5)
+    })
+    const [due, keptUntil] = [periodOf(next - shiftMs), periodOf(realNow() + minHoldMs)]
+    calls.push({ ran, calledAt, ranAt, period, due, keptUntil, lateMs, tookMs: now() - calledAt })
+  }
+  return calls
 }
-await locks.close()
-process.send?.(calls)
-process.disconnect?.()
+
+process.on('message', (until) => {
+  if (until === 'close') void locks.close().then(() => process.exit())
+  else void callsUntil(Number(until)).then((calls) => process.send?.(calls))
+})
+process.once('disconnect', () => process.exit())
+process.send?.('ready')

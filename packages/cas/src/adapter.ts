@@ -61,7 +61,7 @@ export function casAdapter(
   /** Attempts whose last put was not answered, and the version it was for. */
   const unanswered = new Map<string, bigint | undefined>()
   let writes = 0
-  const [prune, upkeep] = pruning()
+  const { prune, upkeep, inBackground } = pruning()
 
   function grant<T>(
     { name, attemptId, ttlMs }: Pick<AcquireRequest, 'name' | 'attemptId' | 'ttlMs'>,
@@ -91,12 +91,19 @@ export function casAdapter(
     return { write, durable: false, done: answer, ...(fenceIdleMs > 0 && { idleMs: fenceIdleMs }) }
   }
 
-  function pruning(): readonly [PruneSteps | undefined, Upkeep | undefined] {
+  function pruning(): {
+    readonly prune?: PruneSteps
+    readonly upkeep?: Upkeep
+    readonly inBackground?: PruneSteps
+  } {
     const drop = store.prune?.bind(store)
-    if (drop === undefined) return [undefined, undefined]
-    const inBackground = new PruneSteps(clock, (idleMs) => drop(idleMs, looks.isOver, true))
-    const steps = new PruneSteps(clock, (idleMs, names) => drop(idleMs, looks.isOver, false, names))
-    return [steps, new Upkeep(clock, fenceIdleMs, () => inBackground.step(fenceIdleMs))]
+    if (drop === undefined) return {}
+    const behind = new PruneSteps(clock, (idleMs) => drop(idleMs, looks.isOver, true))
+    return {
+      prune: new PruneSteps(clock, (idleMs, names) => drop(idleMs, looks.isOver, false, names)),
+      upkeep: new Upkeep(clock, fenceIdleMs, () => behind.step(fenceIdleMs)),
+      inBackground: behind,
+    }
   }
 
   /** The `prune` of a store that cannot drop anything. */
@@ -246,6 +253,7 @@ export function casAdapter(
     async close() {
       waits.close()
       await upkeep?.close()
+      await inBackground?.close()
       await store.close()
     },
   }

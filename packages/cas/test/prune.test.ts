@@ -1,6 +1,7 @@
 import { cas, fileStore, memoryStore } from '@locks/cas'
 import { createLocks } from '@locks/core'
 import type { Locks } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { eventually } from '@locks/core/conformance'
 import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,6 +22,13 @@ function open(directory: string, fenceIdleMs = 86_400_000): Locks {
 
 const keptIn = async (directory: string): Promise<readonly string[]> =>
   (await readdir(directory)).filter((entry) => !entry.startsWith('.'))
+
+/** Names that were used long ago. */
+async function used(directory: string, names: number): Promise<void> {
+  const locks = open(directory)
+  for (let n = 0; n < names; n += 1) await locks.with(`order ${n}`, () => undefined)
+  for (const folder of await keptIn(directory)) await utimes(join(directory, folder), 1, 1)
+}
 
 test('an idle name leaves no file behind, and comes back with a higher fence', async () => {
   const directory = await temporaryDirectory()
@@ -70,6 +78,30 @@ test('clients prune idle names behind their releases', async () => {
     await locks.with('other', () => undefined)
     return (await keptIn(directory)).length <= 1
   })
+})
+
+test('a client that ends after one lock has pruned, if it was chosen', async () => {
+  const directory = await temporaryDirectory()
+  await used(directory, 5)
+  const clock = { ...systemClock, random: () => 0 }
+  const brief = createLocks(cas(fileStore({ directory })), { clock })
+  await brief.with('last', () => undefined)
+  await brief.close()
+  expect(await keptIn(directory)).toEqual([folderOf('last')])
+})
+
+test('a pass that a client leaves when it closes is continued by the next one', async () => {
+  const directory = await temporaryDirectory()
+  await used(directory, 130)
+  let dropped = 0
+  for (let clients = 0; clients < 3; clients += 1) {
+    const scan = fileStore({ directory })().prune?.(60_000, () => true, true)
+    const { value } = (await scan?.next()) ?? {}
+    dropped += value ?? 0
+    await scan?.return()
+  }
+  expect(dropped).toBe(130)
+  expect(await keptIn(directory)).toEqual([])
 })
 
 test('a process drops the names it released itself although another one has just looked for idle names', async () => {

@@ -13,7 +13,7 @@ import { Share } from './share.ts'
 import { bytesOf, namesOf, statement } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 import { tableCreation } from './tables.ts'
-import { unfencedHolders, unfencedRecord } from './unfenced.ts'
+import { keepingPlace, unfencedHolders, unfencedRecord } from './unfenced.ts'
 
 // `break` is missing: only the end of its connection frees the lock of another session, and that ends other holds too.
 const given = { kind: 'connection', wait: 'handoff', fairness: 'fifo' } as const
@@ -26,7 +26,8 @@ export function advisoryAdapter(settings: Settings, host: AdapterHost): Adapter<
   const { config, maxConnections, sessionTtlMs, fenceIdleMs, errors, fencing } = settings
   const { clock } = host
   const runner = runnerFor(settings, clock)
-  const open = refusingPoolers((closing) => PostgresConnection.open(config, { pipeline: true, closing }))
+  const direct = refusingPoolers((closing) => PostgresConnection.open(config, { pipeline: true, closing }))
+  const open = fencing ? direct : keepingPlace(settings, direct)
   const pool = new ConnectionPool({ open, max: maxConnections, clock, errors })
   const carriers = new Carriers(pool, clock)
   const holders = fencing ? holderTable(settings, runner) : unfencedHolders(settings, runner)
@@ -36,7 +37,7 @@ export function advisoryAdapter(settings: Settings, host: AdapterHost): Adapter<
       name: '@locks/postgres',
       capabilities: capabilities({ ...given, fencing: fencing ? 'durable' : 'none', list: fencing }),
       strategy: 'advisory',
-      record: fencing ? strategyRecord(settings, runner) : unfencedRecord(settings),
+      record: fencing ? strategyRecord(settings, runner) : unfencedRecord(settings, runner),
       creation: fencing ? tableCreation(settings) : undefined,
       driver: advisoryDriver(settings, carriers, holders, clock),
       connections: new ConnectionPool({

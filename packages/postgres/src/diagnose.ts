@@ -5,10 +5,12 @@ import { errors } from './errors.ts'
 import { checks } from './findings.ts'
 import type { Facts } from './findings.ts'
 import { PostgresConnection } from './connection.ts'
+import type { Row } from './connection.ts'
 import type { Settings } from './options.ts'
 import { poolingOf } from './pooler.ts'
 import { epochMs, namesOf, statement } from './sql.ts'
 import { readStrategy } from './strategy.ts'
+import { ifRecorded } from './unfenced.ts'
 
 /** Opens connections as the adapter does, so that it reports on the same settings. */
 export async function diagnose(settings: Settings, clock: Clock): Promise<readonly Finding[]> {
@@ -30,7 +32,9 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     // Without fences there are no tables.
     const fenced = settings.strategy !== 'advisory' || settings.fencing
     const readable = fenced && missing.length === 0 && forbidden.length === 0
-    const [[, owner] = []] = readable ? await on.query(readStrategy(settings), ['']) : []
+    // Without fences there may be a record all the same, of another client.
+    const look = (): Promise<readonly Row[]> => on.query(readStrategy(settings), [''])
+    const [[, owner] = []] = fenced ? (readable ? await look() : []) : ((await ifRecorded(look)) ?? [])
     const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
       settings: values,
@@ -41,7 +45,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       locks: Number(taken),
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
-      record: fenced ? { locks, table } : undefined,
+      record: fenced || owner ? { locks, table } : undefined,
       owner: owner ?? undefined,
       leftovers: readable ? { names: Number(kept), oldestMs: Number(oldestMs ?? 0) } : undefined,
     }

@@ -12,10 +12,26 @@ export function nameKeyOf({ schema, table }: Place, name: string): string {
   return String(digest.readBigInt64BE() | SIGN)
 }
 
-/**
- * The advisory lock of a place. Transactions that hold names there share it while no strategy is recorded; to record
- * another one than `row` takes it alone. No name is empty, so it is never the lock of a name.
+/*
+ * Two ways to use a place leave no record of the strategy behind. Each shares an advisory lock instead, which a client
+ * has alone while it records a strategy that does not go with it.
  */
-export function placeKeyOf(place: Place): string {
-  return nameKeyOf(place, '')
+
+/** Shared by transactions that hold names while no strategy is recorded. Goes with `row`. No name is empty. */
+export function transactionsKeyOf(place: Place): string {
+  return `CAST('${nameKeyOf(place, '')}' AS bigint)`
+}
+
+/** Shared by each connection of a client without fences. Goes with `advisory`. */
+export function unfencedKeyOf({ schema, table }: Place): string {
+  const digest = createHash('sha256').update(`@locks/postgres unfenced\0${schema}.${table}`).digest()
+  return `CAST('${digest.readBigInt64BE() | SIGN}' AS bigint)`
+}
+
+/** Whether any session shares that advisory lock. */
+export function isShared(key: string): string {
+  return `EXISTS (SELECT FROM pg_locks
+  WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ShareLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (classid::bigint << 32) | objid::bigint = ${key})`
 }

@@ -1,9 +1,10 @@
 import { writeHolder } from '@locks/core/adapter'
 import { hostname } from 'node:os'
 import { lockOf } from './advisory-sql.ts'
-import { nameKeyOf, placeKeyOf } from './name-key.ts'
+import { nameKeyOf, transactionsKeyOf } from './name-key.ts'
 import type { Place } from './options.ts'
 import { durable, namesOf, nextFence } from './sql.ts'
+import { strategyOf } from './strategy.ts'
 
 type Asking = (nonce: string) => string
 
@@ -62,7 +63,7 @@ export function transactionSql(place: Place, name: string, key: Buffer): Transac
         `coalesce(${strategy}, '-')`,
         "current_setting('statement_timeout')",
       )
-  const recorded = `(SELECT strategy FROM ${to.strategy} WHERE id = 1)`
+  const recorded = strategyOf(place)
   const tryLock = (when: string): string =>
     `CASE WHEN ${when} THEN pg_try_advisory_xact_lock(${lock}) ELSE false END`
   const waitFor = (locking: string): string => `DO $locks$
@@ -90,7 +91,7 @@ END $locks$`
 ${reply(`'${nonce}'`, current, 'minted.fence')} FROM (SELECT 1) AS once LEFT JOIN minted ON true`
   return {
     take: take(
-      `CASE WHEN ${recorded} IS NULL THEN pg_advisory_xact_lock_shared(${placeKeyOf(place)}) IS NULL
+      `CASE WHEN ${recorded} IS NULL THEN pg_advisory_xact_lock_shared(${transactionsKeyOf(place)}) IS NULL
   ELSE ${tryLock(`${recorded} = 'row'`)} END`,
       recorded,
     ),

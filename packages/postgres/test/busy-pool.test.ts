@@ -8,7 +8,7 @@ import { bare, connect, open, startServer } from './support/setup.ts'
 const server = await startServer()
 const ttlMs = scaled(1_000)
 
-test.each(['unique-key', 'row'])(
+test.each(['unique-key', 'row', 'advisory'])(
   '%s: a lease outlives queries of the program that take every connection of its pool',
   async (strategy) => {
     const pool = new Pool({ connectionString: server.url, max: 2 })

@@ -70,7 +70,7 @@ test.each(['unique-key', 'row'])(
 test.each([true, false])('advisory: a standby locks nothing, fencing %s', async (fencing) => {
   await caughtUp()
   const locks = open(
-    { url: standby.url, strategy: 'advisory', table: 'row', fencing },
+    { url: standby.url, strategy: 'advisory', table: fencing ? 'row' : 'unrecorded', fencing },
     { storeTimeoutMs: scaled(2_000) },
   )
   const outcome = fencing ? { code: 'LOCK_INVALID_ARGUMENT' } : refused

@@ -56,7 +56,7 @@ export const tableChecks: Checks<TableFacts, { readonly strategy: string; readon
         `${message}; fenceIdleMs is 0`,
         'run locks prune now and then, or set fenceIdleMs above 0',
       )
-    const later = 'clients prune after their releases once they have run for ten minutes'
+    const later = 'clients prune after their releases, most of them once they have run for ten minutes'
     return warning(message, `run locks prune; ${later}`)
   },
 }

@@ -49,16 +49,26 @@ export async function* pruneFolders(
   // A process that ends early looks at other keys than the one before it.
   const start = Math.floor(Math.random() * folders.length)
   const all = [...folders.slice(start), ...folders.slice(0, start)].map((folder) => join(directory, folder))
-  for (const batch of batchesOf(all, BATCH)) {
-    // In parallel: other processes create keys meanwhile.
-    const looks = batch.map(async (folder): Promise<Idle | undefined> => {
-      if (((await ageMs(folder)) ?? 0) < idleMs) return undefined
-      const current = await read(folder)
-      if (current === undefined) await removeIfEmpty(folder)
-      return current !== undefined && isOver(current) ? { folder, version: current.version } : undefined
-    })
-    const idle = (await Promise.all(looks)).filter((look) => look !== undefined)
-    yield await dropAll(floor, idle, false)
+  let isLeft = true
+  try {
+    for (const batch of batchesOf(all, BATCH)) {
+      // In parallel: other processes create keys meanwhile.
+      const looks = batch.map(async (folder): Promise<Idle | undefined> => {
+        if (((await ageMs(folder)) ?? 0) < idleMs) return undefined
+        const current = await read(folder)
+        if (current === undefined) await removeIfEmpty(folder)
+        return current !== undefined && isOver(current) ? { folder, version: current.version } : undefined
+      })
+      const idle = (await Promise.all(looks)).filter((look) => look !== undefined)
+      yield await dropAll(floor, idle, false)
+    }
+    isLeft = false
+  } catch (error) {
+    isLeft = false
+    throw error
+  } finally {
+    // The process ends before it has looked at all keys: the next one may go on at once.
+    if (isLeft && background) await rm(mark, { force: true })
   }
   if (keys === undefined) await removeDead(floor, idleMs)
 }

@@ -53,7 +53,7 @@ export {
   wasPaused,
 } from './time.ts'
 export type { Clock, SleepOptions, Timer, Waking } from './time.ts'
-export { PruneSteps, Upkeep } from './upkeep.ts'
+export { EARLY_SHARE, PruneSteps, Upkeep } from './upkeep.ts'
 export { urlDecoded, urlParts } from './url.ts'
 export type { UrlParts } from './url.ts'
 export type { Put, StoreFactory, Versioned, VersionedStore } from './versioned-store.ts'

@@ -1,4 +1,4 @@
-import { PruneSteps, Upkeep } from '@locks/core/adapter'
+import { EARLY_SHARE, PruneSteps, Upkeep } from '@locks/core/adapter'
 import type { Pruned } from '@locks/core/adapter'
 import { expect, test } from 'vitest'
 import { HandClock } from '../../../../conformance/test-support/hand-clock.ts'
@@ -6,12 +6,16 @@ import { HandClock } from '../../../../conformance/test-support/hand-clock.ts'
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** An upkeep of which the test ends the steps, and what it did. */
-function bed(idleMs: number): {
+function bed(
+  idleMs: number,
+  random = 0.5,
+): {
   readonly clock: HandClock
   readonly upkeep: Upkeep
   readonly steps: { readonly end: (step: Pruned) => void; readonly fail: (reason: Error) => void }[]
 } {
   const clock = new HandClock()
+  clock.random = () => random
   const steps: ReturnType<typeof bed>['steps'] = []
   const step = (): Promise<Pruned> =>
     new Promise((resolve, reject) => steps.push({ end: resolve, fail: reject }))
@@ -37,6 +41,27 @@ test('a release prunes only when it is time to, and one step at a time', async (
   clock.move(1)
   upkeep.released()
   expect(steps).toHaveLength(2)
+})
+
+test('one client in 256 prunes after its first release, and goes on as the others do', async () => {
+  const others = bed(80_000, EARLY_SHARE)
+  others.upkeep.released()
+  expect(others.steps).toHaveLength(0)
+  const { clock, upkeep, steps } = bed(80_000, EARLY_SHARE - 1e-9)
+  upkeep.released()
+  upkeep.released()
+  expect(steps).toHaveLength(1)
+  steps[0]?.end({ pruned: 3, more: false })
+  await turn()
+  clock.move(9_999)
+  upkeep.released()
+  expect(steps).toHaveLength(1)
+  clock.move(1)
+  upkeep.released()
+  expect(steps).toHaveLength(2)
+  const never = bed(0, 0)
+  never.upkeep.released()
+  expect(never.steps).toHaveLength(0)
 })
 
 test('while there is more to prune every release may start a step; one that failed is followed by a pause', async () => {
@@ -77,6 +102,22 @@ test('close waits for the step that is under way, and no other begins', async ()
   expect(closed).toBe(false)
   steps[0]?.end({ pruned: 500, more: true })
   await closing
+  upkeep.released()
+  expect(steps).toHaveLength(1)
+})
+
+test('close waits a second for a step that does not end', async () => {
+  const { clock, upkeep, steps } = bed(80_000, 0)
+  upkeep.released()
+  let closed = false
+  const closing = upkeep.close().then(() => (closed = true))
+  clock.move(999)
+  await turn()
+  expect(closed).toBe(false)
+  clock.move(1)
+  await closing
+  steps[0]?.end({ pruned: 500, more: true })
+  await turn()
   upkeep.released()
   expect(steps).toHaveLength(1)
 })

@@ -1,5 +1,6 @@
 import { isLockError } from '@locks/core'
 import type { Locks, LocksOptions } from '@locks/core'
+import { systemClock } from '@locks/core/adapter'
 import { eventually } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
 import type { Server } from '../../../../conformance/services/index.ts'
@@ -69,6 +70,23 @@ export function sqlTableTests({
       expect(String(error)).toContain('npx -p @locks/cli locks migrate ')
     }
   })
+
+  test.each(strategies)(
+    '%s: a client that ends after one lock has pruned, if it was chosen',
+    async (strategy) => {
+      const place = { schema: 'brief', table: strategy.slice(0, 3) }
+      await migrate({ url, ...place })
+      const keeping = open({ url, strategy, ...place, fenceIdleMs: 0 })
+      for (let n = 0; n < 5; n += 1) await keeping.with(`order ${n}`, () => undefined)
+      const clock = { ...systemClock, random: () => 0 }
+      await eventually('only the last name is left', scaled(10_000), async () => {
+        const brief = open({ url, strategy, ...place, fenceIdleMs: 1_000 }, { clock })
+        await brief.with('last', () => undefined)
+        await brief.close()
+        return (await keeping.diagnose()).some(({ message }) => message.startsWith('rows of 1 free names'))
+      })
+    },
+  )
 
   test.each(strategies)('%s: pruning neither resets a fence nor touches a held name', async (strategy) => {
     const place = { schema: 'pruned', table: strategy.slice(0, 3) }

@@ -1,0 +1,33 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+
+export async function emptyDirectory(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'locks-newcomer-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  return directory
+}
+
+/** A shell of a user who knows nothing of this workspace. */
+export async function typed(command: string, cwd: string, registry: string): Promise<string> {
+  const { PATH = '', HOME = '' } = process.env
+  const npm = {
+    npm_config_registry: registry,
+    npm_config_cache: join(cwd, '.npm'),
+    npm_config_userconfig: '',
+  }
+  const child = spawn('sh', ['-ec', command], {
+    cwd,
+    env: { PATH, HOME, ...npm, npm_config_audit: 'false', npm_config_update_notifier: 'false' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  const exitCode = await new Promise((resolve) => child.once('close', resolve))
+  if (exitCode !== 0) throw new Error(`${command}\n${output}`)
+  return output
+}
