@@ -93,6 +93,26 @@ test('while a transaction holds a name, no other strategy takes the table; then 
   })
 })
 
+test('while a transaction holds a name, no client without fences is granted one, and the other way round', async () => {
+  const control = await connect(server)
+  await control.query('DELETE FROM locks_strategy')
+  const client = await begun()
+  await lockInTransaction(client, 'before')
+  const unfenced = open({ url, strategy: 'advisory', fencing: false }, { retry: { attempts: 1 } })
+  const refusal: unknown = await unfenced
+    .lock('before')
+    .tryAcquire()
+    .catch((error: unknown) => error)
+  expect(isLockError(refusal, 'LOCK_UNAVAILABLE')).toBe(true)
+  expect(String(refusal)).toContain('transaction')
+  await client.query('COMMIT')
+  const lease = await unfenced.lock('before').acquire()
+  await client.query('BEGIN')
+  await expect(lockInTransaction(client, 'before')).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  await client.query('ROLLBACK')
+  await lease.release()
+})
+
 test('of a transaction and a client of unique-key that start at once, never do both get the name', async () => {
   for (let round = 0; round < 20; round += 1) {
     const control = await connect(server)
