@@ -1,5 +1,5 @@
 import type { Busy, Holder } from '../adapter/spi.ts'
-import type { LockError } from '../api/errors.ts'
+import type { LockError } from '../adapter/lock-error.ts'
 import type { Context } from './context.ts'
 import type { Hold, HoldOwner } from './hold.ts'
 import { SILENCE_MS } from './store-patience.ts'

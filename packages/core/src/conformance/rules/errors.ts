@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isLockError, LockError } from '../../api/errors.ts'
+import { isLockError, LockError } from '../../adapter/lock-error.ts'
 import type { Rule } from '../rule.ts'
 import { boundErrors } from './errors-bound.ts'
 import { wireErrors } from './errors-wire.ts'

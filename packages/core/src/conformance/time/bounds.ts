@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert'
-import { isLockError } from '../../api/errors.ts'
-import type { LockErrorCode } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
+import type { LockErrorCode } from '../../adapter/lock-error.ts'
 import { hostNow } from './heartbeat.ts'
 import { stallMeter, totalMs } from './stall-meter.ts'
 import type { Stall } from './stall-meter.ts'
