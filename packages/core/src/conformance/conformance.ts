@@ -8,6 +8,7 @@ import { Harness } from './harness.ts'
 import type { Area, Need, RuleKind } from './rule.ts'
 import { whyUntested } from './rule.ts'
 import { rules } from './rules/index.ts'
+import { assertSharedStore } from './shared-store.ts'
 import { lastingConfig } from './subject.ts'
 import type { Subject } from './subject.ts'
 import { untilValid } from './time/void-runs.ts'
@@ -25,7 +26,7 @@ export interface ConformanceCase {
   readonly applicable: boolean
   /** Cases without this may run concurrently in one process. */
   readonly alone: boolean
-  /** Longer than all its runs can take, for a test runner that ends a stuck process. The case has bounds of its own. */
+  /** Longer than all its runs can take, for a test runner that ends a stuck process. The case has its own bounds. */
   readonly timeoutMs: number
   /** Rejects with an assertion error when the promise is broken. */
   readonly run: (host?: CaseHost) => Promise<void>
@@ -42,16 +43,24 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
   const lasting = subject.adapter ?? (await loadAdapter(lastingConfig(subject, subject.config)))
   const capabilities = await capabilitiesOf(factory)
   const cases: ConformanceCase[] = []
+  let shared: Promise<void> | undefined
+  /** Once, before the first rule. */
+  const checkStore = (h: Harness): Promise<void> =>
+    (shared ??= assertSharedStore(lastingConfig(subject, subject.config), h.name('shared'), h.lastingMs))
   for (const [area, areaRules] of rules)
     for (const rule of areaRules) {
       const { id, kind } = rule
       const gap = whyUntested(rule, subject, capabilities)
       const ruleMs = (rule.timeoutMs ?? USUAL_MS) * slowFactor()
       const runOnce = (host?: CaseHost): Promise<void> =>
-        new Harness(subject, factory, capabilities, lasting).run((harness) => rule.run(harness), host, {
-          ms: ruleMs,
-          from: `the time-out of ${id}`,
-        })
+        new Harness(subject, factory, capabilities, lasting).run(
+          async (harness) => {
+            if (subject.adapter === undefined) await checkStore(harness)
+            await rule.run(harness)
+          },
+          host,
+          { ms: ruleMs, from: `the time-out of ${id}` },
+        )
       cases.push({
         id,
         area,
