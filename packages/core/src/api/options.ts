@@ -79,7 +79,7 @@ export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C>
    * that time waits up to 1 s more, for an answer that arrived meanwhile.
    */
   storeTimeoutMs?: Duration
-  /** A name for the store in events, which tells several clients apart. `openLocks` uses the name in the config. */
+  /** The name of the store in events, for programs with several clients. `openLocks` uses the name in the config. */
   store?: string
   /** Replaces the system's clock, timers and randomness, for simulations. */
   clock?: Clock

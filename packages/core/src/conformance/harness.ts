@@ -124,7 +124,7 @@ export class Harness extends CaseRun {
     return lease !== null
   }
 
-  /** What is left in the store for `lock`, as far as the subject can tell. */
+  /** What is left in the store for `lock`, as far as the subject can see. */
   async leftovers(lock: string): Promise<readonly string[]> {
     return (await this.subject.leftovers?.(lock)) ?? []
   }

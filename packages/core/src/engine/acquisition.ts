@@ -124,13 +124,13 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
     return outage ? { failure: this.failure } : { holder: this.#contention?.busy?.holder }
   }
 
-  heardBusy(busy: Busy, sentAt: number): void {
-    this.#queue.heardBusy(this, busy.holder, sentAt)
+  storeBusy(busy: Busy, sentAt: number): void {
+    this.#queue.storeBusy(this, busy.holder, sentAt)
     this.foundBusy(busy.holder)
   }
 
-  heardFailure(): void {
-    this.#queue.heardFailure(this)
+  storeFailed(): void {
+    this.#queue.storeFailed(this)
   }
 
   granted(request: AcquireRequest, grant: Grant, grantedAt: number): void {

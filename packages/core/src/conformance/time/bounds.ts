@@ -110,7 +110,7 @@ function isAboutTime(error: unknown): boolean {
 }
 
 /**
- * How to report a failure since `startedAt`. Leases, waits, calls and connections have time bounds of their own. If one
+ * How to report a failure since `startedAt`. Leases, waits, calls and connections have their own time bounds. If one
  * ended unexpectedly, and the machine was paused for a third of `usualMs` within that length of time, the run is void.
  * For a longer wait it must have been a third of that wait. Assertions of a rule are reported as they are.
  */
