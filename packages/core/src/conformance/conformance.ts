@@ -11,6 +11,7 @@ import { rules } from './rules/index.ts'
 import { assertSharedStore } from './shared-store.ts'
 import { lastingConfig } from './subject.ts'
 import type { Subject } from './subject.ts'
+import { isVoidRun } from './time/bounds.ts'
 import { untilValid } from './time/void-runs.ts'
 
 /** A rule applied to a subject, ready for any test runner. */
@@ -44,23 +45,29 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
   const capabilities = await capabilitiesOf(factory)
   const cases: ConformanceCase[] = []
   let shared: Promise<void> | undefined
-  /** Once, before the first rule. */
-  const checkStore = (h: Harness): Promise<void> =>
-    (shared ??= assertSharedStore(lastingConfig(subject, subject.config), h.name('shared'), h.lastingMs))
+  /** Once, when a rule has failed for a reason that this may explain. */
+  const checkStore = (harness: Harness): Promise<void> =>
+    (shared ??= assertSharedStore(
+      lastingConfig(subject, subject.config),
+      harness.name('shared'),
+      harness.lastingMs,
+    ))
   for (const [area, areaRules] of rules)
     for (const rule of areaRules) {
       const { id, kind } = rule
       const gap = whyUntested(rule, subject, capabilities)
       const ruleMs = (rule.timeoutMs ?? USUAL_MS) * slowFactor()
-      const runOnce = (host?: CaseHost): Promise<void> =>
-        new Harness(subject, factory, capabilities, lasting).run(
-          async (harness) => {
-            if (subject.adapter === undefined) await checkStore(harness)
-            await rule.run(harness)
-          },
-          host,
-          { ms: ruleMs, from: `the time-out of ${id}` },
-        )
+      const runOnce = async (host?: CaseHost): Promise<void> => {
+        const harness = new Harness(subject, factory, capabilities, lasting)
+        const limit = { ms: ruleMs, from: `the time-out of ${id}` }
+        try {
+          await harness.run((self) => rule.run(self), host, limit)
+        } catch (error) {
+          const ended = isVoidRun(error) || host?.signal?.aborted === true
+          if (subject.adapter === undefined && !ended) await checkStore(harness)
+          throw error
+        }
+      }
       cases.push({
         id,
         area,
