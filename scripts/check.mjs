@@ -5,6 +5,7 @@ import { bootstrap } from './bootstrap.mjs'
 import { checkImportCycles } from './lib/import-cycles.mjs'
 import { checkMetadata } from './lib/metadata.mjs'
 import { packAll } from './lib/packages.mjs'
+import { checkRoomOrder } from './lib/room-order.mjs'
 import { CommandFailed, run, runMain, step } from './lib/run.mjs'
 import { packSmoke } from './pack-smoke.mjs'
 
@@ -20,6 +21,7 @@ await runMain(async () => {
       ['words', () => run(process.execPath, ['scripts/words.mjs'])],
       ['types', () => run('tsc', ['-b'])],
       ['import-cycles', () => checkImportCycles(join(import.meta.dirname, '..'))],
+      ['room-order', () => checkRoomOrder(join(import.meta.dirname, '..'))],
       ['metadata', () => checkMetadata(packed)],
       ['publint', () => forEach(tarballs, (tarball) => run('publint', ['run', tarball, '--strict']))],
       ['attw', () => forEach(tarballs, (tarball) => run('attw', [tarball, '--profile', 'esm-only']))],

@@ -6,6 +6,9 @@ import { fileURLToPath } from 'node:url'
 
 /** @typedef {{ readonly phrase: RegExp, readonly better: string, readonly only?: RegExp }} Habit */
 
+/** What users and authors of adapters read. */
+const published = /^(README\.md|CONTRIBUTING\.md|docs\/.*\.md|packages\/[^/]+\/(src\/.*|README\.md))$/
+
 /**
  * `only` limits a habit to the files whose path matches.
  *
@@ -38,6 +41,8 @@ export const habits = [
     better: 'is not a …',
   },
   { phrase: /\bno one else has\b/i, better: 'compare facts' },
+  { phrase: /\b(told|hears|heard)\b/i, better: 'reported, received', only: published },
+  { phrase: /\bwhatever\b/i, better: 'say the case', only: published },
 ]
 
 /** Longest line of a source file, comments included. */

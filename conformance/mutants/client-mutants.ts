@@ -22,7 +22,7 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'an error that no retry can fix is retried until storeTimeoutMs',
     rule: 'ERR-15',
-    edits: [core('api/errors')("error.code !== 'LOCK_UNAVAILABLE'", 'false')],
+    edits: [core('adapter/lock-error')("error.code !== 'LOCK_UNAVAILABLE'", 'false')],
   },
   // What holding means.
   {
@@ -194,7 +194,7 @@ export const clientMutants: readonly Mutant[] = [
     bug: "the store's own errors reach the caller",
     rule: 'HYG-5',
     edits: [
-      core('api/errors')(
+      core('adapter/lock-error')(
         'if (isLockError(failure))\n        return failure;',
         "return failure ?? new Error('silence');",
       ),

@@ -1,33 +1,29 @@
 import { capabilities } from '@locks/core/adapter'
 import { openStore } from './store.mjs'
 
-/** @typedef {Required<Pick<import('@locks/core/adapter').Holder, 'owner' | 'metadata' | 'since'>>} Described */
-/** @typedef {Described & { attemptId: string, expiresAt: number }} Hold */
-/** @typedef {{ fence: number, hold?: Hold }} LockRecord What is stored for a name. The fence outlives the hold. */
+/** @typedef {{ attemptId: string, expiresAt: number, holder: import('@locks/core/adapter').Holder }} Hold */
+/** @typedef {{ fence: number, hold?: Hold | undefined }} LockRecord Stored for a name; the fence outlives the hold. */
 
 /** Locks on the versioned store at `url`. @param {string} url @returns {import('@locks/core/adapter').AdapterFactory} */
 export function httpLocks(url) {
   const store = openStore(url)
 
   /**
-   * Reads a record and writes what `decide` makes of it. If another client wrote in between, it decides again.
-   * Times are the store's: a hold whose time is over does not count.
+   * Reads a record and writes the one that `decide` returns with its answer, if any. If another client wrote in
+   * between, it decides again. Times are the store's: a hold whose time is over does not count.
    *
-   * @template const T
+   * @template {readonly [answer: unknown, next?: LockRecord]} const D
    * @param {string} name
-   * @param {(current: LockRecord, now: number, write: (next: LockRecord) => void) => T} decide
-   * @returns {Promise<T>}
+   * @param {(fence: number, hold: Hold | undefined, now: number) => D} decide
+   * @returns {Promise<D[0]>}
    */
   async function update(name, decide) {
     for (;;) {
       const { value, version, now } = await store.get(name)
       /** @type {LockRecord} */
       const { fence, hold } = value === undefined ? { fence: 0 } : JSON.parse(value)
-      const current = hold !== undefined && now < hold.expiresAt ? { fence, hold } : { fence }
-      /** @type {LockRecord | undefined} */
-      let written
-      const answer = decide(current, now, (next) => (written = next))
-      if (written === undefined || (await store.put(name, JSON.stringify(written), version))) return answer
+      const [answer, next] = decide(fence, hold && now < hold.expiresAt ? hold : undefined, now)
+      if (next === undefined || (await store.put(name, JSON.stringify(next), version))) return answer
     }
   }
 
@@ -35,46 +31,43 @@ export function httpLocks(url) {
     capabilities: capabilities({ fencing: 'clock-assisted' }),
 
     attempt: ({ name, attemptId, owner, metadata, ttlMs }) =>
-      update(name, ({ fence: last, hold }, now, write) => {
-        if (hold !== undefined && hold.attemptId !== attemptId)
-          return { busy: true, holder: holderOf(last, hold), retryInMs: hold.expiresAt - now }
+      update(name, (last, hold, now) => {
+        if (hold && hold.attemptId !== attemptId)
+          return [
+            { busy: true, holder: { ...hold.holder, fence: BigInt(last) }, retryInMs: hold.expiresAt - now },
+          ]
         // Ours already if an earlier reply was lost: the same fence, and a fresh ttl. Otherwise a new fence, above
         // the store's clock: it rises even if the store has lost its data.
-        const fence = hold === undefined ? Math.max(last + 1, now) : last
-        const { since, expiresAt } = hold ?? { since: now, expiresAt: 0 }
-        const end = Math.max(expiresAt, now + ttlMs)
-        write({ fence, hold: { attemptId, owner, metadata, since, expiresAt: end } })
-        return { name, attemptId, fence: BigInt(fence), ttlMs }
+        const fence = hold ? last : Math.max(last + 1, now)
+        const { holder, expiresAt } = hold ?? { holder: { owner, metadata, since: now }, expiresAt: 0 }
+        const next = { attemptId, holder, expiresAt: Math.max(expiresAt, now + ttlMs) }
+        return [
+          { name, attemptId, fence: BigInt(fence), ttlMs },
+          { fence, hold: next },
+        ]
       }),
 
     renew: (renewals) =>
       Promise.all(
         renewals.map(({ grant: { name, attemptId }, ttlMs }) =>
-          update(name, ({ fence, hold }, now, write) => {
-            if (hold?.attemptId !== attemptId) return 'lost'
-            write({ fence, hold: { ...hold, expiresAt: Math.max(hold.expiresAt, now + ttlMs) } })
-            return 'renewed'
+          update(name, (fence, hold, now) => {
+            if (hold?.attemptId !== attemptId) return ['lost']
+            return ['renewed', { fence, hold: { ...hold, expiresAt: Math.max(hold.expiresAt, now + ttlMs) } }]
           }),
         ),
       ),
 
+    // Writes in any case: the new version defeats a write of this attempt that arrives late.
     release: ({ name, attemptId }) =>
-      update(name, ({ fence, hold }, _, write) => {
-        const held = hold?.attemptId === attemptId
-        // Written in any case: the new version defeats a write of this attempt that arrives late.
-        write(held || hold === undefined ? { fence } : { fence, hold })
-        return held ? 'released' : 'not-held'
-      }),
+      update(name, (fence, hold) =>
+        hold?.attemptId === attemptId ? ['released', { fence }] : ['not-held', { fence, hold }],
+      ),
 
     inspect: (name) =>
-      update(name, ({ fence, hold }, now) => {
-        if (hold === undefined) return { name, held: false }
-        return { name, held: true, holder: holderOf(fence, hold), remainingMs: hold.expiresAt - now }
+      update(name, (fence, hold, now) => {
+        if (!hold) return [{ name, held: false }]
+        const holder = { ...hold.holder, fence: BigInt(fence) }
+        return [{ name, held: true, holder, remainingMs: hold.expiresAt - now }]
       }),
   })
-}
-
-/** Without the attempt id, which is a secret. @param {number} fence @param {Hold} hold */
-function holderOf(fence, { owner, metadata, since }) {
-  return { owner, metadata, since, fence: BigInt(fence) }
 }

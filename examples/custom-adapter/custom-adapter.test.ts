@@ -63,10 +63,7 @@ test(
   'without an owner check in release, the suite names the rules that are broken',
   { timeout: scaled(120_000) },
   async () => {
-    const copy = await copyWith(
-      'const held = hold?.attemptId === attemptId',
-      'const held = hold !== undefined',
-    )
+    const copy = await copyWith('hold?.attemptId === attemptId ?', 'hold !== undefined ?')
     const { code, stdout } = await locks('conformance', copy, '--only', 'ownership')
     expect(code).toBe(1)
     expect(stdout).toMatch(

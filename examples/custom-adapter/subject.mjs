@@ -5,7 +5,7 @@ const adapter = fileURLToPath(new URL('index.mjs', import.meta.url))
 const program = fileURLToPath(new URL('server.mjs', import.meta.url))
 
 /**
- * What the suite runs against: a server in a process of its own, which the suite pauses and reaches through a proxy.
+ * What the suite runs against: a server in a separate process, which the suite pauses and reaches through a proxy.
  *
  * @returns {Promise<import('@locks/core/conformance').Subject & AsyncDisposable>}
  */

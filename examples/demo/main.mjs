@@ -10,7 +10,7 @@ import { setStage } from './stage.mjs'
 
 const usage = `npm run demo -- [--url <backend>] [--help]
 
-Four shops, each a process of its own, sell from one warehouse: without a lock, with one, with a
+Four shops, each a separate process, sell from one warehouse: without a lock, with one, with a
 holder that is killed and with a holder that sleeps through its lease.
 
   --url <backend>  the backend: a URL, or a config as JSON; default: a new directory
@@ -46,7 +46,7 @@ process.on('uncaughtException', (error) => {
 
 await leave(await main())
 
-/** Nobody is left behind, whatever the act was in. @param {number} exitCode */
+/** Ends every process, even if an act failed. @param {number} exitCode */
 async function leave(exitCode) {
   if (leaving) return
   leaving = true

@@ -23,7 +23,7 @@ export async function sellWith(folder: string, library: string, turns: number): 
   expect(String(await query(server, 'SELECT amount FROM stock'))).toBe('0')
 }
 
-/** The one error of a sale without the tables of the lock: libraries hide the code of the server in errors of their own. */
+/** The one error of a sale without the tables of the lock: libraries hide the code of the server in their own errors. */
 export async function refusedBy(folder: string, library: string): Promise<string> {
   const { kind } = servers[library.includes('mysql') ? 'mysql' : 'postgres']
   await using service = await startService(kind)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 
-/** An example that runs in a process of its own. */
+/** An example that runs in a separate process. */
 export interface Program {
   readonly output: string
   /** Resolves with what `look` finds in all that was said so far; rejects if the program ends without. */

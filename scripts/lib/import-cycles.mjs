@@ -26,6 +26,15 @@ async function importCycles(root) {
 
 /** @param {string} folder */
 async function cyclesIn(folder) {
+  return connected(await importsIn(folder)).filter((part) => part.length > 1)
+}
+
+/**
+ * The files that each source below `folder` imports by a relative path, types included.
+ *
+ * @param {string} folder
+ */
+export async function importsIn(folder) {
   const entries = await readdir(folder, { recursive: true })
   const files = entries.filter((name) => name.endsWith('.ts')).map((name) => join(folder, name))
   /** @type {Map<string, readonly string[]>} */
@@ -37,7 +46,7 @@ async function cyclesIn(folder) {
     )
     imports.set(file, targets)
   }
-  return connected(imports).filter((part) => part.length > 1)
+  return imports
 }
 
 /**

@@ -34,6 +34,9 @@ test.each([
 test('a phrase can be limited to some files', () => {
   expect(findingsIn('docs/guide.md', 'somebody')).toHaveLength(1)
   expect(findingsIn('packages/cli/test/run.test.ts', "label: 'somebody'")).toEqual([])
+  for (const file of ['packages/cli/README.md', 'packages/cli/src/run.ts', 'docs/decisions/0001-some.md'])
+    expect(findingsIn(file, 'the waiter is told').map(({ found }) => found)).toEqual(['told'])
+  expect(findingsIn('packages/cli/test/run.test.ts', 'const told = await reply')).toEqual([])
 })
 
 test('a source line has at most 120 characters, comments included', () => {

@@ -33,7 +33,7 @@ export function launch(path: string): Promise<Browser> {
   return chromium.launch({ executablePath: path, args: [...chromiumFlags], ...patience })
 }
 
-/** A window of its own. Whatever its console calls an error is kept. */
+/** A separate window. Everything that its console calls an error is kept. */
 export async function openWindow(
   browser: Browser,
   { viewport, colorScheme }: Look,

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 const docs = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-/** Builds the site as `pnpm check` does, into a folder of its own. Fails on a dead link. */
+/** Builds the site as `pnpm check` does, into a new folder. Fails on a dead link. */
 export async function buildSite(folder: string): Promise<void> {
   const vitepress = join(docs, 'node_modules/vitepress/bin/vitepress.js')
   await run(process.execPath, ['prepare.mjs'], { cwd: docs })

@@ -21,7 +21,7 @@ const KEEP_ALIVE_DELAY_MS = 10_000
 
 type Reply = (error: Error | null, result?: unknown) => void
 
-/** Rows as arrays of text, whatever the program's pool is set to. */
+/** Rows as arrays of text, even if the program's pool is set to objects. */
 export const asText = {
   rowsAsArray: true,
   nestTables: false,

@@ -206,7 +206,7 @@ const waiting = (seconds: number): string => `SET SESSION innodb_lock_wait_timeo
 
 /**
  * Which connection has the key of a hold; NULL when none does. The key is a named lock of the holding connection, so
- * any connection can tell at any time whether that hold still lives. MySQL raises an error for a NULL name.
+ * any connection can see whether that hold still lives. MySQL raises an error for a NULL name.
  */
 const ownerOf = (hold: string): string => `IS_USED_LOCK(COALESCE(${hold}, 'none'))`
 

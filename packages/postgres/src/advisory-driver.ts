@@ -45,7 +45,7 @@ export function advisoryDriver(
       const own = carriers.has(lock) ? await holders.holderOf(name) : undefined
       if (own !== undefined) return { holder: own.holder }
       const locked = await carriers.trying(lock, willWait, async (carrier) => {
-        share.board(carrier, lock, hold.key)
+        share.join(carrier, lock, hold.key)
         share.expires(clock.now() + silenceMs)
         const got = isLocked(await share.run((on) => on.tryLock(lock, hold.key)))
         if (!got) share.leave()
@@ -60,7 +60,7 @@ export function advisoryDriver(
       const lock = lockOf(settings, request.name)
       const sent = carriers.alone().then((carrier) => {
         share.silentUntil = clock.now() + Math.min(request.ttlMs, settings.sessionTtlMs)
-        share.board(carrier, lock, key)
+        share.join(carrier, lock, key)
         const { prepared, locked } = carrier.lock(lock, key)
         // Both are awaited by `run`, unless the share ends before that.
         prepared.catch(() => undefined)

@@ -7,18 +7,18 @@ import { sameBackend } from './pooler.ts'
 
 /** A statement without an answer for this long: the connection gets no new attempts. */
 const STUCK_MS = 1_000
-/** The limit set by a probe whose passengers have left before it is sent. Otherwise passengers set the limit. */
+/** The limit set by a probe whose shares have left before it is sent. Otherwise the shares set the limit. */
 const IDLE_MS = 60_000
 
 export interface CarrierEvents {
-  /** The last passenger has left, or the connection has ended. */
+  /** The last share has left, or the connection has ended. */
   left(carrier: Carrier): void
   /** It was stuck, and has answered. */
   recovered(): void
 }
 
-/** One attempt on a carrier. */
-export interface Passenger {
+/** What one attempt has of a carrier. */
+export interface CarrierShare {
   /** When the server may end the connection for silence, as far as this attempt is concerned. */
   readonly silentUntil: number
   /** The carrier has ended, and with it everything it held. */
@@ -34,13 +34,13 @@ export class Carrier {
   readonly #pool: ConnectionPool<PostgresConnection>
   readonly #clock: Clock
   readonly #on: CarrierEvents
-  readonly #passengers = new Map<string, Passenger>()
+  readonly #shares = new Map<string, CarrierShare>()
   /** Statements without an answer, and since when there was none. */
   #open = 0
   #quietSince = 0
   #probing: Promise<Row> | undefined
   #over = false
-  /** It waits, or has waited, for the lock of its only passenger. */
+  /** It waits, or has waited, for the lock of its only share. */
   readonly alone: boolean
   /** A cancellation was sent, and may arrive late. */
   cancelled = false
@@ -67,7 +67,7 @@ export class Carrier {
   }
 
   get load(): number {
-    return this.#passengers.size
+    return this.#shares.size
   }
 
   get stuck(): boolean {
@@ -79,12 +79,12 @@ export class Carrier {
   }
 
   has(lock: string): boolean {
-    return this.#passengers.has(lock)
+    return this.#shares.has(lock)
   }
 
   /** The place for `lock`, which no other attempt has. */
-  board(lock: string, passenger: Passenger): void {
-    this.#passengers.set(lock, passenger)
+  add(lock: string, share: CarrierShare): void {
+    this.#shares.set(lock, share)
   }
 
   tryLock(lock: string, key: string): Promise<Row> {
@@ -97,7 +97,7 @@ export class Carrier {
     return { prepared, locked: this.#checked(advisorySql.lock, [lock, key, this.pid]) }
   }
 
-  /** Checks that the session lives: once for all passengers that ask for it at the same time. */
+  /** Checks that the session lives: once for all shares that ask for it at the same time. */
   probe(): Promise<Row> {
     this.#probing ??= Promise.resolve().then(() => {
       this.#probing = undefined
@@ -108,7 +108,7 @@ export class Carrier {
 
   /** Unlocks, and gives the place up. The server runs it after everything that was sent before. */
   async unlock(lock: string, key: string): Promise<Row> {
-    this.#passengers.delete(lock)
+    this.#shares.delete(lock)
     try {
       return await this.#ask(advisorySql.unlock, [lock, key, this.pid])
     } catch (error) {
@@ -120,7 +120,7 @@ export class Carrier {
 
   /** Gives up a place whose lock was not granted. */
   leave(lock: string): void {
-    this.#passengers.delete(lock)
+    this.#shares.delete(lock)
     this.settle()
   }
 
@@ -129,14 +129,14 @@ export class Carrier {
     this.#over = true
     this.#on.left(this)
     this.#pool.discard(this.#connection)
-    const lost = [...this.#passengers.values()]
-    this.#passengers.clear()
-    for (const passenger of lost) passenger.lost()
+    const lost = [...this.#shares.values()]
+    this.#shares.clear()
+    for (const share of lost) share.lost()
   }
 
-  /** As long as the most patient passenger allows. */
+  /** As long as the most patient share allows. */
   #allowed(): string {
-    const untils = [...this.#passengers.values()].map(({ silentUntil }) => silentUntil - this.#clock.now())
+    const untils = [...this.#shares.values()].map(({ silentUntil }) => silentUntil - this.#clock.now())
     const silenceMs = untils.length === 0 ? IDLE_MS : Math.max(1, Math.ceil(Math.max(...untils)))
     this.#connection.idleLimitMs = silenceMs
     return String(silenceMs)
@@ -172,7 +172,7 @@ export class Carrier {
   /** Gives the connection back to the pool, if nothing needs it. */
   settle(): void {
     if (this.#over) return
-    const empty = this.#passengers.size === 0
+    const empty = this.#shares.size === 0
     // A silent server ends the connection when no hold depends on it any more.
     this.#connection.busySince = empty && this.#open > 0 ? this.#quietSince : undefined
     if (!empty || this.#open > 0) return

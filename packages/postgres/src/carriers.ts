@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '@locks/core/adapter'
 import type { ConnectionPool } from '@locks/sql'
 import { Carrier } from './carrier.ts'
-import type { Passenger } from './carrier.ts'
+import type { CarrierShare } from './carrier.ts'
 import type { PostgresConnection } from './connection.ts'
 
 /** How many holds one connection carries before another one is opened, if there may be more. */
@@ -16,7 +16,7 @@ export class Carriers {
   readonly #all = new Set<Carrier>()
   /** Tries under way, by lock. */
   readonly #tries = new Map<string, Promise<unknown>>()
-  readonly #holding = new Set<Passenger>()
+  readonly #holding = new Set<CarrierShare>()
   #opening: Promise<void> | undefined
   /** Tries that wait for a connection. Called when there may be one, beside that for which they are in the queue. */
   readonly #waiting = new Set<() => void>()
@@ -81,13 +81,13 @@ export class Carriers {
   }
 
   /** While another attempt keeps the connection alive, the server does not end a hold that is not renewed. */
-  expires(passenger: Passenger): void {
-    this.#holding.add(passenger)
-    if (passenger.silentUntil < this.#expiresAt) this.#setExpiry()
+  expires(share: CarrierShare): void {
+    this.#holding.add(share)
+    if (share.silentUntil < this.#expiresAt) this.#setExpiry()
   }
 
-  expiresNoMore(passenger: Passenger): void {
-    this.#holding.delete(passenger)
+  expiresNoMore(share: CarrierShare): void {
+    this.#holding.delete(share)
   }
 
   close(): void {
@@ -154,7 +154,7 @@ export class Carriers {
     if (this.#expiresAt === Infinity) return
     this.#expiry = this.#clock.timer(Math.max(1, this.#expiresAt - this.#clock.now()), () => {
       const now = this.#clock.now()
-      for (const passenger of this.#holding) if (passenger.silentUntil <= now) passenger.lost()
+      for (const share of this.#holding) if (share.silentUntil <= now) share.lost()
       this.#setExpiry()
     })
   }

@@ -13,7 +13,7 @@ type Shared = Pick<SessionDriver<PostgresConnection>, 'holderOf' | 'list'>
 
 /**
  * The table of holders, where locks are held by connections. The key of a hold is an advisory lock of its connection:
- * any session can tell at any time, by trying to lock the key, whether the hold still lives.
+ * any session finds out by trying to lock the key whether the hold still lives.
  */
 export interface HolderTable extends Shared {
   /** Records the holder and returns the next fence; undefined when the hold has ended. */

@@ -10,7 +10,7 @@ import { plain } from './sql.ts'
 const QUIET_MS = 10_000
 
 const ping = plain('SELECT 1')
-/** While the connection lives it holds its key, so that other sessions can tell. */
+/** While the connection lives it holds its key, so that other sessions see that it lives. */
 const holdKey = plain('SELECT pg_advisory_lock($1::bigint)')
 
 /** What arrives unasked. */

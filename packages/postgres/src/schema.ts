@@ -14,8 +14,8 @@ export function uniqueKeySchema(place: Place): readonly string[] {
       concat_ws(' ', 'next', ${sqlTagOf('v_waiter.attempt')}, ${lookInMs}));
   END IF;`
   return [
-    // The row of the empty name, which no lock has, keeps the highest fence that was ever pruned. `queued` tells a
-    // release that there may be waiters; it is read again when the row changed while the release waited for it.
+    // The row of the empty name, which no lock has, keeps the highest fence that was ever pruned. `queued`
+    // says that there may be waiters; a release reads it again if the row changed while the release waited for it.
     `CREATE TABLE IF NOT EXISTS ${to.locks} (
   name bytea PRIMARY KEY,
   fence bigint NOT NULL,

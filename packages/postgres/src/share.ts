@@ -1,5 +1,5 @@
 import { Connection } from '@locks/sql'
-import type { Carrier, Passenger } from './carrier.ts'
+import type { Carrier, CarrierShare } from './carrier.ts'
 import type { Carriers } from './carriers.ts'
 import type { Row } from './connection.ts'
 import { errors } from './errors.ts'
@@ -8,7 +8,7 @@ import { errors } from './errors.ts'
  * What one attempt has of the connections of its client: a place on a carrier, for one lock. To the attempt it is a
  * connection. Its end unlocks the name, and leaves the locks of other attempts alone.
  */
-export class Share extends Connection implements Passenger {
+export class Share extends Connection implements CarrierShare {
   readonly #carriers: Carriers
   readonly #failing = new Set<(error: Error) => void>()
   #carrier: Carrier | undefined
@@ -30,8 +30,8 @@ export class Share extends Connection implements Passenger {
     return this.#carrier
   }
 
-  board(carrier: Carrier, lock: string, key: string): void {
-    carrier.board(lock, this)
+  join(carrier: Carrier, lock: string, key: string): void {
+    carrier.add(lock, this)
     this.#carrier = carrier
     this.#lock = lock
     this.#key = key

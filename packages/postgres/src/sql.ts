@@ -61,7 +61,7 @@ export function statesOf(rows: readonly Row[]): readonly LockState[] {
   })
 }
 
-/** The keys of living connections as numbers: `pg_locks` shows each half in a column of its own. */
+/** The keys of living connections as numbers: `pg_locks` shows the halves in two columns. */
 export const living = `living AS MATERIALIZED (
   SELECT (classid::bigint << 32) | objid::bigint AS key, pid, virtualtransaction FROM pg_locks
   WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND mode = 'ExclusiveLock'
@@ -74,7 +74,7 @@ export const living = `living AS MATERIALIZED (
  */
 export const onPrimary = '(SELECT pg_current_wal_lsn()) IS NOT NULL'
 
-/** Statements that grant a fence are flushed whatever the default is: a crash must not reset a fence. */
+/** Statements that grant a fence are flushed even if that is not the default: a crash must not reset a fence. */
 export const durable = `CASE WHEN current_setting('synchronous_commit') = 'off'
   THEN set_config('synchronous_commit', 'on', true) END`
 

@@ -161,7 +161,7 @@ async function minted(call: TransactionCall, sql: TransactionSql, transaction: s
   throw errors.unavailable('the counter of the lock could not be raised; roll the transaction back')
 }
 
-/** Outside a transaction each statement is one of its own, and has another number. */
+/** Outside a transaction each statement is a transaction, with another number. */
 async function assertSame(call: TransactionCall, sql: TransactionSql, transaction: string): Promise<void> {
   const [same] = await call.ask(sql.same)
   if (same !== transaction) throw notOpen()

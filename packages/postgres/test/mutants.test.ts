@@ -131,7 +131,7 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'a hold outlives its connection',
     ended(server),
-    [edit('postgres/carrier.js', 'passenger.lost()', 'void passenger')],
+    [edit('postgres/carrier.js', 'share.lost()', 'void share')],
   ],
   [
     'the server does not have to confirm that it unlocked',
@@ -141,7 +141,7 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
   [
     'a hold that is not renewed lives as long as its connection',
     expired,
-    [edit('postgres/carriers.js', 'passenger.silentUntil <= now', 'false')],
+    [edit('postgres/carriers.js', 'share.silentUntil <= now', 'false')],
   ],
   [
     'a waiter expires with its ttl',

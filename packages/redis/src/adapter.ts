@@ -30,7 +30,7 @@ const given = {
 
 export type RedisCapabilities = CapabilitiesOf<typeof given>
 
-/** A waiter asks at least this often, whatever the holder's ttl: the queue drops those that never ask. */
+/** A waiter asks at least this often, even if the holder's ttl is longer: the queue drops those that never ask. */
 const MAX_POLL_MS = 30_000
 
 /** While grants would not arrive. */

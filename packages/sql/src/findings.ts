@@ -12,7 +12,7 @@ export interface Leftovers {
   readonly oldestMs: number
 }
 
-/** What `diagnose` knows of the tables, whatever the server is. */
+/** What `diagnose` knows of the tables, on any server. */
 export interface TableFacts {
   readonly roundTripMs: number
   /** What the locks and the strategy are stored in; undefined where that is of no use. */

@@ -28,7 +28,7 @@ export function otherStrategy(
       `the locks of ${locks} belong to strategy ${owner}, and this client uses ${strategy}: ` +
       'they would not exclude each other, so this client gets no lock',
     advice:
-      `set strategy to ${owner}, or give this client a table of its own (option table); ` +
+      `set strategy to ${owner}, or give this client another table (option table); ` +
       `to change the strategy, close all clients that use ${owner} and delete the row in ${table}`,
   }
 }

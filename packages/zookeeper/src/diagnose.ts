@@ -90,7 +90,7 @@ function ensemble(conf: string | undefined, mode: string | undefined): Finding {
 /** Asks the server, with a transaction that cannot succeed and so changes nothing. */
 async function permissions({ requests }: Session, { basePath, rawPath }: Settings): Promise<Finding> {
   const check = 'permissions'
-  if (rawPath) return ok(check, 'not checked: with rawPath every lock has a path of its own')
+  if (rawPath) return ok(check, 'not checked: with rawPath every lock has its own path')
   let parent = basePath
   while (parent !== '' && (await requests.exists(parent)) === null) parent = parentOf(parent)
   const shown = parent || '/'

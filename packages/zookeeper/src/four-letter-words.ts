@@ -10,7 +10,7 @@ export interface Address {
 const TIMEOUT_MS = 2_000
 
 /**
- * What a server answers to one of ZooKeeper's administrative commands, each on a connection of its own. Undefined when
+ * What a server answers to one of ZooKeeper's administrative commands, each on a new connection. Undefined when
  * it does not answer or does not allow the command.
  */
 export function ask(address: Address, word: 'conf' | 'srvr', clock: Clock): Promise<string | undefined> {

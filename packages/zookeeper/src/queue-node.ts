@@ -12,7 +12,7 @@ const MAX_TRIES = 10
 export class QueueNode {
   readonly session: Session
   readonly directory: string
-  /** Whether the attempt was told that it holds the lock. */
+  /** Whether the attempt received its grant. */
   granted = false
   /** Whether the attempt was withdrawn or released, so that no node of it may stay. */
   withdrawn = false

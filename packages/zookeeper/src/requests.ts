@@ -134,7 +134,7 @@ export class Requests {
     return present
   }
 
-  /** After this, reads of this session see what any client was told before the call. */
+  /** After this, reads of this session see everything that any client had seen before the call. */
   async catchUp(): Promise<void> {
     try {
       await this.missing(['/'])

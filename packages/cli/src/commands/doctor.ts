@@ -8,7 +8,7 @@ import { probe } from '../probe.ts'
 export const doctor: Command = {
   usage: '[URL] [options]',
   about: `Checks a backend: whether it answers, whether locks can be acquired, renewed and released, how long that
-takes, and what its settings mean for locks. Each finding says what to do. Uses a lock of its own and changes nothing
+takes, and what its settings mean for locks. Each finding says what to do. Uses a separate lock and changes nothing
 else. Exits with 1 if it finds a danger.`,
   options: backendOptions,
   examples: [

@@ -29,7 +29,7 @@ export function keptNames(prefix: string, tasks: number): readonly string[] {
 
 /**
  * Holds its lock until the lease is over, while another worker constantly tries to acquire it, or waits for it: a lease
- * that is relied on for longer than the store keeps it overlaps with the next. `is-alone` uses a name of its own and
+ * that is relied on for longer than the store keeps it overlaps with the next. `is-alone` uses a separate name and
  * waits for less than a lease: it gets "held" if one of its own attempts was not withdrawn.
  */
 export async function runKeeper(task: Task, plan: KeeperPlan): Promise<void> {

@@ -1,7 +1,7 @@
 import { setTimeout as pass } from 'node:timers/promises'
 import type { Lock, Locks } from '@locks/core'
 
-/** How long a lease lasts at this store, which has limits of its own. */
+/** How long a lease lasts at this store, which has its own limits. */
 export async function leaseMsOf(locks: Locks, name: string): Promise<number> {
   const lease = await locks.lock(name).acquire()
   const ms = Math.ceil(lease.remainingMs)
@@ -26,7 +26,7 @@ export async function isWatched(locks: Source, open: () => Promise<Locks>, name:
     const watched = await look(locks, open, name)
     if (watched !== undefined) return watched
   }
-  throw new Error('cannot tell how long a hold lasts at this store: this machine stands still too often')
+  throw new Error('cannot measure how long a hold lasts at this store: this machine stalls too often')
 }
 
 /** Undefined when a stall hides the difference: the hold took long to get, or ended before the other client looked. */

@@ -1,5 +1,5 @@
-import { LockError } from '../api/errors.ts'
-import type { LockErrorCode } from '../api/errors.ts'
+import { LockError } from './lock-error.ts'
+import type { LockErrorCode } from './lock-error.ts'
 
 type Build = (message: string, cause?: unknown) => LockError
 

@@ -1,4 +1,4 @@
-import type { Duration } from '../api/duration.ts'
+import type { Duration } from './duration.ts'
 
 /** What an option of any kind may have. */
 interface Common {

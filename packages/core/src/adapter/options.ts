@@ -1,5 +1,5 @@
-import { toMs } from '../api/duration.ts'
-import type { LockError } from '../api/errors.ts'
+import { toMs } from './duration.ts'
+import type { LockError } from './lock-error.ts'
 import { unknownKey } from './did-you-mean.ts'
 import { errorsOf } from './errors.ts'
 import { isRecord } from './is-record.ts'

@@ -1,4 +1,4 @@
-import { plainUrl } from '../config/values.ts'
+import { parseDuration } from './duration.ts'
 import type { Declaration } from './option-types.ts'
 import { invalidOption, wrongOption } from './options.ts'
 
@@ -30,4 +30,17 @@ export function urlDecoded(declared: Declaration, text: string): string {
   } catch {
     throw invalidOption(declared, 'invalid percent-encoding in url')
   }
+}
+
+/**
+ * The URL with its scheme in lower case and durations such as `…?sessionTtlMs=10s` in milliseconds. Adapters call it
+ * where they read their URL, so that it means the same in their own functions and in `openLocks`.
+ */
+export function plainUrl(url: string): string {
+  return url
+    .replace(/^[a-z][a-z0-9+.-]*:/i, (scheme) => scheme.toLowerCase())
+    .replaceAll(/([?&]\w+Ms=)([^&#]*)/g, (given, key: string, text: string) => {
+      const ms = parseDuration(text)
+      return ms === undefined ? given : `${key}${ms}`
+    })
 }

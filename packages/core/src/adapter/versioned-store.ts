@@ -18,7 +18,7 @@ export interface VersionedStore {
   readonly scope: 'process' | 'host' | 'cluster'
   /**
    * Versions become fencing tokens. `durable`: a version that a durable put returned is never returned again for its
-   * key, whatever crashes. `clock-assisted`: not durable by itself, but versions also rise after the key was lost, as
+   * key, even after a crash. `clock-assisted`: not durable by itself, but versions also rise after the key was lost, as
    * long as the store's clock did not go back. After a key fell back to an older version, as in a failover, they rise
    * only if every version, not just the first, is at least that clock.
    */

@@ -1,7 +1,8 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
 import type { Finding, Holder, LockState } from '../adapter/spi.ts'
-import type { Duration } from './duration.ts'
-import type { LockEventName, LockEvents } from './events.ts'
+import type { Duration } from '../adapter/duration.ts'
+import type { LockEventName, LockEvents } from '../engine/events.ts'
+import type { LeaseState } from '../engine/hold.ts'
 import type { AcquireOptions, LockOptions, OnceOptions, PruneOptions, ResumeOptions } from './options.ts'
 
 // What programs use, and what it promises: a client has locks, and a lock has leases.
@@ -90,8 +91,6 @@ export interface Lock<C extends Capabilities = Capabilities> {
 export type Once<T> =
   | { readonly ran: true; readonly value: T }
   | { readonly ran: false; readonly holder: Holder | undefined }
-
-export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
 
 /**
  * Proof of holding a lock, until it is released or lost. Its state follows the local monotonic clock, so it is correct

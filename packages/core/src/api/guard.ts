@@ -1,5 +1,5 @@
-import { LockError } from './errors.ts'
-import { invalid } from './validate.ts'
+import { LockError } from '../adapter/lock-error.ts'
+import { invalid } from '../adapter/lock-error.ts'
 
 /**
  * The resource's side of fencing: a fence helps only if the protected resource refuses a fence lower than one it has

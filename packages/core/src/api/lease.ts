@@ -1,15 +1,17 @@
 import { inspect } from 'node:util'
 import type { InspectOptions } from 'node:util'
 import type { Context } from '../engine/context.ts'
-import type { Lease, LeaseJson, LeaseState } from './contract.ts'
-import type { Duration } from './duration.ts'
-import { isLockError, LockError, quote, storeError } from './errors.ts'
+import type { Lease, LeaseJson } from './contract.ts'
+import type { LeaseState } from '../engine/hold.ts'
+import type { Duration } from '../adapter/duration.ts'
+import { isLockError, LockError, quote, storeError } from '../adapter/lock-error.ts'
 import { writeHandover } from './serialized-lease.ts'
 import type { Hold } from '../engine/hold.ts'
 import { writeSequencer } from './sequencer.ts'
 import type { RenewOutcome } from '../adapter/spi.ts'
 import { boundedCall } from '../engine/store-patience.ts'
-import { checkTtl, unsupported } from './validate.ts'
+import { checkTtl } from './validate.ts'
+import { unsupported } from '../adapter/lock-error.ts'
 
 export class LeaseHandle implements Lease {
   readonly #context: Context

@@ -5,15 +5,16 @@ import { Acquisition } from '../engine/acquisition.ts'
 import { Client } from '../engine/client.ts'
 import type { Context } from '../engine/context.ts'
 import type { Hold } from '../engine/hold.ts'
-import { breakHold, diagnose, listHeld, prune } from '../engine/operators.ts'
+import { breakHold, diagnose, listHeld, prune } from './operators.ts'
 import { enclosingHold, runInScope } from '../engine/re-entry.ts'
-import { resumeLease } from '../engine/resume.ts'
+import { resumeLease } from './resume.ts'
 import { boundedCall } from '../engine/store-patience.ts'
 import type { Lease, Lock, Locks, Once } from './contract.ts'
-import { heldError, isLockError, LockError } from './errors.ts'
-import type { LockEventName, LockEvents } from './events.ts'
+import { heldError, isLockError, LockError } from '../adapter/lock-error.ts'
+import type { LockEventName, LockEvents } from '../engine/events.ts'
 import { LeaseHandle } from './lease.ts'
-import { defaultSettings, MAX_LABEL_BYTES } from './options.ts'
+import { defaultSettings } from '../engine/settings.ts'
+import { MAX_LABEL_BYTES } from './options.ts'
 import type {
   AcquireOptions,
   LockOptions,
@@ -21,10 +22,11 @@ import type {
   OnceOptions,
   PruneOptions,
   ResumeOptions,
-  Settings,
 } from './options.ts'
+import type { Settings } from '../engine/settings.ts'
 import { readSequencer } from './sequencer.ts'
-import { checkInteger, checkName, checkText, invalid, settle, unsupported } from './validate.ts'
+import { checkInteger, checkName, checkText, settle } from './validate.ts'
+import { invalid, unsupported } from '../adapter/lock-error.ts'
 import type { Purpose } from './validate.ts'
 
 /** Makes a client for the store of an adapter. The options are defaults for all its locks. */
@@ -219,7 +221,8 @@ class NamedLock implements Lock {
     // A hold that expired ends here, and its queue may be dropped with it.
     this.#client.queues.existing(this.name)?.hold?.check()
     return new Promise((resolve, reject) => {
-      new Acquisition(context, this.#client.queues.of(this.name), settings, onBusy, resolve, reject).start()
+      const caller = { leases: LeaseHandle, onBusy, resolve, reject }
+      new Acquisition(context, this.#client.queues.of(this.name), settings, caller).start()
     })
   }
 

@@ -1,7 +1,6 @@
 import type { Capabilities, Mode } from '../adapter/capabilities.ts'
-import { MAX_TIMER_MS } from '../adapter/time.ts'
 import type { Clock } from '../adapter/time.ts'
-import type { Duration } from './duration.ts'
+import type { Duration } from '../adapter/duration.ts'
 
 /** How long an acquire holds, waits and tries. Durations are whole milliseconds or strings such as `'10s'`. */
 export type LockOptions<C extends Capabilities = Capabilities> = {
@@ -80,69 +79,10 @@ export type LocksOptions<C extends Capabilities = Capabilities> = LockOptions<C>
    * that time waits up to 1 s more, for an answer that arrived meanwhile.
    */
   storeTimeoutMs?: Duration
-  /** A name for the store in events, which tells several clients apart. `openLocks` uses the name in the config. */
+  /** The name of the store in events, for programs with several clients. `openLocks` uses the name in the config. */
   store?: string
   /** Replaces the system's clock, timers and randomness, for simulations. */
   clock?: Clock
-}
-
-/** Options with all defaults filled in. */
-export interface Settings {
-  readonly ttlMs: number
-  readonly waitMs: number
-  readonly renew: boolean
-  readonly maxHoldMs: number
-  readonly lockDelayMs: number
-  readonly minHoldMs: number
-  readonly label: string | undefined
-  readonly mode: Mode
-  readonly attempts: number
-  readonly delayMs: number
-  readonly maxDelayMs: number
-  readonly signal: AbortSignal | undefined
-  readonly owner: string | undefined
-}
-
-export const defaultSettings: Settings = {
-  ttlMs: 30_000,
-  waitMs: 10_000,
-  renew: true,
-  maxHoldMs: Infinity,
-  lockDelayMs: 0,
-  minHoldMs: 0,
-  label: undefined,
-  mode: 'exclusive',
-  attempts: Infinity,
-  delayMs: 50,
-  maxDelayMs: 1_000,
-  signal: undefined,
-  owner: undefined,
-}
-
-export type RangeKey =
-  | 'ttlMs'
-  | 'waitMs'
-  | 'maxHoldMs'
-  | 'lockDelayMs'
-  | 'minHoldMs'
-  | 'storeTimeoutMs'
-  | 'attempts'
-  | 'delayMs'
-  | 'maxDelayMs'
-  | 'limit'
-
-/** The range of every duration and count. */
-export const ranges: Readonly<Record<RangeKey, readonly [min: number, max: number]>> = {
-  ttlMs: [10, 86_400_000],
-  waitMs: [0, MAX_TIMER_MS],
-  maxHoldMs: [1, MAX_TIMER_MS],
-  lockDelayMs: [0, 3_600_000],
-  minHoldMs: [0, MAX_TIMER_MS],
-  storeTimeoutMs: [1, 600_000],
-  attempts: [1, 1_000_000],
-  delayMs: [1, 3_600_000],
-  maxDelayMs: [1, 3_600_000],
-  limit: [1, 1_000_000],
 }
 
 export const MAX_NAME_BYTES = 1024

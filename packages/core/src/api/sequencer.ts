@@ -1,5 +1,5 @@
 import type { Mode } from '../adapter/capabilities.ts'
-import { invalid } from './validate.ts'
+import { invalid } from '../adapter/lock-error.ts'
 
 export interface Sequencer {
   readonly name: string

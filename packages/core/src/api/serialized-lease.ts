@@ -1,7 +1,7 @@
 import { isAttemptId } from '../adapter/attempt-id.ts'
 import { MAX_FENCE } from '../adapter/fence.ts'
 import type { Handover } from '../adapter/spi.ts'
-import { invalid } from './validate.ts'
+import { invalid } from '../adapter/lock-error.ts'
 
 /** A serialized lease: what a successor needs to adopt it and to keep renewing it in the same way. */
 export interface HandoverText extends Handover {

@@ -1,17 +1,14 @@
 import { unknownKey } from '../adapter/did-you-mean.ts'
 import { isWhole } from '../adapter/options.ts'
 import type { Capabilities } from '../adapter/capabilities.ts'
-import { toMs } from './duration.ts'
-import { LockError } from './errors.ts'
-import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES, ranges } from './options.ts'
-import type { RangeKey, Settings } from './options.ts'
+import { toMs } from '../adapter/duration.ts'
+import { invalid, unsupported } from '../adapter/lock-error.ts'
+import { MAX_LABEL_BYTES, MAX_NAME_BYTES, MAX_OWNER_BYTES } from './options.ts'
+import { ranges } from '../engine/settings.ts'
+import type { RangeKey, Settings } from '../engine/settings.ts'
 
 // With the u flag this matches only lone surrogates; a pair is one code point.
 const loneSurrogate = /\p{Surrogate}/u
-
-export function invalid(message: string): LockError {
-  return new LockError('LOCK_INVALID_ARGUMENT', message)
-}
 
 export function checkName(name: unknown, capabilities: Capabilities): asserts name is string {
   checkText('lock name', name, Math.min(MAX_NAME_BYTES, capabilities.maxNameBytes))
@@ -158,10 +155,6 @@ function checkMode(value: unknown, capabilities: Capabilities): unknown {
 function checkSignal(value: unknown): AbortSignal {
   if (value instanceof AbortSignal) return value
   throw invalid(`signal must be an AbortSignal, got ${kindOf(value)}`)
-}
-
-export function unsupported(what: string): LockError {
-  return new LockError('LOCK_UNSUPPORTED', `${what} is not supported by this adapter`)
 }
 
 /** Describes a value without showing a text, which may be a secret. */

@@ -3,9 +3,9 @@ import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { adapters, packagesFor, schemeOf } from './schemes.ts'
 import { isPlain } from './values.ts'
-import { isLockError, LockError } from '../api/errors.ts'
+import { isLockError, LockError } from '../adapter/lock-error.ts'
 import type { AdapterFactory } from '../adapter/spi.ts'
-import { invalid } from '../api/validate.ts'
+import { invalid } from '../adapter/lock-error.ts'
 
 /**
  * What a module must export to be used in a config. `options` is the config without its keys `adapter` and `defaults`,

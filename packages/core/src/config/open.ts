@@ -1,13 +1,14 @@
 import { importAdapter } from './import.ts'
 import { adapterOf } from './schemes.ts'
 import type { LocksConfig, UncheckedConfig } from './types.ts'
-import { isPlain, plainUrl, plainValue } from './values.ts'
+import { isPlain, plainValue } from './values.ts'
+import { plainUrl } from '../adapter/url.ts'
 import type { Plain } from './values.ts'
 import { createLocks } from '../api/locks.ts'
 import type { Locks } from '../api/contract.ts'
 import type { LocksOptions } from '../api/options.ts'
 import type { AdapterFactory } from '../adapter/spi.ts'
-import { invalid } from '../api/validate.ts'
+import { invalid } from '../adapter/lock-error.ts'
 
 export type OpenOptions = LocksOptions & {
   /** Which of several `stores` to open; events show it. Default: the config's `default`, or its only store. */

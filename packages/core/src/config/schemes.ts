@@ -1,4 +1,4 @@
-import { invalid } from '../api/validate.ts'
+import { invalid } from '../adapter/lock-error.ts'
 
 /** The packages that accept URLs, with their schemes and the client library that each needs. */
 const served: readonly { name: string; schemes: readonly string[]; client?: string }[] = [

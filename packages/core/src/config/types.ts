@@ -1,4 +1,4 @@
-import type { Duration } from '../api/duration.ts'
+import type { Duration } from '../adapter/duration.ts'
 import type { LockOptions } from '../api/options.ts'
 
 /**

@@ -1,5 +1,5 @@
-import { parseDuration } from '../api/duration.ts'
-import { invalid } from '../api/validate.ts'
+import { parseDuration } from '../adapter/duration.ts'
+import { invalid } from '../adapter/lock-error.ts'
 
 export type Plain = Readonly<Record<string, unknown>>
 
@@ -33,19 +33,6 @@ function keyValue(path: string, key: string, value: unknown, depth: number): unk
   const ms = parseDuration(value)
   if (ms === undefined) throw invalid(`${path} must be whole milliseconds or a string such as '10s'`)
   return ms
-}
-
-/**
- * The URL with its scheme in lower case and durations such as `…?sessionTtlMs=10s` in milliseconds. Adapters call it
- * where they read their URL, so that it means the same in their own functions and in `openLocks`.
- */
-export function plainUrl(url: string): string {
-  return url
-    .replace(/^[a-z][a-z0-9+.-]*:/i, (scheme) => scheme.toLowerCase())
-    .replaceAll(/([?&]\w+Ms=)([^&#]*)/g, (given, key: string, text: string) => {
-      const ms = parseDuration(text)
-      return ms === undefined ? given : `${key}${ms}`
-    })
 }
 
 export function isPlain(value: unknown): value is Plain {

@@ -1,6 +1,6 @@
 import type { UncheckedConfig } from '../config/types.ts'
-import type { LockErrorCode } from '../api/errors.ts'
-import type { LeaseState } from '../api/contract.ts'
+import type { LockErrorCode } from '../adapter/lock-error.ts'
+import type { LeaseState } from '../engine/hold.ts'
 import type { LocksOptions } from '../api/options.ts'
 import type { ContendOptions, Contention } from './contend.ts'
 import type { Gap } from './time/heartbeat.ts'

@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { LockError } from '../api/errors.ts'
-import type { LockErrorCode } from '../api/errors.ts'
+import { LockError } from '../adapter/lock-error.ts'
+import type { LockErrorCode } from '../adapter/lock-error.ts'
 import type { ChildCalls, ChildReply, ChildReport } from './child-calls.ts'
 import { stallMeter } from './time/stall-meter.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { loadAdapter } from '../config/open.ts'
-import { isLockError } from '../api/errors.ts'
+import { isLockError } from '../adapter/lock-error.ts'
 import type { Lease, Locks } from '../api/contract.ts'
 import { createLocks } from '../api/locks.ts'
 import type { ChildCalls, ChildLease, ChildReport, ChildRequest } from './child-calls.ts'

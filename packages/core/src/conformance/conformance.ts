@@ -8,8 +8,10 @@ import { Harness } from './harness.ts'
 import type { Area, Need, RuleKind } from './rule.ts'
 import { whyUntested } from './rule.ts'
 import { rules } from './rules/index.ts'
+import { assertSharedStore } from './shared-store.ts'
 import { lastingConfig } from './subject.ts'
 import type { Subject } from './subject.ts'
+import { isVoidRun } from './time/bounds.ts'
 import { untilValid } from './time/void-runs.ts'
 
 /** A rule applied to a subject, ready for any test runner. */
@@ -25,7 +27,7 @@ export interface ConformanceCase {
   readonly applicable: boolean
   /** Cases without this may run concurrently in one process. */
   readonly alone: boolean
-  /** Longer than all its runs can take, for a test runner that ends a stuck process. The case has bounds of its own. */
+  /** Longer than all its runs can take, for a test runner that ends a stuck process. The case has its own bounds. */
   readonly timeoutMs: number
   /** Rejects with an assertion error when the promise is broken. */
   readonly run: (host?: CaseHost) => Promise<void>
@@ -42,16 +44,30 @@ export async function conformance(subject: Subject): Promise<readonly Conformanc
   const lasting = subject.adapter ?? (await loadAdapter(lastingConfig(subject, subject.config)))
   const capabilities = await capabilitiesOf(factory)
   const cases: ConformanceCase[] = []
+  let shared: Promise<void> | undefined
+  /** Once, when a rule has failed for a reason that this may explain. */
+  const checkStore = (harness: Harness): Promise<void> =>
+    (shared ??= assertSharedStore(
+      lastingConfig(subject, subject.config),
+      harness.name('shared'),
+      harness.lastingMs,
+    ))
   for (const [area, areaRules] of rules)
     for (const rule of areaRules) {
       const { id, kind } = rule
       const gap = whyUntested(rule, subject, capabilities)
       const ruleMs = (rule.timeoutMs ?? USUAL_MS) * slowFactor()
-      const runOnce = (host?: CaseHost): Promise<void> =>
-        new Harness(subject, factory, capabilities, lasting).run((harness) => rule.run(harness), host, {
-          ms: ruleMs,
-          from: `the time-out of ${id}`,
-        })
+      const runOnce = async (host?: CaseHost): Promise<void> => {
+        const harness = new Harness(subject, factory, capabilities, lasting)
+        const limit = { ms: ruleMs, from: `the time-out of ${id}` }
+        try {
+          await harness.run((self) => rule.run(self), host, limit)
+        } catch (error) {
+          const ended = isVoidRun(error) || host?.signal?.aborted === true
+          if (subject.adapter === undefined && !ended) await checkStore(harness)
+          throw error
+        }
+      }
       cases.push({
         id,
         area,

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Lease, Locks } from '../api/contract.ts'
-import { isLockError } from '../api/errors.ts'
+import { isLockError } from '../adapter/lock-error.ts'
 import type { Recorder } from './history.ts'
 
 /** A counter that loses updates unless a lock protects it. */

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Capabilities } from '../adapter/capabilities.ts'
 import { loadAdapter } from '../config/open.ts'
 import type { UncheckedConfig } from '../config/types.ts'
-import type { LockErrorCode } from '../api/errors.ts'
+import type { LockErrorCode } from '../adapter/lock-error.ts'
 import { createLocks } from '../api/locks.ts'
 import type { Locks } from '../api/contract.ts'
 import type { LocksOptions } from '../api/options.ts'
@@ -124,7 +124,7 @@ export class Harness extends CaseRun {
     return lease !== null
   }
 
-  /** What is left in the store for `lock`, as far as the subject can tell. */
+  /** What is left in the store for `lock`, as far as the subject can see. */
   async leftovers(lock: string): Promise<readonly string[]> {
     return (await this.subject.leftovers?.(lock)) ?? []
   }

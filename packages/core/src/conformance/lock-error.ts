@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { isLockError, LockError } from '../api/errors.ts'
-import type { LockErrorCode } from '../api/errors.ts'
+import { isLockError, LockError } from '../adapter/lock-error.ts'
+import type { LockErrorCode } from '../adapter/lock-error.ts'
 
 /**
  * The `LockError` that `outcome` rejects with. Fails the rule unless it has that code. An error with another code stays

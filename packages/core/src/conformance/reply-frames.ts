@@ -50,7 +50,7 @@ function endOfValue(bytes: Buffer, at: number): number | undefined {
 
 /**
  * Everything up to ReadyForQuery, or up to what some clients wait for before they go on: a request for authentication,
- * or the description of a statement and its parameters. A notification is a reply of its own.
+ * or the description of a statement and its parameters. A notification is a separate reply.
  */
 export const postgresFrames: Frames = framesBy((bytes) => {
   let at = 0

@@ -1,7 +1,8 @@
 import { existsSync, writeFileSync } from 'node:fs'
-import { isLockError } from '../api/errors.ts'
-import type { LockErrorCode } from '../api/errors.ts'
-import type { Lease, LeaseState, Locks } from '../api/contract.ts'
+import { isLockError } from '../adapter/lock-error.ts'
+import type { LockErrorCode } from '../adapter/lock-error.ts'
+import type { Lease, Locks } from '../api/contract.ts'
+import type { LeaseState } from '../engine/hold.ts'
 import { block } from './time/heartbeat.ts'
 
 /** Longer than anything another process does, even on a busy machine. */

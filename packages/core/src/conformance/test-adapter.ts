@@ -5,7 +5,7 @@ import { defaultOwner, newAttemptId } from '../adapter/attempt-id.ts'
 import { systemClock } from '../adapter/time.ts'
 import { fallbacksOf } from '../adapter/fallbacks.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
-import { isLockError } from '../api/errors.ts'
+import { isLockError } from '../adapter/lock-error.ts'
 import type {
   AcquireRequest,
   AdapterFactory,

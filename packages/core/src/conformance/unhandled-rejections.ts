@@ -1,4 +1,4 @@
-import { isLockError } from '../api/errors.ts'
+import { isLockError } from '../adapter/lock-error.ts'
 
 /** Listens for the unhandled rejections of one run of a rule. */
 export interface RejectionWatch {

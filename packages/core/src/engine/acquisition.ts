@@ -1,8 +1,7 @@
 import type { AcquireRequest, Busy, Grant, Holder } from '../adapter/spi.ts'
-import { heldError, storeError } from '../api/errors.ts'
-import type { AcquireEnd } from '../api/events.ts'
-import { LeaseHandle } from '../api/lease.ts'
-import type { Settings } from '../api/options.ts'
+import { heldError, storeError } from '../adapter/lock-error.ts'
+import type { AcquireEnd } from './events.ts'
+import type { Settings } from './settings.ts'
 import { abortListeners } from './abort-listeners.ts'
 import { Contention } from './contention.ts'
 import type { Contender } from './contention.ts'
@@ -14,18 +13,32 @@ import { callingScope, selfDeadlock } from './re-entry.ts'
 import type { Scope } from './re-entry.ts'
 import type { Alarm, AlarmTarget } from './timers.ts'
 
+/** Makes the leases that programs get. */
+export interface LeaseFactory<L> {
+  /** The lease of a new hold. */
+  first(context: Context, hold: Hold, calledAt: number, attempts: number): L
+  /** One more lease of a hold of the same owner. */
+  join(context: Context, hold: Hold, calledAt: number, attempts: number): L
+}
+
+/** What an acquire answers to. */
+export interface Caller<L> {
+  readonly leases: LeaseFactory<L>
+  readonly onBusy: 'null' | 'throw'
+  readonly resolve: (lease: L | null) => void
+  readonly reject: (error: unknown) => void
+}
+
 /**
  * One acquire, from the call to its lease, refusal or failure. It is answered as soon as the wait is over or aborted;
  * what is still under way at the store is then withdrawn in the background.
  */
-export class Acquisition implements AlarmTarget, Contender, QueuedAcquire {
+export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
   readonly calledAt: number
   readonly #context: Context
   readonly #queue: NameQueue
   readonly #settings: Settings
-  readonly #resolve: (lease: LeaseHandle | null) => void
-  readonly #reject: (error: unknown) => void
-  readonly #onBusy: 'null' | 'throw'
+  readonly #caller: Caller<L>
   readonly #scope: Scope | undefined = callingScope()
   readonly #alarm: Alarm
   /** Made when it is first needed: most waiters stand in the queue of their client for most of the time. */
@@ -34,20 +47,11 @@ export class Acquisition implements AlarmTarget, Contender, QueuedAcquire {
   #contended = false
   #onAbort: (() => void) | undefined
 
-  constructor(
-    context: Context,
-    queue: NameQueue,
-    settings: Settings,
-    onBusy: 'null' | 'throw',
-    resolve: (lease: LeaseHandle | null) => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(context: Context, queue: NameQueue, settings: Settings, caller: Caller<L>) {
     this.#context = context
     this.#queue = queue
     this.#settings = settings
-    this.#onBusy = onBusy
-    this.#resolve = resolve
-    this.#reject = reject
+    this.#caller = caller
     this.calledAt = context.clock.now()
     this.#alarm = context.timers.alarm(this, 'ref')
   }
@@ -104,14 +108,15 @@ export class Acquisition implements AlarmTarget, Contender, QueuedAcquire {
     if (!this.#settle()) return
     this.#leave()
     hold.keepFor(this.#settings.minHoldMs)
-    this.#resolve(LeaseHandle.join(this.#context, hold, this.calledAt, this.#attempts))
+    const { leases, resolve } = this.#caller
+    resolve(leases.join(this.#context, hold, this.calledAt, this.#attempts))
   }
 
   abandon(outcome: 'unavailable' | 'aborted', error: unknown): void {
     if (!this.#settle()) return
     this.#leave()
     this.#report({ outcome, error })
-    this.#reject(error)
+    this.#caller.reject(error)
   }
 
   obstacle(now: number): Obstacle {
@@ -119,32 +124,33 @@ export class Acquisition implements AlarmTarget, Contender, QueuedAcquire {
     return outage ? { failure: this.failure } : { holder: this.#contention?.busy?.holder }
   }
 
-  heardBusy(busy: Busy, sentAt: number): void {
-    this.#queue.heardBusy(this, busy.holder, sentAt)
+  storeBusy(busy: Busy, sentAt: number): void {
+    this.#queue.storeBusy(this, busy.holder, sentAt)
     this.foundBusy(busy.holder)
   }
 
-  heardFailure(): void {
-    this.#queue.heardFailure(this)
+  storeFailed(): void {
+    this.#queue.storeFailed(this)
   }
 
   granted(request: AcquireRequest, grant: Grant, grantedAt: number): void {
     const hold = new Hold(this.#context, this.#queue, request, grant, grantedAt, this.#settings)
     this.#settle()
-    const lease = LeaseHandle.first(this.#context, hold, this.calledAt, this.#attempts)
+    const { leases, resolve } = this.#caller
+    const lease = leases.first(this.#context, hold, this.calledAt, this.#attempts)
     this.#queue.occupy(hold, this)
-    this.#resolve(lease)
+    resolve(lease)
   }
 
   refuse(outcome: 'busy' | 'timeout', holder: Holder | undefined): void {
     if (!this.#settle()) return
     this.#leave()
     this.#report(holder === undefined ? { outcome } : { outcome, holder })
-    if (this.#onBusy === 'null') return this.#resolve(null)
+    if (this.#caller.onBusy === 'null') return this.#caller.resolve(null)
     const { name } = this.#queue
     const waitedMs = this.once ? undefined : this.#context.clock.now() - this.calledAt
     const own = holder && selfDeadlock(this.#context, name, holder, this.#scope)
-    this.#reject(heldError(name, holder, waitedMs, own))
+    this.#caller.reject(heldError(name, holder, waitedMs, own))
   }
 
   fail(failure: unknown): void {

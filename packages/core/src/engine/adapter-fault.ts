@@ -1,6 +1,6 @@
 import { types } from 'node:util'
-import { isLockError } from '../api/errors.ts'
-import type { LockErrorCode } from '../api/errors.ts'
+import { isLockError } from '../adapter/lock-error.ts'
+import type { LockErrorCode } from '../adapter/lock-error.ts'
 
 /** The codes that an adapter may use. Only core can conclude the others. */
 const codes: ReadonlySet<string> = new Set<LockErrorCode>([

@@ -15,8 +15,8 @@ import type {
   Waiter,
 } from '../adapter/spi.ts'
 import type { Clock } from '../adapter/time.ts'
-import { withJson } from '../api/json.ts'
-import { ranges } from '../api/options.ts'
+import { withJson } from '../adapter/json.ts'
+import { ranges } from './settings.ts'
 import { adapterFailure, adapterFault, kindOf } from './adapter-fault.ts'
 
 // Every property is read once and copied: an answer may be a proxy, or change after it was checked.

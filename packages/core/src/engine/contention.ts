@@ -1,7 +1,7 @@
 import type { AcquireRequest, Busy, Grant, Holder } from '../adapter/spi.ts'
 import { safeTtlMs } from '../adapter/time.ts'
-import { isFinal } from '../api/errors.ts'
-import type { Settings } from '../api/options.ts'
+import { isFinal } from '../adapter/lock-error.ts'
+import type { Settings } from './settings.ts'
 import type { Context } from './context.ts'
 import { backoffMs, boundedCall, Outage } from './store-patience.ts'
 import { withdraw } from './withdraw.ts'
@@ -19,8 +19,8 @@ export interface Contender {
   /** Sets its alarm anew: `resumeAt` or the outage changed. */
   arm(): void
   /** The store answered "busy" to an attempt sent at `sentAt`. */
-  heardBusy(busy: Busy, sentAt: number): void
-  heardFailure(): void
+  storeBusy(busy: Busy, sentAt: number): void
+  storeFailed(): void
   granted(request: AcquireRequest, grant: Grant, grantedAt: number): void
   refuse(outcome: 'busy', holder: Holder | undefined): void
   fail(failure: unknown): void
@@ -110,7 +110,7 @@ export class Contention {
   async #afterBusy(busy: Busy, sentAt: number): Promise<void> {
     this.outage.answered()
     this.busy = busy
-    this.#contender.heardBusy(busy, sentAt)
+    this.#contender.storeBusy(busy, sentAt)
     if (this.#over) return
     if (this.#spent) return this.#contender.refuse('busy', busy.holder)
     const { adapter, clock } = this.#context
@@ -160,7 +160,7 @@ export class Contention {
   async #rideOut(error: unknown): Promise<void> {
     const now = this.#context.clock.now()
     const failures = this.outage.failed(error, now)
-    this.#contender.heardFailure()
+    this.#contender.storeFailed()
     const spent = this.attempts >= this.#settings.attempts
     if (isFinal(error) || spent || now >= this.outage.endsAt) return this.#contender.fail(error)
     await this.#pause(backoffMs(failures, this.#settings, this.#context.clock))

@@ -1,12 +1,13 @@
 import type { AcquireRequest, Grant, Holder, RenewOutcome, Renewal } from '../adapter/spi.ts'
-import type { LeaseState } from '../api/contract.ts'
-import { LockError, quote } from '../api/errors.ts'
-import type { EventSubject } from '../api/events.ts'
-import type { Settings } from '../api/options.ts'
+import { LockError, quote } from '../adapter/lock-error.ts'
+import type { EventSubject } from './events.ts'
+import type { Settings } from './settings.ts'
 import { boundedCall } from './store-patience.ts'
 import type { Context } from './context.ts'
 import { Term } from './term.ts'
 import type { Alarm, AlarmTarget } from './timers.ts'
+
+export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
 
 /** The queue that a hold keeps waiting. */
 export interface HoldOwner {

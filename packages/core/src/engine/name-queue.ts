@@ -1,5 +1,5 @@
 import type { Busy, Holder } from '../adapter/spi.ts'
-import type { LockError } from '../api/errors.ts'
+import type { LockError } from '../adapter/lock-error.ts'
 import type { Context } from './context.ts'
 import type { Hold, HoldOwner } from './hold.ts'
 import { SILENCE_MS } from './store-patience.ts'
@@ -102,7 +102,7 @@ export class NameQueue implements HoldOwner {
   enter(acquire: QueuedAcquire): void {
     if (this.#idle() && this.#inLine.size === 0) return this.#lead(acquire)
     const headWaits = this.#head?.busy !== undefined
-    // The head's answer may be old: a try gets an answer of its own.
+    // The head's answer may be old: a try asks the store itself.
     if (this.#hold === undefined && headWaits && acquire.once) return this.#pass(acquire)
     this.#waiting ??= new Set()
     this.#waiting.add(acquire)
@@ -114,7 +114,7 @@ export class NameQueue implements HoldOwner {
    * The store answered "busy" to an attempt of `acquire` sent at `sentAt`. A try called since then gets a newer answer:
    * from its own attempt if the head keeps waiting, otherwise from the next head's.
    */
-  heardBusy(acquire: QueuedAcquire, holder: Holder | undefined, sentAt: number): void {
+  storeBusy(acquire: QueuedAcquire, holder: Holder | undefined, sentAt: number): void {
     if (this.#head !== acquire) return
     for (const waiter of this.#inLine) {
       if (!waiter.once || waiter.calledAt <= sentAt) waiter.foundBusy(holder)
@@ -122,8 +122,8 @@ export class NameQueue implements HoldOwner {
     }
   }
 
-  /** The store failed `acquire`, which may go on. Tries queued behind it get an answer of their own. */
-  heardFailure(acquire: QueuedAcquire): void {
+  /** The store failed `acquire`, which may go on. Tries queued behind it ask the store themselves. */
+  storeFailed(acquire: QueuedAcquire): void {
     if (this.#head !== acquire) return
     for (const waiter of this.#inLine) if (waiter.once) this.#passFromLine(waiter)
   }

@@ -1,9 +1,9 @@
 import type { Holder } from '../adapter/spi.ts'
 import { graceMs, Patience } from '../adapter/time.ts'
 import type { Clock } from '../adapter/time.ts'
-import { isFinal, storeError } from '../api/errors.ts'
-import type { LockError } from '../api/errors.ts'
-import { defaultSettings } from '../api/options.ts'
+import { isFinal, storeError } from '../adapter/lock-error.ts'
+import type { LockError } from '../adapter/lock-error.ts'
+import { defaultSettings } from './settings.ts'
 import type { Alarm, AlarmTarget, Timers } from './timers.ts'
 
 // How long a store may fail or stay silent, and when it is asked again.

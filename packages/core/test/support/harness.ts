@@ -1,6 +1,6 @@
 import { createLocks } from '../../src/index.ts'
 import type { LockError, Locks, LocksOptions } from '../../src/index.ts'
-import { isLockError } from '../../src/api/errors.ts'
+import { isLockError } from '../../src/adapter/lock-error.ts'
 import { ScriptedStore } from './scripted-adapter.ts'
 import type { ScriptedOptions } from './scripted-adapter.ts'
 import { VirtualClock } from './virtual-clock.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { isLockError } from '../../api/errors.ts'
-import type { LockEvents } from '../../api/events.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
+import type { LockEvents } from '../../engine/events.ts'
 import type { TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
 import { seenWaiting, eventOf, lockError } from './observe.ts'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isLockError } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
 import type { Lease } from '../../api/contract.ts'
 import type { FaultProxy } from '../fault-proxy.ts'
 import type { Harness, TestClient } from '../harness.ts'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { LockError } from '../../api/errors.ts'
+import { LockError } from '../../adapter/lock-error.ts'
 import type { Harness, TestClient } from '../harness.ts'
 import type { Rule } from '../rule.ts'
 import { assertHolder, assertInTime, inTime, lockError, pass, soonFree, wired } from './observe.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { loadAdapter } from '../../config/open.ts'
 import type { UncheckedConfig } from '../../config/types.ts'
-import { isLockError } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
 import type { Rule } from '../rule.ts'
 import {
   acquireWhenReachable,

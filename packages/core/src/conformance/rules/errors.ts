@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isLockError, LockError } from '../../api/errors.ts'
+import { isLockError, LockError } from '../../adapter/lock-error.ts'
 import type { Rule } from '../rule.ts'
 import { boundErrors } from './errors-bound.ts'
 import { wireErrors } from './errors-wire.ts'
@@ -103,14 +103,14 @@ export const errors: readonly Rule[] = [
       const own = new Error("the callback's own")
       for (const fault of ['fail', 'hang'] as const) {
         const [returns, throws] = [h.name(), h.name()]
-        const told = eventOf(client, 'release', returns)
+        const reported = eventOf(client, 'release', returns)
         faults.inject('release', fault)
         const value = locks.with(returns, () => 42)
         const failing = locks.with(throws, () => Promise.reject(own))
         const rejected = rejectsWith(failing, own)
         const [result] = await inTime('the outcomes', h.ms(5_000), Promise.all([value, rejected]))
         assert.equal(result, 42)
-        assert.ok(isLockError((await told).error, 'LOCK_UNAVAILABLE'), 'the failure was not reported')
+        assert.ok(isLockError((await reported).error, 'LOCK_UNAVAILABLE'), 'the failure was not reported')
         faults.heal()
       }
     },
@@ -126,8 +126,8 @@ export const errors: readonly Rule[] = [
       const known = (await other.locks.inspect(lock)).holder
       const { adapter, request } = h.adapter()
       const answer = await adapter.attempt(request(lock))
-      const told = 'busy' in answer && answer.holder !== undefined
-      for (const { locks } of told ? [holder, other] : [holder])
+      const named = 'busy' in answer && answer.holder !== undefined
+      for (const { locks } of named ? [holder, other] : [holder])
         for (const waitMs of [0, h.ms(1_000)]) {
           const error = await lockError(locks.lock(lock).acquire({ waitMs }), 'LOCK_TIMEOUT')
           assert.equal(error.holder?.owner, 'the owner')

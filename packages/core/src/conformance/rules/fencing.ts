@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout as pass } from 'node:timers/promises'
 import { memoryGuard } from '../../api/guard.ts'
-import { isLockError } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
 import type { Lease } from '../../api/contract.ts'
 import type { Rule } from '../rule.ts'
 import { assertRising, assertSoleHolder, startWaiting, takeOverMs, takeWhenOver } from './steps.ts'

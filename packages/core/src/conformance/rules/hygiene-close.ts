@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isLockError } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
 import { createLocks } from '../../api/locks.ts'
 import { faulty } from '../faulty-adapter.ts'
 import type { Rule } from '../rule.ts'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { isLockError } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
 import type { Lease } from '../../api/contract.ts'
 import type { AdapterMethod, Fault } from '../faulty-adapter.ts'
 import type { TestClient } from '../harness.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
-import { isLockError } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
 import type { Rule } from '../rule.ts'
 import { block } from '../time/heartbeat.ts'
 import { pausedLosses } from './pause-loss.ts'
@@ -36,7 +36,7 @@ export const pause: readonly Rule[] = [
         paused.resume()
         const { state } = await paused.call('state', { lease })
         assert.equal(state, 'lost')
-        // Whatever the resumed process still does at the store is done by then.
+        // After this the resumed process does nothing more at the store.
         await paused.call('close', {})
         await assertSoleHolder(h, successor)
       })
@@ -117,7 +117,7 @@ export const pause: readonly Rule[] = [
       stale.resume()
       await h.rejects(stale.call('extend', held), 'LOCK_LOST')
       await h.rejects(stale.call('release', held), 'LOCK_LOST')
-      // Whatever the resumed process still does at the store is done by then.
+      // After this the resumed process does nothing more at the store.
       await stale.call('close', {})
       await assertSoleHolder(h, successor)
       assertRising(h, [held.fence, successor.fence])

@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert'
-import { isLockError } from '../../api/errors.ts'
-import type { LockErrorCode } from '../../api/errors.ts'
+import { isLockError } from '../../adapter/lock-error.ts'
+import type { LockErrorCode } from '../../adapter/lock-error.ts'
 import { hostNow } from './heartbeat.ts'
 import { stallMeter, totalMs } from './stall-meter.ts'
 import type { Stall } from './stall-meter.ts'
@@ -110,7 +110,7 @@ function isAboutTime(error: unknown): boolean {
 }
 
 /**
- * How to report a failure since `startedAt`. Leases, waits, calls and connections have time bounds of their own. If one
+ * How to report a failure since `startedAt`. Leases, waits, calls and connections have their own time bounds. If one
  * ended unexpectedly, and the machine was paused for a third of `usualMs` within that length of time, the run is void.
  * For a longer wait it must have been a third of that wait. Assertions of a rule are reported as they are.
  */

@@ -1,11 +1,11 @@
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { quote, storeError } from '../../src/api/errors.ts'
+import { quote, storeError } from '../../src/adapter/lock-error.ts'
 import { isLockError, LockError } from '../../src/index.ts'
 
 /** A second copy of the built package, with its own classes. */
 async function anotherCopy(): Promise<unknown> {
-  const url = new URL('../../dist/api/errors.js?copy', import.meta.url)
+  const url = new URL('../../dist/adapter/lock-error.js?copy', import.meta.url)
   const module: unknown = await import(/* @vite-ignore */ url.href)
   return module
 }

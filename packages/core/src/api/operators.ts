@@ -1,11 +1,12 @@
-import { adapterFault } from './adapter-fault.ts'
-import type { Context } from './context.ts'
+import { adapterFault } from '../engine/adapter-fault.ts'
+import type { Context } from '../engine/context.ts'
 import { isWhole } from '../adapter/options.ts'
 import type { Finding, Holder, LockState } from '../adapter/spi.ts'
-import { boundedCall } from './store-patience.ts'
+import { boundedCall } from '../engine/store-patience.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
-import type { PruneOptions } from '../api/options.ts'
-import { checkInteger, checkName, invalid, unsupported } from '../api/validate.ts'
+import type { PruneOptions } from './options.ts'
+import { checkInteger, checkName } from './validate.ts'
+import { invalid, unsupported } from '../adapter/lock-error.ts'
 
 // What operators do with a store, as opposed to what programs do with a lock.
 

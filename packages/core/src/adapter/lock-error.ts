@@ -1,5 +1,5 @@
 import { errorJson, plainJson, withJson } from './json.ts'
-import type { Holder } from '../adapter/spi.ts'
+import type { Holder } from './spi.ts'
 
 export type LockErrorCode =
   /** The wait ended while another holder had the lock. */
@@ -63,6 +63,14 @@ export class LockError extends Error {
 export function isLockError(error: unknown, code?: LockErrorCode): error is LockError {
   if (typeof error !== 'object' || error === null || !(brand in error)) return false
   return code === undefined || ('code' in error && error.code === code)
+}
+
+export function invalid(message: string): LockError {
+  return new LockError('LOCK_INVALID_ARGUMENT', message)
+}
+
+export function unsupported(what: string): LockError {
+  return new LockError('LOCK_UNSUPPORTED', `${what} is not supported by this adapter`)
 }
 
 /**
