@@ -25,7 +25,7 @@ export interface TransactionSql {
   readonly look: Asking
   /** Waits for the name. A time-out is no error, which would fail the transaction. */
   readonly wait: (waitMs: number) => string
-  /** Locks the name for strategy `advisory` too, or nothing at all. Waits if told to. Leaves the nonce behind. */
+  /** Locks the name for strategy `advisory` too, or nothing at all. Waits if asked to. Leaves the nonce behind. */
   readonly lockBoth: (waitMs: number, nonce: string) => string
   /** The nonce that the last one left. */
   readonly lockedBoth: Asking
