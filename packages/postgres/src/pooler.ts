@@ -66,7 +66,7 @@ export function sameBackend(before: number | undefined, now: number): number {
 /**
  * A pooler announces another backend than the one that answers. Whether it keeps sessions together shows once other
  * connections have had transactions open: in transaction mode one of them gets the backend of the first, or the first
- * gets one of theirs. Others may keep that backend busy meanwhile, so a mark shows whether it served anyone else.
+ * gets one of theirs. Other clients may keep that backend busy meanwhile, so a mark shows whether it served others too.
  */
 async function look(
   connection: PostgresConnection,
