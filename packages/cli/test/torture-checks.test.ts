@@ -96,7 +96,8 @@ describe('the length of a lease', () => {
     }
     expect(await isWatched(stalling, open, 'name')).toBe(true)
     expect(left.before).toBeLessThan(0)
-    expect(left.after).toBeLessThan(0)
+    // It may have looked before the hold that ended was gone, and then seen enough.
+    expect(left.after).toBeLessThanOrEqual(0)
     await locks.close()
   })
 })

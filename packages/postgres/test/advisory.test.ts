@@ -59,7 +59,8 @@ test('200 holds share at most four connections, are renewed, and are released on
 test('a killed backend loses exactly its own holds, and each of them is reported', async () => {
   const control = await patient()
   const lost = new Set<string>()
-  const client = bare(advisory, { report: (state, id) => void (state === 'lost' && lost.add(String(id))) })
+  const lasting = { ...advisory, sessionTtlMs: 60_000 }
+  const client = bare(lasting, { report: (state, id) => void (state === 'lost' && lost.add(String(id))) })
   const grants = []
   for (const name of namesOf('killed', 100)) grants.push(await client.take(client.request(name)))
   const backends = await backendsOf(control)
@@ -125,12 +126,15 @@ test('a release reports what the server says', async () => {
 })
 
 test('waiters get the lock in the order in which they began to wait', async () => {
-  const holder = open(advisory)
+  // A connection that the server ends before it is used would cost its waiter the place.
+  const options = encodeURIComponent('-c idle_session_timeout=0')
+  const lasting = { ...advisory, url: `${url}?options=${options}` }
+  const holder = open(lasting)
   const lease = await holder.lock('order').acquire()
   const order: number[] = []
   const turns = []
   for (let n = 0; n < 5; n += 1) {
-    const locks = open(advisory)
+    const locks = open(lasting)
     const waits = contended(locks, 'order')
     turns.push(locks.with('order', { waitMs: scaled(30_000) }, () => void order.push(n)))
     await waits
