@@ -199,7 +199,7 @@ class NamedLock implements Lock {
 
   async break({ fence }: { readonly fence?: bigint } = {}): Promise<Holder | null> {
     if (fence !== undefined && typeof fence !== 'bigint') throw invalid('fence must be a bigint')
-    return breakHold(this.#context, await this.inspect(), fence)
+    return breakHold(this.#context, () => this.inspect(), fence)
   }
 
   #settle(purpose: Purpose, options: unknown, base: Settings = this.#defaults): Settings {

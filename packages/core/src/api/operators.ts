@@ -12,11 +12,12 @@ import { invalid, unsupported } from '../adapter/lock-error.ts'
 
 export async function breakHold(
   context: Context,
-  { name, held, holder }: LockState,
+  inspect: () => Promise<LockState>,
   fence: bigint | undefined,
 ): Promise<Holder | null> {
   const breakIt = context.adapter.break?.bind(context.adapter)
   if (breakIt === undefined) throw unsupported('break')
+  const { name, held, holder } = await inspect()
   if (!held || holder === undefined) return null
   if (fence !== undefined && holder.fence !== fence) return null
   // The client may have been closed since `inspect`.

@@ -38,6 +38,20 @@ test('a break of a hold that is over by then is null', async () => {
   expect(await locks.lock('a').break()).toBeNull()
 })
 
+test('where the adapter cannot break a hold, the store is asked nothing', async () => {
+  let asked = 0
+  const { factory } = storeWith({
+    async inspect(name) {
+      asked += 1
+      return { name, held: false }
+    },
+  })
+  await using locks = createLocks(factory)
+  const refused = locks.lock('a').break()
+  expect((await lockErrorOf(refused)).code).toBe('LOCK_UNSUPPORTED')
+  expect(asked).toBe(0)
+})
+
 test('with another fence than the holder has, nothing is asked of the store', async () => {
   const broken: Holder[] = []
   const { store, factory } = storeWith({
