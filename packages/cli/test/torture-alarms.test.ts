@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createLocks, LockError } from '@locks/core'
 import type { Lease } from '@locks/core'
@@ -10,6 +11,7 @@ import { startWorker } from '../dist/torture/worker-slot.js'
 import type { Worker } from '../dist/torture/worker-slot.js'
 import type { FaultKind } from '../src/torture/faults.ts'
 import { checkEnd, checkProgress, checkSubstance, leastGrants } from '../src/torture/liveness.ts'
+import { patiently, watchWorkers } from '../src/torture/patience.ts'
 import { fencedResource } from '../src/torture/resource.ts'
 import { seeded } from '../src/torture/random.ts'
 import { tryWith } from '../src/torture/run-task.ts'
@@ -141,12 +143,30 @@ describe('worker', () => {
     const stuck = await start('stuck')
     stuck.block(60_000, 'once')
     await stuck.stop(300)
-    expect(wrong).toEqual(['worker stuck did not stop within 300 ms'])
+    expect(wrong).toEqual([
+      expect.stringMatching(/^worker stuck did not stop within 300 ms: waited for \d+ ms/),
+    ])
     const gone = await start('gone')
     gone.signal('SIGKILL')
     await eventually('its end', scaled(5_000), () => Promise.resolve(gone.gone))
     expect(wrong[1]).toMatch(/^worker gone ended by itself: SIGKILL/)
   })
+})
+
+test('patience ends after its bound, but not while a watched process is kept from running', async () => {
+  expect(await patiently(0, () => false)).toMatch(/^\d+ ms, in \d+ of which the workers waited for a CPU$/)
+  const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 10)'], { stdio: 'ignore' })
+  const end = watchWorkers(() => [child.pid ?? 0])
+  onTestFinished(() => {
+    end()
+    child.kill('SIGKILL')
+  })
+  let isDone = false
+  child.kill('SIGSTOP')
+  setTimeout(() => (isDone = true), 2_000)
+  expect(await patiently(1_000, () => isDone)).toBeUndefined()
+  // Stopped for ever: five times the bound.
+  expect(await patiently(200, () => false)).toMatch(/^\d{4,} ms, in \d{3,}/)
 })
 
 test('progress is reported for each task without a grant after the last fault, in workers that live', () => {

@@ -7,6 +7,7 @@ import { leastGrants, tasksOf } from './liveness.ts'
 import { hurtServers, hurtWorker } from './nemesis.ts'
 import type { Place } from './nemesis.ts'
 import type { Plan, Progress, TortureOptions } from './options.ts'
+import { patiently, watchWorkers } from './patience.ts'
 import type { Proxies } from './proxies.ts'
 import { seeded } from './random.ts'
 import { ownName } from './run-task.ts'
@@ -99,6 +100,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     }),
   )
 
+  let endWatch: (() => void) | undefined
   const calm = new AbortController()
   const tell = (): void =>
     options.onProgress?.({ phase, elapsedMs: performance.now() - began, grants, faults: sum(faults) })
@@ -131,13 +133,12 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     calm.abort()
     await failed
     phase = 'quiet'
+    endWatch = watchWorkers(() => places.map(({ worker }) => worker.pid))
     await rest(options.quietMs, options.signal)
     const alive = places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.process)
-    // On a busy machine a task may need longer for its next lock.
-    const until = performance.now() + PROGRESS_MS
-    const stuck = (): boolean => tasksOf(alive, tasks).some((task) => !moved.has(task))
-    while (stuck() && performance.now() < until && options.signal?.aborted !== true)
-      await rest(100, options.signal)
+    const moves = (): boolean => tasksOf(alive, tasks).every((task) => moved.has(task))
+    const waited = await patiently(PROGRESS_MS, moves, options.signal)
+    if (waited !== undefined) warnings.add(`waited for a lock of every task after the last fault: ${waited}`)
     phase = 'stopping'
     tell()
     const boundMs = ttlMs + options.storeTimeoutMs * 2 + 10_000
@@ -157,6 +158,7 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     }
   } finally {
     clearInterval(ticker)
+    endWatch?.()
     calm.abort()
     await Promise.all(places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.kill()))
     resource.close()

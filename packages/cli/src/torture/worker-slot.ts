@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { patiently } from './patience.ts'
 import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
 
 const program = fileURLToPath(new URL('./worker.js', import.meta.url))
@@ -83,14 +84,11 @@ export async function startWorker(order: WorkerOrder, events: WorkerEvents): Pro
       expected = true
       child.kill('SIGCONT')
       tell({ type: 'stop' })
-      let late = false
-      const timer = setTimeout(() => {
-        late = true
-        child.kill('SIGKILL')
-      }, withinMs)
+      const waited = await patiently(withinMs, () => gone)
+      if (waited === undefined) return
+      child.kill('SIGKILL')
       await ended
-      clearTimeout(timer)
-      if (late) events.wrong(`worker ${order.process} did not stop within ${withinMs} ms`)
+      events.wrong(`worker ${order.process} did not stop within ${withinMs} ms: waited for ${waited}`)
     },
   }
 }
