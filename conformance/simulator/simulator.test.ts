@@ -9,7 +9,7 @@ const SEEDS_PER_VARIANT = 60
 const TIMEOUT_MS = 120_000
 
 const replayed = process.env['LOCKS_SIM_SEED']
-const wanted = replayed === undefined ? atLength(3_000, 200_000) : GRANTS_PER_SEED
+const wanted = replayed === undefined ? atLength(2_000, 200_000) : GRANTS_PER_SEED
 const fixed = Array.from({ length: Math.ceil(wanted / GRANTS_PER_SEED) }, (_, index) => index + 1)
 const seeds = replayed === undefined ? [...fixed, randomInt(2 ** 32)] : [Number(replayed)]
 

@@ -1,3 +1,3 @@
-import { hostConformance } from '../../../conformance/host.ts'
+import { hostVariant } from '../../../conformance/host.ts'
 
-await hostConformance({ name: 'cas-memory', config: { adapter: '@locks/cas', store: 'memory' } })
+await hostVariant({ name: 'cas-memory', config: { adapter: '@locks/cas', store: 'memory' } })

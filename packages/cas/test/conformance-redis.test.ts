@@ -1,6 +1,6 @@
 import { redisFrames } from '@locks/core/conformance'
 import { afterAll } from 'vitest'
-import { affected, hostVariant } from '../../../conformance/host.ts'
+import { affectedUnderTorture, hostVariant } from '../../../conformance/host.ts'
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 
@@ -35,6 +35,6 @@ if (isSelected('cas-redis')) {
         return Array.isArray(keys) ? keys.map(String).filter((key) => key !== `locks:cas:${lock}`) : []
       },
     },
-    { areas: [...affected, 'pause'] },
+    { areas: [...affectedUnderTorture, 'pause'] },
   )
 }

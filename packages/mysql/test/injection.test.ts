@@ -43,7 +43,7 @@ test.each(strategies)(
         await lease.release()
         expect((await other.inspect(name)).held).toBe(false)
       }),
-      { numRuns: atLength(25, 60) },
+      { numRuns: atLength(15, 60) },
     )
     expect(await cell(control, tables)).toBe(before)
   },
@@ -128,7 +128,7 @@ test('a resource is identified by all of its bytes, or refused', async () => {
       await admitFence(connection, `${other}:B`, 1n)
       await expect(admitFence(connection, `${one}:a`, 8n)).rejects.toMatchObject({ code: 'LOCK_LOST' })
     }),
-    { numRuns: atLength(15, 40) },
+    { numRuns: atLength(10, 40) },
   )
 })
 

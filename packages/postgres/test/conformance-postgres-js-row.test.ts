@@ -5,4 +5,4 @@ import { startSubject } from './support/subject.ts'
 const { subject, close } = await startSubject('row', 'postgres')
 afterAll(close)
 
-await hostVariant(subject, { areas: ['waiting', 'crash'] })
+await hostVariant(subject, { areas: ['crash'] })

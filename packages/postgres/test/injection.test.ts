@@ -42,7 +42,7 @@ test.each(strategies)(
         await lease.release()
         expect((await other.inspect(name)).held).toBe(false)
       }),
-      { numRuns: atLength(25, 60) },
+      { numRuns: atLength(15, 60) },
     )
     expect((await control.query(tables, ['public'])).rows).toEqual(before)
   },

@@ -252,7 +252,7 @@ function fallsOf(grants: readonly bigint[]): number {
   return grants.filter((fence, n) => n > 0 && fence <= (grants[n - 1] ?? 0n)).length
 }
 
-const GRANTS = atLength(3_000, 10_000)
+const GRANTS = atLength(2_000, 10_000)
 
 test(`in virtual time, over ${GRANTS} grants with failing nodes, fences strictly increase and holds never overlap`, async () => {
   const { grants, most } = await simulate(true, GRANTS)

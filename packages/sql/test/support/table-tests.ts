@@ -3,6 +3,7 @@ import type { Locks, LocksOptions } from '@locks/core'
 import { systemClock } from '@locks/core/adapter'
 import { eventually } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
+import { atLength } from '../../../../conformance/selection.ts'
 import type { Server } from '../../../../conformance/services/index.ts'
 import { scaled } from '../../../../conformance/services/timing.ts'
 import { hammerPrune } from '../../../../conformance/test-support/prune-hammer.ts'
@@ -143,7 +144,7 @@ export function sqlTableTests({
   )
 }
 
-const kills = 20
+const kills = atLength(8, 20)
 
 export function sqlCrashTests(
   { server, strategies, open }: Pick<SqlBed, 'server' | 'strategies' | 'open'>,
