@@ -20,7 +20,7 @@ const redis =
   (file: string) =>
   (find: string, replace: string): Edit => ({ file: `redis/${file}.js`, find, replace })
 const scripts = redis('queue-scripts')
-const grants = redis('grants')
+const waiters = redis('waiters')
 const adapter = redis('adapter')
 
 export const tortureMutants: readonly TortureMutant[] = [
@@ -85,8 +85,8 @@ export const tortureMutants: readonly TortureMutant[] = [
     faults: 'delay',
     shows: 'two holders',
     edits: [
-      grants('if (mapped + ttlMs <= now)', 'if (false)'),
-      grants('grantedAt: Math.min(mapped, now)', 'grantedAt: now'),
+      waiters('if (mapped + ttlMs <= now)', 'if (false)'),
+      waiters('grantedAt: Math.min(mapped, now)', 'grantedAt: now'),
     ],
   },
   {

@@ -11,7 +11,7 @@ import type {
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
 import type { RedisSettings } from './options.ts'
-import type { Refusal } from './replies.ts'
+import type { Refusal } from './record.ts'
 import { Store } from './store.ts'
 import { pruneTokens, sharedAmong } from './tokens.ts'
 import { Waiters } from './waiters.ts'

@@ -5,8 +5,7 @@ import * as driver from './drivers/ioredis.ts'
 import type { Argument, Client, Place } from './drivers/ioredis.ts'
 import { failure } from './errors.ts'
 import { Failovers } from './failovers.ts'
-import { listOf } from './replies.ts'
-import { askChecked, callScript, keysOf } from './script.ts'
+import { askChecked, callScript, keysOf, listOf } from './script.ts'
 import type { Keys, Requests, Script } from './script.ts'
 
 /** How a client and a Cluster report a lost connection. */

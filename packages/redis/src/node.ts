@@ -6,12 +6,12 @@ import { diagnose } from './diagnose.ts'
 import { allowed, fieldOf } from './findings.ts'
 import { settle } from './options.ts'
 import type { RedisOptions } from './option-table.ts'
-import type { Look, Refusal } from './replies.ts'
+import type { Look, Refusal } from './record.ts'
 import { Store } from './store.ts'
 import { Subscriber } from './subscriber.ts'
 import { pruneTokens } from './tokens.ts'
 
-export type { Look, Refusal } from './replies.ts'
+export type { Look, Refusal } from './record.ts'
 
 /** Identifies a server under any address. */
 export interface Identity {

@@ -123,3 +123,12 @@ function misdirected(client: Client): MisdirectedReply {
   distrust(client, error)
   return error
 }
+
+export function listOf(reply: unknown): readonly unknown[] {
+  return Array.isArray(reply) ? reply : []
+}
+
+/** The user's client may be configured to return numbers as strings. */
+export function isOne(reply: unknown): boolean {
+  return Number(reply) === 1
+}

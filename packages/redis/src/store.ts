@@ -5,24 +5,23 @@ import { slotOf } from './drivers/ioredis.ts'
 import type { Argument } from './drivers/ioredis.ts'
 import { errors, repliedWith } from './errors.ts'
 import { reportFindings } from './findings.ts'
-import { Proofs } from './grants.ts'
-import { layoutBeside, layoutOf, nameOf } from './layout.ts'
-import type { Layout } from './layout.ts'
 import type { RedisSettings } from './options.ts'
 import { scriptsOf } from './queue-scripts.ts'
 import type { Scripts } from './queue-scripts.ts'
 import {
   aboutOf,
   answerOf,
-  isOne,
-  listOf,
+  layoutBeside,
+  layoutOf,
   lookIn,
+  nameOf,
   notAnAttempt,
   outcomeOf,
+  Proofs,
   unlessRefused,
-} from './replies.ts'
-import type { Look, Refusal } from './replies.ts'
-import { keysOf } from './script.ts'
+} from './record.ts'
+import type { Layout, Look, Refusal } from './record.ts'
+import { isOne, keysOf, listOf } from './script.ts'
 import type { Keys, Script } from './script.ts'
 import * as scripts from './scripts.ts'
 

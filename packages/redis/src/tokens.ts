@@ -1,10 +1,9 @@
 import { batchesOf, ok, warning } from '@locks/core/adapter'
 import type { Finding, Pruned } from '@locks/core/adapter'
 import type { Connection, Primary } from './connection.ts'
-import { layoutBeside, layoutOf, nameOf } from './layout.ts'
-import type { Layout } from './layout.ts'
-import { isOne, listOf } from './replies.ts'
-import { keysOf } from './script.ts'
+import { layoutBeside, layoutOf, nameOf } from './record.ts'
+import type { Layout } from './record.ts'
+import { isOne, keysOf, listOf } from './script.ts'
 import type { Keys } from './script.ts'
 import * as scripts from './scripts.ts'
 

@@ -200,7 +200,7 @@ const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, 
   [
     'the owner shown is the attempt id',
     shownOwner,
-    { file: 'redis/replies.js', find: 'owner ?? defaultOwner(attempt)', replace: 'owner ?? attempt' },
+    { file: 'redis/record.js', find: 'owner ?? defaultOwner(attempt)', replace: 'owner ?? attempt' },
   ],
 ]
 

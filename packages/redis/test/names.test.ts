@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { Command } from 'ioredis'
 import { afterAll, describe, expect, test } from 'vitest'
 import { startService } from '../../../conformance/services/index.ts'
-import { layoutOf, nameOf } from '../src/layout.ts'
+import { layoutOf, nameOf } from '../src/record.ts'
 import type { RedisOptions } from '@locks/redis'
 import { at, connect, queued, uniqueName } from './support/bed.ts'
 

@@ -9,7 +9,7 @@ import { writeHandover } from './serialized-lease.ts'
 import type { Hold } from '../engine/hold.ts'
 import { writeSequencer } from './sequencer.ts'
 import type { RenewOutcome } from '../adapter/spi.ts'
-import { boundedCall } from '../engine/store-patience.ts'
+import { boundedCall } from '../engine/deadlines.ts'
 import { checkTtl } from './validate.ts'
 import { unsupported } from '../adapter/lock-error.ts'
 

@@ -4,14 +4,13 @@ import type { AcquireEnd } from './events.ts'
 import type { Settings } from './settings.ts'
 import { abortListeners } from './abort-listeners.ts'
 import { Contention } from './contention.ts'
-import type { Contender } from './contention.ts'
+import type { Contender, Obstacle } from './contention.ts'
 import type { Context } from './context.ts'
 import { Hold } from './hold.ts'
 import type { NameQueue, QueuedAcquire } from './name-queue.ts'
-import type { Obstacle } from './store-patience.ts'
 import { callingScope, selfDeadlock } from './re-entry.ts'
 import type { Scope } from './re-entry.ts'
-import type { Alarm, AlarmTarget } from './timers.ts'
+import type { Alarm, AlarmTarget } from './deadlines.ts'
 
 /** Makes the leases that programs get. */
 export interface LeaseFactory<L> {

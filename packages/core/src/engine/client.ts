@@ -1,5 +1,5 @@
 import type { AdapterFactory } from '../adapter/spi.ts'
-import { boundedCall } from './store-patience.ts'
+import { boundedCall } from './deadlines.ts'
 import { Context, Events } from './context.ts'
 import type { ContextOptions } from './context.ts'
 import { LateReleases } from './late-release.ts'

@@ -14,7 +14,7 @@ import { adapterFault, kindOf } from './adapter-fault.ts'
 import { checkedAdapter } from './checked-adapter.ts'
 import { LoopMeter } from './loop-meter.ts'
 import { Renewals } from './renewals.ts'
-import { Timers } from './timers.ts'
+import { Timers } from './deadlines.ts'
 
 /** What most requests say about their holder. */
 const plainMetadata: HolderMetadata = { host: hostname(), pid: process.pid }

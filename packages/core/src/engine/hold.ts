@@ -2,10 +2,10 @@ import type { AcquireRequest, Grant, Holder, RenewOutcome, Renewal } from '../ad
 import { LockError, quote } from '../adapter/lock-error.ts'
 import type { EventSubject } from './events.ts'
 import type { Settings } from './settings.ts'
-import { boundedCall } from './store-patience.ts'
+import { boundedCall } from './deadlines.ts'
+import type { Alarm, AlarmTarget } from './deadlines.ts'
 import type { Context } from './context.ts'
 import { Term } from './term.ts'
-import type { Alarm, AlarmTarget } from './timers.ts'
 
 export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
 

@@ -1,7 +1,7 @@
-import { boundedCall } from './store-patience.ts'
+import { boundedCall } from './deadlines.ts'
 import type { Context } from './context.ts'
 import type { Hold } from './hold.ts'
-import type { Alarm, AlarmTarget } from './timers.ts'
+import type { Alarm, AlarmTarget } from './deadlines.ts'
 
 const FIRST_DELAY_MS = 250
 const MAX_DELAY_MS = 5_000

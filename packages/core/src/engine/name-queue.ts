@@ -2,8 +2,8 @@ import type { Busy, Holder } from '../adapter/spi.ts'
 import type { LockError } from '../adapter/lock-error.ts'
 import type { Context } from './context.ts'
 import type { Hold, HoldOwner } from './hold.ts'
-import { SILENCE_MS } from './store-patience.ts'
-import type { Obstacle } from './store-patience.ts'
+import { SILENCE_MS } from './contention.ts'
+import type { Obstacle } from './contention.ts'
 
 /** An acquire, as the queue of its name sees it. */
 export interface QueuedAcquire {

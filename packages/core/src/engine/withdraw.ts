@@ -1,5 +1,5 @@
 import type { AcquireRequest } from '../adapter/spi.ts'
-import { boundedCall } from './store-patience.ts'
+import { boundedCall } from './deadlines.ts'
 import type { Context } from './context.ts'
 
 /** A call that may be granted the name, and when it was sent. */

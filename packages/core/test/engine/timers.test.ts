@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { Timers } from '../../src/engine/timers.ts'
-import type { Alarm, AlarmTarget } from '../../src/engine/timers.ts'
+import { Timers } from '../../src/engine/deadlines.ts'
+import type { Alarm, AlarmTarget } from '../../src/engine/deadlines.ts'
 import { fc } from '../support/fast-check.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import type { RedisOptions } from 'ioredis'
-import { listOf } from '../replies.ts'
+import { listOf } from '../script.ts'
 import { quiet } from './ioredis.ts'
 
 /** A Sentinel that takes longer to answer is not waited for. */

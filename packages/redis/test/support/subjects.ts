@@ -2,7 +2,7 @@ import { redisFrames } from '@locks/core/conformance'
 import type { Subject } from '@locks/core/conformance'
 import { redisCommand, sentinelPrimaryName, startService } from '../../../../conformance/services/index.ts'
 import type { Address, Server, Service } from '../../../../conformance/services/index.ts'
-import { layoutOf } from '../../src/layout.ts'
+import { layoutOf } from '../../src/record.ts'
 
 const secret = 'p@ss/word:1'
 /** Locks outlive a restart; clients log in with a password that must not show. */

@@ -1,7 +1,83 @@
 import { defaultOwner, readHolder } from '@locks/core/adapter'
 import type { AcquireRequest, Holder, LockError, RenewOutcome, Waiter } from '@locks/core/adapter'
+import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { errors } from './errors.ts'
 import { HOLD_FIELD, QUEUE_FIELD } from './lua.ts'
+import { isOne, keysOf, listOf } from './script.ts'
+import type { Keys } from './script.ts'
+
+// What Redis keeps of a lock: its keys and channels, its holder and its queue, and what scripts reply about them.
+
+/** The keys and channels of one lock: Redisson's, and our queue and channel beside them. */
+export interface Layout {
+  readonly lock: string
+  readonly token: string
+  readonly queue: string
+  /** The three of them. */
+  readonly keys: Keys
+  /** The channel on which Redisson publishes a release. */
+  readonly redisson: string
+  /** The channel of grants, without the client id that ends it. */
+  readonly grants: string
+}
+
+/** On a Cluster, names whose keys do not share a slot in Redisson's layout are encoded under this. */
+const ENCODED = 'locks_name:{'
+
+/**
+ * As Redisson names its keys. There a name with a brace may not share its slot with its token. On a Cluster Redisson
+ * cannot use such a name, and we encode it; on one server it does not matter.
+ */
+export function layoutOf(name: string, cluster: boolean): Layout {
+  const lock = cluster && !sharesSlot(name) ? `${ENCODED}${encodeURIComponent(name)}}` : name
+  return layoutBeside(lock, cluster)
+}
+
+/** The names that go with the key of a lock. */
+export function layoutBeside(lock: string, cluster: boolean): Layout {
+  const token = beside('redisson_lock_token', lock)
+  const queue = ownBeside('locks_queue', lock)
+  return {
+    lock,
+    token,
+    queue,
+    keys: keysOf([lock, token, queue]),
+    redisson: beside('redisson_lock__channel', lock),
+    grants: cluster ? `${ownBeside('locks_grants', lock)}:` : 'locks_grants:',
+  }
+}
+
+/** The name of the lock under `key`, if it is one. */
+export function nameOf(key: string, cluster: boolean): string | undefined {
+  if (!cluster || sharesSlot(key)) return key
+  const name = key.startsWith(ENCODED) ? decoded(key.slice(ENCODED.length, -1)) : undefined
+  return name !== undefined && layoutOf(name, cluster).lock === key ? name : undefined
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** As Redisson does it: `x` and `{x}` share it, which a counter or a channel may be. */
+function beside(prefix: string, lock: string): string {
+  return lock.includes('{') ? `${prefix}:${lock}` : `${prefix}:{${lock}}`
+}
+
+/** For keys that no two locks may share. A brace behind the first colon is always ours. */
+function ownBeside(prefix: string, lock: string): string {
+  return lock.includes('{') ? `${prefix}::${lock}` : `${prefix}:{${lock}}`
+}
+
+function sharesSlot(name: string): boolean {
+  if (name.startsWith(ENCODED)) return false
+  const open = name.indexOf('{')
+  // Without a tag the whole name counts, and goes into braces: a closing one in it would end the tag early.
+  return open < 0 ? !name.includes('}') : name.indexOf('}', open + 1) > open + 1
+}
 
 /** The reply to an attempt that does not get the lock. */
 export interface Refusal {
@@ -55,15 +131,6 @@ export function lookIn(reply: unknown): Look {
 function remainingOf(reply: unknown): number {
   const remainingMs = Number(reply)
   return remainingMs === -1 ? Number.MAX_SAFE_INTEGER : Math.max(0, remainingMs)
-}
-
-export function listOf(reply: unknown): readonly unknown[] {
-  return Array.isArray(reply) ? reply : []
-}
-
-/** The user's client may be configured to return numbers as strings. */
-export function isOne(reply: unknown): boolean {
-  return Number(reply) === 1
 }
 
 export function outcomeOf(reply: unknown): RenewOutcome {
@@ -160,4 +227,29 @@ function waitersOf(members: readonly unknown[]): Waiter[] {
 function readAbout(about: string): ReturnType<typeof readHolder> {
   const [, pid, host = ''] = /^(\d+)@(.*)$/s.exec(about) ?? []
   return pid === undefined ? readHolder(about) : { metadata: { host, pid: Number(pid) } }
+}
+
+/** 128 bits: an entry of the queue should stay short. */
+const SECRET_LENGTH = 22
+
+/**
+ * Distinguishes grants of the store from messages of other publishers. Every entry of a queue carries a secret that
+ * only the store and this client know; a grant ends with a hash keyed with it. Secrets are derived from one key, so
+ * that none has to be remembered: a grant may also come for a withdrawn attempt.
+ */
+export class Proofs {
+  readonly #key = randomBytes(32)
+
+  secretOf(lock: string, attemptId: string): string {
+    const text = `${attemptId} ${lock}`
+    return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, SECRET_LENGTH)
+  }
+
+  /** Whether `proof` is the store's for `text`, a grant of `lock` to `attemptId`. */
+  isValid(lock: string, attemptId: string, text: string, proof: string): boolean {
+    const secret = this.secretOf(lock, attemptId)
+    // As `redis.sha1hex` does it in the scripts.
+    const expected = hash('sha1', secret + hash('sha1', secret + text))
+    return proof.length === expected.length && timingSafeEqual(Buffer.from(proof), Buffer.from(expected))
+  }
 }
