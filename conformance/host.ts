@@ -16,7 +16,7 @@ export async function hostConformance(subject: Subject, otherwise?: Subject): Pr
 }
 
 /** Areas that more servers of the same kind, or another store behind the same adapter, may change. */
-export const affected: readonly Area[] = [
+const affected: readonly Area[] = [
   'atomicity',
   'uniqueness',
   'waiting',

@@ -165,7 +165,7 @@ test('patience ends after its bound, but not while a watched process is kept fro
   child.kill('SIGSTOP')
   setTimeout(() => (isDone = true), 2_000)
   expect(await patiently(1_000, () => isDone)).toBeUndefined()
-  // Stopped for ever: five times the bound.
+  // Stopped forever: five times the bound.
   expect(await patiently(200, () => false)).toMatch(/^\d{4,} ms, in \d{3,}/)
 })
 
