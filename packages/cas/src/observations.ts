@@ -31,6 +31,8 @@ const MAX_NAMES = 10_000
 export class Observations {
   readonly #clock: Clock
   readonly #seen = new Map<string, Observation>()
+  /** The last hint about a name. Anyone may have sent it: it counts once the store has shown the same record. */
+  readonly #hinted = new Map<string, Observation>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -42,15 +44,20 @@ export class Observations {
 
   /** Notes what was read or written just now. A record that changed is observed from now on. */
   note(name: string, current: Versioned | undefined): Observation {
-    const before = this.#seen.get(name)
-    const { value, version } = current ?? { value: undefined, version: undefined }
-    // Both: a key that was deleted and created again may have an old version with another holder.
-    const same = before !== undefined && before.version === version && before.value === value
-    const held = same ? before.held : value === undefined ? undefined : decode(value)
-    const now = same ? before : { version, value, held, since: this.#clock.now() }
-    this.#seen.delete(name)
-    this.#seen.set(name, now)
-    if (this.#seen.size > MAX_NAMES) for (const oldest of this.#seen.keys()) return this.#forget(oldest, now)
+    const known = [this.#seen.get(name), this.#hinted.get(name)].find((one) => isOf(one, current))
+    const now = known ?? this.#observed(current)
+    if (isOf(this.#hinted.get(name), current)) this.#hinted.delete(name)
+    keep(this.#seen, name, now)
+    return now
+  }
+
+  /** Keeps a hint, and returns it. It decides nothing except when to look. */
+  hint(name: string, current: Versioned): Observation {
+    const seen = this.#seen.get(name)
+    if (isOf(seen, current)) return seen
+    const hinted = this.#hinted.get(name)
+    const now = isOf(hinted, current) ? hinted : this.#observed(current)
+    keep(this.#hinted, name, now)
     return now
   }
 
@@ -74,8 +81,20 @@ export class Observations {
     return Math.max(0, since + ms - this.#clock.now())
   }
 
-  #forget(name: string, kept: Observation): Observation {
-    this.#seen.delete(name)
-    return kept
+  #observed(current: Versioned | undefined): Observation {
+    const { value, version } = current ?? { value: undefined, version: undefined }
+    const held = value === undefined ? undefined : decode(value)
+    return { version, value, held, since: this.#clock.now() }
   }
+}
+
+/** Compares both: a key that was deleted and created again may have an old version with another holder. */
+function isOf(at: Observation | undefined, current: Versioned | undefined): at is Observation {
+  return at !== undefined && at.version === current?.version && at.value === current?.value
+}
+
+function keep(all: Map<string, Observation>, name: string, at: Observation): void {
+  all.delete(name)
+  all.set(name, at)
+  if (all.size > MAX_NAMES) for (const oldest of all.keys()) return void all.delete(oldest)
 }

@@ -67,7 +67,9 @@ export function decode(value: string): Held | undefined {
   const kept = keptUntil === undefined ? {} : { keptUntil }
   const held = { attemptId, owner, metadata, ttlMs, lockDelayMs, since, ...kept, write }
   if (fence === undefined) return held
-  return typeof fence === 'string' && /^\d+$/.test(fence) ? { ...held, fence: BigInt(fence) } : unreadable
+  return typeof fence === 'string' && /^\d{1,19}$/.test(fence)
+    ? { ...held, fence: BigInt(fence) }
+    : unreadable
 }
 
 /** The name that a held record carries; undefined when it is free, or cannot be read. */

@@ -114,7 +114,7 @@ export class Waits {
 
   #hint(waiter: Waiter, current: Versioned | undefined): void {
     if (current === undefined) return this.#notice(waiter)
-    const at = this.#seen.note(waiter.name, current)
+    const at = this.#seen.hint(waiter.name, current)
     // The next look finds out when a name that stays taken after its release is free.
     if (at.held === undefined || at.held.keptUntil !== undefined) return this.#notice(waiter)
     // Another client was faster, or the holder renewed it: nothing to see for now.

@@ -25,7 +25,11 @@ export async function diagnose(nodes: Nodes): Promise<readonly Finding[]> {
   const up = valuesOf(answers).length
   if (up === 0) throw nodes.outage('no node answers', answers)
   const worst = worstFindings(answers.map((answer) => answerOf(answer)?.findings ?? []))
-  const identities = answers.map((answer) => answerOf(answer)?.identity?.server)
+  // Of those that answer: null where a node does not say which server it is.
+  const identities = answers.map((answer) => {
+    const said = answerOf(answer)
+    return said && (said.identity?.server ?? null)
+  })
   return [
     countFinding(all.length, quorum),
     reachFinding(nodes, up, answers),
@@ -60,11 +64,18 @@ function reachFinding(nodes: Nodes, up: number, answers: Parameters<Nodes['outag
 }
 
 /** One server under two addresses, or with several databases. */
-function independenceFinding(identities: readonly (string | undefined)[]): Finding {
+function independenceFinding(identities: readonly (string | null | undefined)[]): Finding {
   const check = 'independent-servers'
   const shared = identities.flatMap((one, index) =>
-    one !== undefined && identities.filter((other) => other === one).length > 1 ? [index + 1] : [],
+    typeof one === 'string' && identities.filter((other) => other === one).length > 1 ? [index + 1] : [],
   )
+  const silent = identities.flatMap((one, index) => (one === null ? [index + 1] : []))
+  if (shared.length === 0 && silent.length > 0)
+    return warning(
+      check,
+      `node ${silent.join(', ')} does not say which server it is: one server under two addresses is not refused`,
+      'permit INFO, or make sure that every node has its own server',
+    )
   if (shared.length === 0) return ok(check, 'every node is another server')
   return danger(
     check,

@@ -134,6 +134,19 @@ test('diagnose finds one server that votes under several addresses', async () =>
   expect(found?.message).toMatch(/^nodes 1, 3 /)
 })
 
+test('diagnose does not call servers different that it cannot compare', async () => {
+  const { servers: nodes } = await servers(2)
+  const [one, other] = nodes
+  if (one === undefined || other === undefined) throw new Error('two servers expected')
+  const rights = ['on', '>p', '~*', '&*', '+@all', '-info']
+  await redisCommand(one, 'ACL', 'SETUSER', 'narrow', ...rights)
+  const [url, alias] = ['127.0.0.1', 'localhost'].map((host) => `redis://narrow:p@${host}:${one.port}`)
+  const locks = connect({ nodes: [url ?? '', alias ?? '', other.url] })
+  const found = (await locks.diagnose()).find(({ check }) => check === 'independent-servers')
+  expect(found).toMatchObject({ level: 'warning' })
+  expect(found?.message).toMatch(/^node 1, 2 does not say which server it is/)
+})
+
 test('a server that is named twice is refused: its vote would count twice', () => {
   const name = randomUUID()
   const twice = [`redis://${name}`, `redis://${name}`, 'redis://other']

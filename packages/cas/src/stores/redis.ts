@@ -11,7 +11,9 @@ import { diagnoseServer, valuesOf } from './redis-server.ts'
 const READ = `
 local at = redis.call('GET', KEYS[1])
 local version = at and string.match(at, '^locks:(%d+) ') or ''
-if at and version == '' then return redis.error_reply('WRONGTYPE the key does not hold a record of this store') end
+if at and (version == '' or #version > 19) then
+  return redis.error_reply('WRONGTYPE the key does not hold a record of this store')
+end
 `
 
 /** KEYS the record. Returns it, or nothing. */
@@ -120,9 +122,9 @@ function openRedisStore(link: RedisLink): VersionedStore {
   }
 }
 
-/** Undefined if it is not a record. */
+/** Undefined if it is not a record. Anyone may publish one, so its version has a limited length. */
 function recordIn(text: unknown): Versioned | undefined {
-  const match = typeof text === 'string' ? /^locks:(\d+) (.*)$/s.exec(text) : null
+  const match = typeof text === 'string' ? /^locks:(\d{1,19}) (.*)$/s.exec(text) : null
   const [, version, value] = match ?? []
   return version === undefined || value === undefined ? undefined : { version: BigInt(version), value }
 }

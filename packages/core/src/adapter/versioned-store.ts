@@ -58,9 +58,9 @@ export interface VersionedStore {
   ): Promise<Put>
 
   /**
-   * Calls `hint` soon after `key` changed, with its new value if that costs nothing. A hint may be lost, late or
-   * repeated. Resolves once later changes are reported, with a function that ends it; rejects if the store cannot
-   * report them now. Leave it out if there is no such signal.
+   * Calls `hint` soon after `key` changed, with its new value if that costs nothing. A hint may be lost, late, repeated
+   * or wrong: it decides nothing except when to look. Resolves once later changes are reported, with a function that
+   * ends it; rejects if the store cannot report them now. Leave it out if there is no such signal.
    */
   watch?(key: string, hint: (current?: Versioned) => void): Promise<() => void>
 
