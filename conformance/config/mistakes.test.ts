@@ -48,3 +48,12 @@ test.each([redis, redlock, postgres, mysql, zookeeper, cas, memory])(
 test('createLocks given a URL names openLocks', () => {
   expect(said(createLocks, 'redis://localhost')).toMatch(/^LOCK_INVALID_ARGUMENT .*goes to openLocks$/)
 })
+
+test.each([
+  [postgres, 'postgres'],
+  [mysql, 'mysql'],
+])('%o refuses a URL with #, whose rest would be lost, and does not show it', (adapter, scheme) => {
+  const refusal = said(adapter, { url: `${scheme}://user@host/shop#sesame` })
+  expect(refusal).toMatch(/^LOCK_INVALID_ARGUMENT .*url must not have a #; write %23/)
+  expect(refusal).not.toContain('sesame')
+})

@@ -39,6 +39,9 @@ function at(config: ClientOptions, { schema, table }: Place): Pick<Settings, 'co
 /** The text may hold a password and is never shown. */
 function parseUrl(url: string): { config: ClientOptions; extra: ReturnType<typeof queryOptions> } {
   const plain = plainUrl(url)
+  // What follows would be lost.
+  if (plain.includes('#'))
+    throw invalidOption(declared, 'url must not have a #; write %23 for one in a password')
   if (!/^(mysql|mariadb):/.test(plain) || !URL.canParse(plain)) throw wrongOption(declared, 'url')
   const { hostname, port, username, password, pathname, searchParams } = new URL(plain)
   const database = decoded(pathname.slice(1))

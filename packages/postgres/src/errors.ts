@@ -19,6 +19,10 @@ const setUp: ReadonlyMap<string, string> = new Map([
     'the server refuses the password, so no lock can be acquired; correct user and password in the url',
   ],
   [
+    'NO_PASSWORD',
+    'the server wants a password and got none, so no lock can be acquired; give one: postgres://user:password@host',
+  ],
+  [
     '28000',
     'the server refuses this user, so no lock can be acquired; correct the url, or allow it in pg_hba.conf',
   ],
@@ -50,11 +54,19 @@ const mayPass: ReadonlyMap<string, string> = new Map([
   ['55P03', 'another session has locked the table or a row of it; try again when that is over'],
 ])
 
+/** `pg` notices this itself, so the error has no code. */
+const noPassword = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be/
+
+function codesOf(error: Error): { code?: string } {
+  if ('code' in error && typeof error.code === 'string') return { code: error.code }
+  return noPassword.test(error.message) ? { code: 'NO_PASSWORD' } : {}
+}
+
 export const errors: SqlErrors = sqlErrors({
   adapter: '@locks/postgres',
   server: 'PostgreSQL',
   /** SQLSTATE, or the system's code of a socket error. Messages change with the locale. */
-  codesOf: (error) => ('code' in error && typeof error.code === 'string' ? { code: error.code } : {}),
+  codesOf,
   advice: setUp,
   hints: mayPass,
   transient,

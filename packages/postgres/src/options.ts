@@ -73,6 +73,9 @@ function at(address: Address, { schema, table }: Place): Pick<Settings, 'errors'
 /** Takes our own parameters out of the URL; the text may hold a password and is never shown. */
 function parseUrl(url: string): { href: string; extra: ReturnType<typeof queryOptions> } {
   const plain = plainUrl(url)
+  // What follows would be lost.
+  if (plain.includes('#'))
+    throw invalidOption(declared, 'url must not have a #; write %23 for one in a password')
   if (!/^postgres(ql)?:/.test(plain) || !URL.canParse(plain)) throw wrongOption(declared, 'url')
   const parsed = new URL(plain)
   const extra = queryOptions(

@@ -39,7 +39,7 @@ test.each<readonly [installed: string[], query: string, outcome: string]>([
   [['pg'], '', 'bigint'],
   [['postgres'], '', 'bigint'],
   [['postgres'], '&library=postgres', 'bigint'],
-  [[], '', 'npm install pg (or postgres)'],
+  [[], '', '; run: npm install pg, or: npm install postgres'],
   [['postgres'], '&library=pg', 'npm install pg'],
   [['pg'], '&library=postgres', 'npm install postgres'],
 ])('with %j installed, a URL with "%s" ends in %s', async (installed, query, outcome) => {

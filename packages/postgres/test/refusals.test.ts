@@ -19,6 +19,24 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
     await refused(`postgres://nothing@${host}:${port}/postgres`, /lacks a privilege.*42501.*; grant/)
   })
 
+  test('a wrong password, and none where the server wants one, are refused at once', async () => {
+    const control = await connect(server)
+    await control.query(`DROP ROLE IF EXISTS alice`)
+    await control.query(`CREATE ROLE alice LOGIN PASSWORD 'right'`)
+    const { rows } = await control.query<{ hba_file: string }>('SHOW hba_file')
+    const rules = "VALUES ('host all alice all scram-sha-256'), ('host all all all trust')"
+    await control.query(`COPY (${rules}) TO '${rows[0]?.hba_file}'`)
+    await control.query('SELECT pg_reload_conf()')
+    for (const library of ['pg', 'postgres']) {
+      const at = `${host}:${port}/postgres?library=${library}`
+      await refused(`postgres://alice:wrong@${at}`, /refuses the password.*28P01/)
+      await refused(
+        `postgres://alice@${at}`,
+        /wants a password and got none.*; give one|refuses the password/,
+      )
+    }
+  })
+
   test('a missing table is refused at once', async () => {
     await expectRefusedAtOnce(
       fromConfig({ url, strategy, table: 'nowhere', migrate: false }),

@@ -47,6 +47,8 @@ export class Connection {
   #started = false
   readonly #onSwitch = new Set<() => void>()
   #lastError: unknown
+  /** Why the server refuses the database, while it does. */
+  #refusal: Error | undefined
   #breaks = 0
   #watchdog: NodeJS.Timeout | undefined
   readonly #stopCounting: readonly (() => void)[]
@@ -64,7 +66,10 @@ export class Connection {
     }
     this.isShared = prefix === ''
     this.prefix = `${this.client.options.keyPrefix ?? ''}${prefix}`
-    if (this.#owned) this.client.on('error', (error: unknown) => (this.#lastError = error))
+    if (this.#owned) {
+      this.client.on('error', (error: unknown) => this.#noticed(error))
+      this.client.on('ready', () => (this.#refusal = undefined))
+    }
     const count = (): void => void (this.#breaks += 1)
     this.#stopCounting = BREAKS.map((event) => shareListener(this.client, event, count))
   }
@@ -195,12 +200,21 @@ export class Connection {
     }
   }
 
+  #noticed(error: unknown): void {
+    this.#lastError = error
+    if (driver.isCluster(this.client) || !driver.refusesDatabase(error)) return
+    // ioredis would go on in database 0, where the locks of other clients are not.
+    this.#refusal = error
+    driver.reconnect(this.client)
+  }
+
   #failed(error: unknown): LockError {
     return failure(error, this.client, this.#lastError, this.#errors)
   }
 
   #send(client: Client, name: string, args: readonly Argument[]): Promise<unknown> {
     if (!this.#started) this.#start()
+    if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
     if (this.#owned) driver.gather(client)
     return driver.send(client, name, args)
   }

@@ -1,6 +1,6 @@
 import { errorsOf } from '@locks/core/adapter'
 import type { AdapterErrors, LockError } from '@locks/core/adapter'
-import { codeOf, passwordsOf } from './drivers/ioredis.ts'
+import { codeOf, passwordsOf, refusesDatabase } from './drivers/ioredis.ts'
 import type { Client } from './drivers/ioredis.ts'
 
 export const errors: AdapterErrors = errorsOf('@locks/redis')
@@ -37,6 +37,9 @@ const permanent: ReadonlyMap<string, string> = new Map([
   ],
 ])
 
+/** The reply has no code of its own. */
+const NO_DATABASE = 'the server does not have this database, so no lock can be taken; correct its number'
+
 /** Any failure of the client as an outage or as final. Never as "busy", and without secrets. */
 export function failure(
   error: unknown,
@@ -48,10 +51,14 @@ export function failure(
   const text = reason instanceof Error ? reason.message : 'unknown error'
   const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), text)
   const cause = new RedisFailure(codeOf(reason), message)
-  const advice = permanent.get(cause.code)
+  const advice = permanent.get(cause.code) ?? (isNoDatabase(reason) ? NO_DATABASE : undefined)
   return advice === undefined
     ? given.unavailable(`Redis failed (${cause.code}): ${message}`, cause)
     : given.invalid(`${advice}: ${message}`, cause)
+}
+
+function isNoDatabase(reason: unknown): boolean {
+  return codeOf(reason) === 'ERR' && refusesDatabase(reason)
 }
 
 /** Where ioredis gave up, the last error of the connection says why. A Cluster says what its last node replied. */

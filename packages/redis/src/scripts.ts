@@ -128,21 +128,23 @@ return redis.call('DEL', token)
 export const isThere: Script = script("return redis.call('EXISTS', KEYS[1])")
 
 /**
- * ARGV keys of fences. Returns how many of them never expire, and the lowest of these or 0. Not as KEYS, as for
- * `locksAmong`. Changes nothing.
+ * ARGV keys of fences. Returns how many of them never expire, the lowest of all and the lowest of these, or 0. Not as
+ * KEYS, as for `locksAmong`. Changes nothing.
  */
-export const lastingTokens: Script = script(`
-local count, least = 0, nil
+export const oldestTokens: Script = script(`
+local lasting, least, leastLasting = 0, nil, nil
+local function lower(a, b) if b and tonumber(b) <= tonumber(a) then return b end return a end
 for _, token in ipairs(ARGV) do
-  if redis.pcall('PTTL', token) == -1 then
-    local fence = redis.pcall('GET', token)
-    if type(fence) == 'string' and string.match(fence, '^%d+$') then
-      count = count + 1
-      if not least or tonumber(fence) < tonumber(least) then least = fence end
+  local fence = redis.pcall('GET', token)
+  if type(fence) == 'string' and string.match(fence, '^%d+$') then
+    least = lower(fence, least)
+    if redis.pcall('PTTL', token) == -1 then
+      lasting = lasting + 1
+      leastLasting = lower(fence, leastLasting)
     end
   end
 end
-return { count, least or '0' }
+return { lasting, least or '0', leastLasting or '0' }
 `)
 
 /**

@@ -13,6 +13,8 @@ const NAMES_PAGE = 1_000
 /** How many pages of keys a finding looks at. */
 const MAX_PAGES = 200
 
+const DAY_MS = 86_400_000
+
 const PREFIX = 'redisson_lock_token:'
 
 /** The key of the lock that a fence belongs to. `x` and `{x}` share one fence. */
@@ -67,26 +69,34 @@ export async function sharedAmong(connection: Connection, names: readonly string
   return { names: kept, why: 'their fences are shared with Redisson, which would count from 1 again' }
 }
 
-/** How many fences are kept, and how old those are that never expire. */
+/** How many fences are kept, and how old they are. */
 export async function leftoversFinding(connection: Connection): Promise<Finding> {
-  let [pages, kept, lasting, oldest] = [0, 0, 0, Infinity]
+  let [pages, kept, lasting] = [0, 0, 0]
+  const oldest = { any: Infinity, lasting: Infinity }
   for await (const [primary, keys] of tokens(connection)) {
     kept += keys.length
-    const found = keys.length === 0 ? [] : listOf(await primary.run(scripts.lastingTokens, keys))
-    const [count, least] = found.map(Number)
-    lasting += count ?? 0
-    if (least !== undefined && least > 0) oldest = Math.min(oldest, least)
+    const found = keys.length === 0 ? [] : listOf(await primary.run(scripts.oldestTokens, keys))
+    const [count = 0, any = 0, ofLasting = 0] = found.map(Number)
+    lasting += count
+    if (any > 0) oldest.any = Math.min(oldest.any, any)
+    if (ofLasting > 0) oldest.lasting = Math.min(oldest.lasting, ofLasting)
     if (++pages >= MAX_PAGES) break
   }
   const check = 'leftovers'
   const many = pages >= MAX_PAGES ? `at least ${kept}` : `${kept}`
-  const days = Math.max(0, Math.floor((Date.now() - oldest / 1_000) / 86_400_000))
   const message = `the fences of ${many} names are kept`
   if (connection.isShared) return ok(check, `${message}; shared with Redisson, they never expire`)
-  if (lasting === 0) return ok(check, `${message}; each expires when its name is idle`)
+  if (kept === 0) return ok(check, message)
+  const aged = `${message}, the oldest for ${daysSince(oldest.any)} days`
+  if (lasting === 0) return ok(check, `${aged}; each expires when its name is idle`)
   return warning(
     check,
-    `${message}; ${lasting} of them never expire, the oldest is ${days} days old`,
+    `${aged}; ${lasting} of them never expire, the oldest is ${daysSince(oldest.lasting)} days old`,
     'run locks prune, and set fenceIdleMs above 0 in every client',
   )
+}
+
+/** A fence is the time of its grant, in microseconds. */
+function daysSince(fence: number): string {
+  return Math.max(0, (Date.now() - fence / 1_000) / DAY_MS).toFixed(1)
 }

@@ -1,4 +1,5 @@
 import { redis } from '@locks/redis'
+import type { Finding } from '@locks/core/adapter'
 import type { RedisOptions } from '@locks/redis'
 import { afterAll, expect, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
@@ -47,6 +48,21 @@ test('a grant by hand-off renews the expiry of its fence', async () => {
   expect(await numberOf('PTTL', tokenOf(lock))).toBeGreaterThan(0)
 })
 
+test('diagnose reports how many fences are kept, and for how long the oldest', async () => {
+  const prefix = `${uniqueName()}:`
+  const locks = connect({ ...at(server), prefix })
+  const finding = async (): Promise<Finding | undefined> =>
+    (await locks.diagnose()).find(({ check }) => check === 'leftovers')
+  expect(await finding()).toMatchObject({ level: 'ok', message: 'the fences of 0 names are kept' })
+  for (const lock of ['old', 'new']) await locks.with(lock, () => undefined)
+  const halfADayAgo = BigInt(Math.round((await nowMs()) - DAY_MS / 2)) * 1_000n
+  await redisCommand(server, 'SET', `redisson_lock_token:{${prefix}old}`, String(halfADayAgo), 'KEEPTTL')
+  expect(await finding()).toMatchObject({
+    level: 'ok',
+    message: 'the fences of 2 names are kept, the oldest for 0.5 days; each expires when its name is idle',
+  })
+})
+
 test('a fence that is ahead of the clock is kept until the clock is past it by the idle time', async () => {
   const locks = connect({ ...prefixed, fenceIdleMs: 5_000 })
   const lock = uniqueName()
@@ -86,7 +102,7 @@ test('a fence written without an end gets one with the next grant, and by prune'
   await locks.with(young, () => undefined)
   const found = (await locks.diagnose()).find(({ check }) => check === 'leftovers')
   expect(found?.level).toBe('warning')
-  expect(found?.message).toContain('2 days')
+  expect(found?.message).toMatch(/\d+ of them never expire, the oldest is 2\.0 days old/)
   expect(await locks.prune()).toBe(1)
   expect(await numberOf('EXISTS', tokenOf(unused), tokenOf(used), tokenOf(held), tokenOf(young))).toBe(3)
   await lease.release()

@@ -1,5 +1,5 @@
 import { redis } from '@locks/redis'
-import { afterAll, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { at, uniqueName } from './support/bed.ts'
@@ -18,6 +18,7 @@ test('a wrong password, an unknown user and no password at all are refused at on
   await redisCommand(server, 'ACL', 'SETUSER', 'alice', 'on', '>right', '~*', '&*', '+@all')
   const alice = { host, port, username: 'alice', password: 'wrong' }
   await expectRefusedAtOnce(redis({ connection: alice }), /WRONGPASS/)
+  await expectRefusedAtOnce(redis({ connection: { ...alice, db: 1 } }), /WRONGPASS/)
   await redisCommand(server, 'ACL', 'SETUSER', 'default', 'off')
   onTestFinished(async () => {
     const { Redis } = await import('ioredis')
@@ -36,6 +37,16 @@ test('a user whose ACL forbids scripts or the keys of locks is refused at once',
       redis({ connection: { host, port, username, password: 'right' } }),
       /ACL of this user forbids.*allow it.*NOPERM/,
     )
+})
+
+test('a database that the server does not have, or forbids, is refused at once, and database 0 stays empty', async () => {
+  const inDatabase = /no lock can be taken.*DB index is out of range/
+  await expectRefusedAtOnce(redis({ url: `redis://${host}:${port}/99` }), inDatabase)
+  await expectRefusedAtOnce(redis({ connection: { host, port, db: 99 } }), inDatabase)
+  await redisCommand(server, 'ACL', 'SETUSER', 'first', 'on', '>right', '~*', '&*', '+@all', '-select')
+  const second = { host, port, username: 'first', password: 'right', db: 1 }
+  await expectRefusedAtOnce(redis({ connection: second }), /ACL of this user forbids.*NOPERM.*select/)
+  expect(await redisCommand(server, 'DBSIZE')).toBe(0)
 })
 
 test('a key of another type is refused at once', async () => {

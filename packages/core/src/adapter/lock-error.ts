@@ -69,8 +69,8 @@ export function invalid(message: string): LockError {
   return new LockError('LOCK_INVALID_ARGUMENT', message)
 }
 
-export function unsupported(what: string): LockError {
-  return new LockError('LOCK_UNSUPPORTED', `${what} is not supported by this adapter`)
+export function unsupported(what: string, advice = ''): LockError {
+  return new LockError('LOCK_UNSUPPORTED', `${what} is not supported by this adapter${advice}`)
 }
 
 /**

@@ -134,9 +134,11 @@ function checkLockDelay(value: unknown, capabilities: Capabilities): number {
   return lockDelayMs
 }
 
+const NO_MIN_HOLD = ': its store cannot keep a name taken after the release; use another adapter or strategy'
+
 function checkMinHold(value: unknown, capabilities: Capabilities): number {
   const minHoldMs = checkInteger('minHoldMs', value)
-  if (minHoldMs > 0 && !capabilities.minHold) throw unsupported('minHoldMs')
+  if (minHoldMs > 0 && !capabilities.minHold) throw unsupported('minHoldMs', NO_MIN_HOLD)
   return minHoldMs
 }
 

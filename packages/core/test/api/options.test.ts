@@ -140,6 +140,13 @@ describe('what the adapter does not support', () => {
     expect(store.totalCalls).toBe(0)
   })
 
+  test('the refusal of minHoldMs says why, and what to use instead', async () => {
+    const { locks } = harness({ store: { capabilities: { minHold: false } } })
+    expect(String(await reasonOf(callUntyped(locks.lock('a'), 'acquire', { minHoldMs: 1 })))).toMatch(
+      /minHoldMs is not supported by this adapter: .*after the release; use another adapter or strategy$/,
+    )
+  })
+
   test('hand-over is LOCK_UNSUPPORTED on both ends', async () => {
     const { locks, store } = harness({ store: { capabilities: { handover: false } } })
     const text = await handoverText()

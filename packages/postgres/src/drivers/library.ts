@@ -18,7 +18,7 @@ export async function driverFor(library: Library | undefined): Promise<Driver> {
     }
   throw errors.invalid(
     library === undefined
-      ? 'no client library is installed, so no lock can be acquired; run: npm install pg (or postgres)'
+      ? 'no client library is installed, so no lock can be acquired; run: npm install pg, or: npm install postgres'
       : `the package ${library} is not installed, so no lock can be acquired; run: npm install ${library}`,
   )
 }

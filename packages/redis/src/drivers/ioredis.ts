@@ -202,6 +202,13 @@ export function reconnect(client: Redis): void {
   else client.once('connect', () => client.stream.destroy())
 }
 
+/** Whether the server refused to change to the database that a connection is for. */
+export function refusesDatabase(error: unknown): error is Error {
+  if (codeOf(error) === 'NOAUTH' || !(error instanceof Error) || !('command' in error)) return false
+  const { command } = error
+  return typeof command === 'object' && command !== null && 'name' in command && command.name === 'select'
+}
+
 /** Ends every connection that could deliver the next reply; ioredis makes new ones. */
 export function distrust(client: Client, error: Error): void {
   for (const node of nodesOf(client)) if (node.status === 'ready') node.stream.destroy(error)
