@@ -1,6 +1,7 @@
 import { createLocks } from '@locks/core'
 import type { Locks } from '@locks/core'
 import { cas, redisStore } from '@locks/cas'
+import { assertInTime } from '@locks/core/conformance'
 import { Redis } from 'ioredis'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -71,7 +72,7 @@ if (isSelected('cas-redis'))
       let version = 9_000_000_000_000_000
       const timer = setInterval(() => void say(`locks:${++version} not a record`), 50)
       onTestFinished(() => clearInterval(timer))
-      await waiter.lock(lock).acquire({ waitMs: scaled(20_000) })
+      await waiter.lock(lock).acquire({ waitMs: scaled(60_000) })
     })
 
     test('a version of millions of digits does not block the event loop of a waiter', async () => {
@@ -85,6 +86,6 @@ if (isSelected('cas-redis'))
       expect(await say(`locks:${'9'.repeat(20_000_000)} x`)).toBe(1)
       await lease.release()
       await (await turn).release()
-      expect(performance.now() - startedAt).toBeLessThan(scaled(2_000))
+      await assertInTime('the grant', 2_000, performance.now() - startedAt)
     })
   })
