@@ -1,11 +1,11 @@
 import type { AdapterFactory } from '@locks/core'
 import type { Adapter } from '@locks/core/adapter'
-import { openTestAdapter } from '@locks/core/conformance'
+import { eventually, openTestAdapter } from '@locks/core/conformance'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../selection.ts'
-import { startService } from '../services/index.ts'
+import { redisCommand, startService } from '../services/index.ts'
 import { startShiftingProxy } from '../test-support/shifting-proxy.ts'
 import { copyOf } from './mutant.ts'
 import type { Edit } from './mutant.ts'
@@ -33,6 +33,16 @@ const mutants: readonly RedisMutant[] = [
     caught: oneServerIsRefused,
     edit: { file: 'redlock/identities.js', find: 'throw this.#sameServer(node, other);', replace: ';' },
   },
+  {
+    bug: 'a database that the server refuses is replaced by database 0',
+    caught: noOtherDatabase,
+    edit: { file: 'redis/connection.js', find: '!driver.refusesDatabase(error)', replace: 'true' },
+  },
+  {
+    bug: 'a published record counts as one of the store',
+    caught: noGrantByHearsay,
+    edit: { file: 'cas/waits.js', find: 'this.#seen.hint(', replace: 'this.#seen.note(' },
+  },
 ]
 
 /** A reply is doubled, so that the next command gets it: that one must not be granted what another client holds. */
@@ -40,8 +50,8 @@ async function noGrantByMistake(edits: readonly Edit[]): Promise<void> {
   await using service = await startService('redis')
   const proxy = await startShiftingProxy(service.server('redis'))
   const make = await factoryOf('redis', edits)
-  const direct = open(make({ url: service.url }))
-  const shifted = open(make({ url: `redis://127.0.0.1:${proxy.port}` }))
+  const direct = open(await make({ url: service.url }))
+  const shifted = open(await make({ url: `redis://127.0.0.1:${proxy.port}` }))
   await direct.take(direct.request('held'))
   await shifted.take(shifted.request('warm-up'))
   const done = proxy.shift('duplicate', 'free')
@@ -55,8 +65,32 @@ async function oneServerIsRefused(edits: readonly Edit[]): Promise<void> {
   const [one, other] = service.servers
   const make = await factoryOf('redlock', edits)
   const nodes = [`redis://127.0.0.1:${one?.port}`, `redis://localhost:${one?.port}`, other?.url]
-  const { adapter, request } = open(make({ nodes }))
+  const { adapter, request } = open(await make({ nodes }))
   expect(await outcome(adapter, request('name'))).not.toHaveProperty('fence')
+}
+
+async function noOtherDatabase(edits: readonly Edit[]): Promise<void> {
+  await using service = await startService('redis')
+  const make = await factoryOf('redis', edits)
+  const { adapter, request } = open(await make({ url: `${service.url}/99` }))
+  expect(await outcome(adapter, request('name'))).not.toHaveProperty('fence')
+}
+
+/** Anyone may publish that a held name is free. */
+async function noGrantByHearsay(edits: readonly Edit[]): Promise<void> {
+  await using service = await startService('redis')
+  const make = await factoryOf('cas', edits)
+  const factory = await make({ store: 'redis', url: service.url })
+  const [holder, waiter] = [open(factory), open(factory)]
+  const { fence } = await holder.take(holder.request('held'))
+  const wanted = waiter.request('held', { willWait: true })
+  await waiter.adapter.attempt(wanted)
+  const [channel, free] = ['locks:cas:changed:0:held', `locks:${fence} {"name":"held"}`]
+  const heard = async (): Promise<boolean> =>
+    (await redisCommand(service.server('redis'), 'PUBLISH', channel, free)) === 1
+  await eventually('the waiter hears it', 5_000, heard)
+  await waiter.adapter.wait?.(wanted, 1_000, new AbortController().signal)
+  expect(await outcome(waiter.adapter, wanted)).not.toHaveProperty('fence')
 }
 
 function open(factory: AdapterFactory): ReturnType<typeof openTestAdapter> {
@@ -69,10 +103,10 @@ async function outcome(adapter: Adapter, request: Parameters<Adapter['attempt']>
   return adapter.attempt(request).catch((error: unknown) => ({ error }))
 }
 
-type Make = (options: object) => AdapterFactory
+type Make = (options: object) => AdapterFactory | Promise<AdapterFactory>
 
-async function factoryOf(name: 'redis' | 'redlock', edits: readonly Edit[]): Promise<Make> {
-  const { home, dispose } = await copyOf(['core', 'redis', 'redlock'], edits)
+async function factoryOf(name: 'redis' | 'redlock' | 'cas', edits: readonly Edit[]): Promise<Make> {
+  const { home, dispose } = await copyOf(['core', 'redis', 'redlock', 'cas'], edits)
   onTestFinished(dispose)
   const module: unknown = await import(pathToFileURL(join(home, name, 'dist', 'index.js')).href)
   if (!hasFactory(module)) throw new Error('the mutant has no factory')
@@ -83,7 +117,7 @@ function hasFactory(module: unknown): module is { readonly fromConfig: Make } {
   return typeof module === 'object' && module !== null && 'fromConfig' in module
 }
 
-if (isAdapterSelected('redis') && isAdapterSelected('redlock'))
+if (['redis', 'redlock', 'cas'].every(isAdapterSelected))
   describe('mutants of the Redis adapters', () => {
     for (const { bug, caught, edit } of mutants) {
       test(`healthy: ${bug}`, () => caught([]))
