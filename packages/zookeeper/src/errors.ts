@@ -70,3 +70,9 @@ export function isCutOff(error: unknown): boolean {
 export function isVerdict(failed: number): boolean {
   return failed <= -100 && failed !== code.sessionExpired && failed !== code.sessionMoved
 }
+
+export function missingChroot(): LockError {
+  return errors.invalid(
+    'the chroot of the url is missing, so no lock can be acquired; create it, or correct the url',
+  )
+}

@@ -1,6 +1,6 @@
 import { batchesOf } from '@locks/core/adapter'
 import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
-import { code, errors, isRequestError } from './errors.ts'
+import { code, errors, isRequestError, missingChroot } from './errors.ts'
 import { holderOf } from './holders.ts'
 import { directoryOf, inOrder, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
@@ -19,6 +19,7 @@ export async function inspect(requests: Requests, layout: Layout, name: string):
   const directory = directoryOf(name, layout)
   await requests.catchUp()
   const state = await look(requests, directory, name)
+  if (!state.held) await requireChroot(requests)
   const [, ...behind] = state.held ? inOrder(await requests.children(directory)) : []
   const nodes = behind
     .slice(0, MAX_WAITING)
@@ -30,6 +31,11 @@ export async function inspect(requests: Requests, layout: Layout, name: string):
   return { ...state, waiting }
 }
 
+/** Nothing below a missing chroot is free: no lock can be acquired there. */
+async function requireChroot(requests: Requests): Promise<void> {
+  if ((await requests.exists('/')) === null) throw missingChroot()
+}
+
 function waiterOf({ owner, metadata, since }: Holder): Waiter {
   return { owner, ...(metadata !== undefined && { metadata }), ...(since !== undefined && { since }) }
 }
@@ -38,6 +44,7 @@ function waiterOf({ owner, metadata, since }: Holder): Waiter {
 export async function list(requests: Requests, layout: Layout, limit: number): Promise<readonly LockState[]> {
   await requests.catchUp()
   const segments = await requests.children(layout.basePath)
+  if (segments.length === 0) await requireChroot(requests)
   const names = segments.map((segment) => nameOf(segment, layout)).filter((name) => name !== undefined)
   const held: LockState[] = []
   for (const batch of batchesOf(names, BATCH)) {

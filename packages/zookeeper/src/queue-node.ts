@@ -1,5 +1,5 @@
 import type { AcquireRequest } from '@locks/core/adapter'
-import { code, errors, isCutOff, isRequestError } from './errors.ts'
+import { code, errors, isCutOff, isRequestError, missingChroot } from './errors.ts'
 import { describe } from './holders.ts'
 import { inOrder, isInOrder, parentOf, prefixOf, sequenceOf, sequenceText } from './paths.ts'
 import type { Requests } from './requests.ts'
@@ -232,10 +232,7 @@ async function makeDirectory(requests: Requests, path: string): Promise<void> {
     if (isRequestError(error, code.nodeExists)) return
     if (!isRequestError(error, code.noNode)) throw error
     // Only a chroot can be missing above it, which this package does not create.
-    if (parentOf(path) === '')
-      throw errors.invalid(
-        'the chroot of the url is missing, so no lock can be acquired; create it, or correct the url',
-      )
+    if (parentOf(path) === '') throw missingChroot()
     await makeDirectory(requests, parentOf(path))
     await makeDirectory(requests, path)
   }

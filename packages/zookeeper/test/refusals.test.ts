@@ -1,5 +1,6 @@
 import { zookeeper } from '@locks/zookeeper'
-import { test } from 'vitest'
+import { createLocks } from '@locks/core'
+import { expect, onTestFinished, test } from 'vitest'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { lockName, testBed } from './support/bed.ts'
 
@@ -7,7 +8,12 @@ const bed = testBed()
 
 test('a missing chroot is refused at once', async () => {
   const servers = `${bed.servers}/no-such-chroot`
-  await expectRefusedAtOnce(zookeeper({ servers }), /chroot of the url is missing.*create it/)
+  const missing = /chroot of the url is missing.*create it/
+  await expectRefusedAtOnce(zookeeper({ servers }), missing)
+  const locks = createLocks(zookeeper({ servers }))
+  onTestFinished(() => locks.close())
+  await expect(locks.inspect(lockName())).rejects.toThrow(missing)
+  await expect(locks.list()).rejects.toThrow(missing)
 })
 
 test('access to the nodes of another user is refused at once', async () => {
