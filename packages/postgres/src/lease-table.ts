@@ -11,7 +11,7 @@ import { bytesOf, durable, epochMs, namesOf, onPrimary, statement, statesOf } fr
 /** A waiter looks at the store at least this often, which also keeps both clocks compared. */
 const SAFETY_POLL_MS = 30_000
 
-const MAX_BUSY_NAMES = 10_000
+const MAX_FREE_NAMES = 10_000
 
 /** Where a waiter is notified of a hand-off, and what proves it. */
 interface Queue {
@@ -32,8 +32,11 @@ export interface LeaseTable extends Required<Pick<Adapter, Verbs>> {
 /** Work that must not queue behind other statements may run on `spare`. */
 export function leaseTable(settings: Settings, runner: Runner, spare: Runner, clock: Clock): LeaseTable {
   const sql = statementsOf(settings)
-  /** Names that were busy when last asked for: the statement for free names would be one too many. */
-  const busyNames = new Set<string>()
+  /**
+   * Names that were granted when last asked for. Their row exists and is often free again, for which there is a cheaper
+   * statement. For all others, above all those that are used once, it would be one too many.
+   */
+  const freeNames = new Set<string>()
   /** One moment on both clocks: the server's clock showed `storeMs` at `localMs` of ours, or later. */
   let exchange: { readonly localMs: number; readonly storeMs: number } | undefined
 
@@ -64,7 +67,7 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
       const { name, attemptId, ttlMs, lockDelayMs } = request
       const values = [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
       let localMs = clock.now()
-      if (!busyNames.has(name)) {
+      if (freeNames.has(name)) {
         const took = await runner.find(sql.take, values)
         if (took !== undefined) {
           exchange = { localMs, storeMs: Number(took[1]) }
@@ -77,11 +80,11 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
       const [granted, fence, holder, since, remaining, storeMs, first] = row
       exchange = { localMs, storeMs: Number(storeMs) }
       if (granted === 't') {
-        busyNames.delete(name)
+        if (freeNames.size >= MAX_FREE_NAMES) freeNames.clear()
+        freeNames.add(name)
         return { name, attemptId, fence: BigInt(fence ?? 0), ttlMs }
       }
-      if (busyNames.size >= MAX_BUSY_NAMES) busyNames.clear()
-      busyNames.add(name)
+      freeNames.delete(name)
       const by = holderFrom(holder, fence, since)
       // The first in line looks when the hold can expire, of which there is no message; those behind it a ttl later.
       const endsInMs = Math.min(SAFETY_POLL_MS, Math.max(1, Math.ceil(Number(remaining))))
@@ -114,7 +117,7 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
         const [[kept]] = await notifying(sql.keep, [...values, keptAttemptId(attemptId), keepMs])
         return kept === 't' ? 'released' : 'not-held'
       }
-      if (!busyNames.has(name)) {
+      if (freeNames.has(name)) {
         const [[released]] = await runner.ask(sql.give, values)
         if (released === 't') return 'released'
       }
