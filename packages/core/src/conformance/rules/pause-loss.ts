@@ -63,6 +63,8 @@ export const pausedLosses: readonly Rule[] = [
     title: 'after a stall a hold that is a connection is in doubt until the event loop has read its sockets',
     kind: 'optional',
     needs: ['connection'],
+    // It blocks the event loop that others would run on.
+    alone: true,
     async run(h) {
       const { locks } = await h.client()
       const lease = await locks.lock(h.name()).acquire()

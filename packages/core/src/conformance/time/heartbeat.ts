@@ -71,7 +71,10 @@ interface ThreadTimes {
 
 let blockedMs = 0
 
-/** Blocks the event loop. Counts as computing, which it stands for, but leaves the CPU to others. */
+/**
+ * Blocks the event loop. Counts as computing, which it stands for, but leaves the CPU to others. No stall excuses what
+ * other rules miss meanwhile: a rule that blocks its own process runs alone.
+ */
 export function block(ms: number): void {
   blockedMs += ms
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
