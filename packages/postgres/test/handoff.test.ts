@@ -29,6 +29,20 @@ async function tell(child: ChildProcess, message: string): Promise<void> {
   await Promise.race([answer, gone])
 }
 
+test('a name costs two statements, whether it is used once or again', async () => {
+  const calls = await counter()
+  const locks = open({ url: server.url })
+  await locks.with('warm-up', () => undefined)
+  const cost = async (names: readonly string[]): Promise<number> => {
+    const before = await calls()
+    for (const name of names) await locks.with(name, () => undefined)
+    return (await calls()) - before
+  }
+  const names = Array.from({ length: 20 }, (_, n) => `order:${n}`)
+  expect(await cost(names)).toBe(40)
+  expect(await cost(names)).toBe(40)
+})
+
 test.each(scope() === 'all' ? [10, 50, 200] : [10, 50])(
   'a contended cycle costs two statements, with %i waiters',
   async (waiters) => {
