@@ -5,6 +5,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { openClient } from '../../../conformance/test-support/clients.ts'
 import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { untrustedFileSystem } from '../src/stores/file-directory.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
@@ -15,7 +16,7 @@ const run = promisify(execFile)
 describe('the directory', () => {
   test('holds one small file for a name, however often its lock was taken', async () => {
     const directory = await temporaryDirectory()
-    const locks = createLocks(cas(fileStore({ directory })))
+    const locks = openClient(cas(fileStore({ directory })))
     for (let n = 0; n < 300; n += 1) await locks.with('order', () => undefined)
     await locks.close()
     const files = await readdir(directory, { recursive: true })

@@ -7,6 +7,7 @@ import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
+import { openClient } from '../../../conformance/test-support/clients.ts'
 import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { hammerPrune } from '../../../conformance/test-support/prune-hammer.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
@@ -14,11 +15,8 @@ import { bare, temporaryDirectory } from './support/bed.ts'
 
 // Names that are not used any more leave one number for all of them.
 
-function open(directory: string, fenceIdleMs = 86_400_000): Locks {
-  const locks = createLocks(cas(fileStore({ directory }), { fenceIdleMs }))
-  onTestFinished(() => locks.close())
-  return locks
-}
+const open = (directory: string, fenceIdleMs = 86_400_000): Locks =>
+  openClient(cas(fileStore({ directory }), { fenceIdleMs }))
 
 const keptIn = async (directory: string): Promise<readonly string[]> =>
   (await readdir(directory)).filter((entry) => !entry.startsWith('.'))
