@@ -2,7 +2,8 @@ import { VoidRunError } from '@locks/core/conformance'
 import type { LocksConfig } from '@locks/core'
 import { fork } from 'node:child_process'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import type { TestContext } from 'vitest'
 import { serverBackends } from '../config/backends.ts'
 import { isSelected } from '../selection.ts'
 import { startService } from '../services/index.ts'
@@ -41,8 +42,12 @@ interface Host {
   readonly close: () => void
 }
 
-/** Resolves once it is connected. */
-async function startHost(config: LocksConfig, shiftMs: number): Promise<Host> {
+/** Resolves once it is connected. Ends with its own test: the `onTestFinished` of vitest is that of any test beside it. */
+async function startHost(
+  config: LocksConfig,
+  shiftMs: number,
+  onTestFinished: TestContext['onTestFinished'],
+): Promise<Host> {
   const terms = { config, shiftMs, periodMs: PERIOD_MS, minHoldMs: MIN_HOLD_MS }
   const child = fork(program, [JSON.stringify(terms)])
   onTestFinished(() => void child.kill())
@@ -69,12 +74,12 @@ function isCalls(value: unknown): value is readonly Call[] {
 
 const stores = serverBackends.filter(({ name }) => ['redis', 'postgres-unique-key'].includes(name))
 
-test.concurrent.each(stores.filter(({ name }) => isSelected(name)))(
+test.concurrent.for(stores.filter(({ name }) => isSelected(name)))(
   `two hosts whose clocks differ by 2 s run a short job once in each of ${PERIODS} periods, with $name`,
-  async ({ service: kind, config }) => {
+  async ({ service: kind, config }, { onTestFinished }) => {
     await using service = await startService(kind)
     const where = await config(service)
-    const hosts = await Promise.all([0, SHIFT_MS].map((shiftMs) => startHost(where, shiftMs)))
+    const hosts = await Promise.all([0, SHIFT_MS].map((shiftMs) => startHost(where, shiftMs, onTestFinished)))
     const calls: Call[] = []
     const due: number[] = []
 
