@@ -12,7 +12,7 @@ export type LeaseState = 'held' | 'jeopardy' | 'lost' | 'released'
 /** The queue that a hold keeps waiting. */
 export interface HoldOwner {
   /** The hold ended. The next waiter may go on once `cleanup` settles. */
-  vacate(hold: Hold, cleanup?: Promise<unknown>): void
+  holdEnded(hold: Hold, cleanup?: Promise<unknown>): void
 }
 
 /** The holds of all clients of this process that are neither released nor lost. */
@@ -168,7 +168,7 @@ export class Hold implements AlarmTarget {
   release(): Promise<void> {
     this.#finish('released')
     const freed = this.#free({ again: false })
-    this.#queue.vacate(this, this.#context.inBackground(freed))
+    this.#queue.holdEnded(this, this.#context.inBackground(freed))
     return freed
   }
 
@@ -187,7 +187,7 @@ export class Hold implements AlarmTarget {
     const stretch = this.term.renewable(now) && this.term.isShort
     const renewal = this.#renewalOf(this.term.nextTtlMs(now))
     this.#finish('released')
-    this.#queue.vacate(this)
+    this.#queue.holdEnded(this)
     if (!stretch) return
     const call = (): Promise<unknown> => this.#context.adapter.renew([renewal])
     void this.#context.inBackground(boundedCall(this.#context, this.grant.name, call, { retry: true }))
@@ -253,7 +253,7 @@ export class Hold implements AlarmTarget {
     const error = this.#lossError(why)
     this.#ended = error
     this.#finish('lost')
-    this.#queue.vacate(this)
+    this.#queue.holdEnded(this)
     // The store may still hold the name for this client (a session does). With a lock-delay it has to.
     if (!definite && this.request.lockDelayMs === 0) {
       const call = (): Promise<unknown> => this.releaseAtStore()

@@ -148,7 +148,7 @@ export class NameQueue implements HoldOwner {
   }
 
   /** The hold ended. The next waiter contends once `cleanup` settles. */
-  vacate(hold: Hold, cleanup?: Promise<unknown>): void {
+  holdEnded(hold: Hold, cleanup?: Promise<unknown>): void {
     if (this.#hold !== hold) return
     this.#hold = undefined
     this.#cleanThenAdvance(cleanup)
