@@ -175,7 +175,7 @@ export function sessionDriver(
     },
 
     // A killed connection rolls its transaction back first and gives up its key last.
-    async evict(name, attemptId) {
+    async breakHold(name, attemptId) {
       const hold = await holdOf(name)
       if (hold?.attemptId !== attemptId) return false
       await killed(killHolder(hold.key))

@@ -93,14 +93,14 @@ export function advisoryDriver(
       }
     },
 
-    async evict(name, attemptId) {
+    async breakHold(name, attemptId) {
       const key = unlocking.get(attemptId)
       if (key !== undefined && (await holders.isAlive(key)))
         throw errors.unavailable(
           'the server has not answered the unlock, so the name is still locked; try again',
         )
       // Other holds depend on a connection that lives, and its end is not needed: what it unlocks is on its way.
-      return holders.evict(name, attemptId, carriers.pids)
+      return holders.breakHold(name, attemptId, carriers.pids)
     },
 
     saysEnded: isEnd,

@@ -19,7 +19,7 @@ export interface HolderTable extends Shared {
   /** Records the holder and returns the next fence; undefined when the hold has ended. */
   mint(hold: HoldInfo, pid: number | undefined): Promise<bigint | undefined>
   /** Has the server end the connection of a hold, unless it is among `spared`. Resolves with whether it did. */
-  evict(name: string, attemptId: string, spared?: readonly number[]): Promise<boolean>
+  breakHold(name: string, attemptId: string, spared?: readonly number[]): Promise<boolean>
   /** Has the server cancel the statement under way on a connection. */
   cancel(pid: number | undefined): Promise<void>
   /** Whether a hold with this key lives. */
@@ -46,8 +46,8 @@ export function holderTable(place: Place, runner: Runner): HolderTable {
 
     list: async (limit) => statesOf(await runner.ask(sql.list, [limit])),
 
-    async evict(name, attemptId, spared = []) {
-      const [[ended]] = await runner.ask(sql.evict, [Buffer.from(name), attemptId, spared])
+    async breakHold(name, attemptId, spared = []) {
+      const [[ended]] = await runner.ask(sql.breakHold, [Buffer.from(name), attemptId, spared])
       return ended !== '0'
     },
 
@@ -108,7 +108,7 @@ RETURNING $6::text, fence, ${durable}`),
   ${byTransaction('$2')}
 FROM (SELECT) AS once LEFT JOIN ${to.holders} h ON h.name = $1 AND ${lives} WHERE ${onPrimary}`),
     // Found by the key it holds now: another session may have the process number of the holder by now.
-    evict:
+    breakHold:
       statement(`WITH ${living} SELECT $4::text, count(pg_terminate_backend(living.pid)) FROM ${to.holders} h
 JOIN living ON living.key = h.key
 WHERE h.name = $1 AND h.attempt = $2 AND living.pid <> ALL ($3::int[]) AND ${onPrimary}`),

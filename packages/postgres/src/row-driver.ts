@@ -98,8 +98,8 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
 
     holderOf: (name) => holders.holderOf(name),
 
-    async evict(name, attemptId) {
-      const [[ended]] = await runner.ask(sql.evict, [Buffer.from(name), attemptId, nameKey(name)])
+    async breakHold(name, attemptId) {
+      const [[ended]] = await runner.ask(sql.breakHold, [Buffer.from(name), attemptId, nameKey(name)])
       return ended !== '0'
     },
 
@@ -156,7 +156,7 @@ LEFT JOIN ${to.holders} h ON h.name = wanted.name AND ${lives}`),
     prove: statement(`SELECT $1::text, ${transaction}`),
     rollback: plain('ROLLBACK'),
     // Found by the key it holds now: another session may have the process number of the holder by now.
-    evict: statement(`WITH ${living} SELECT $4::text, count(pg_terminate_backend(living.pid)) FROM living
+    breakHold: statement(`WITH ${living} SELECT $4::text, count(pg_terminate_backend(living.pid)) FROM living
 WHERE (key = (SELECT h.key FROM ${to.holders} h WHERE h.name = $1 AND h.attempt = $2)
   OR key = $3 AND virtualtransaction = $2) AND ${onPrimary}`),
     prune: statement(`SELECT $4::text, ${to.pruneRows}($1, $2, $3)`),

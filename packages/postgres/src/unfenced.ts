@@ -27,7 +27,7 @@ WHERE living.key = $1::bigint AND ${onPrimary}`)
     },
     list: () => Promise.resolve([]),
     // Which connection a lost hold was on is not recorded. The server ends it by itself.
-    evict: () => Promise.resolve(false),
+    breakHold: () => Promise.resolve(false),
   }
 }
 

@@ -36,7 +36,7 @@ export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
     async break(name, holder) {
       const by = await driver.holderOf(name)
       if (by === undefined || !isSame(by.holder, holder)) return 'not-held'
-      if (!(await driver.evict(name, by.attemptId))) return 'not-held'
+      if (!(await driver.breakHold(name, by.attemptId))) return 'not-held'
       const isOver = async (): Promise<boolean> => (await driver.holderOf(name))?.attemptId !== by.attemptId
       if (await becomesTrue(host.clock, ENDS_WITHIN_MS, isOver)) return 'broken'
       throw errors.unavailable(

@@ -65,7 +65,7 @@ export interface SessionDriver<C extends Connection> {
    * Has the server end the connection with which that attempt holds the name, which takes a moment. Resolves with
    * whether it still held it.
    */
-  evict(name: string, attemptId: string): Promise<boolean>
+  breakHold(name: string, attemptId: string): Promise<boolean>
 
   /** Whether the server reports that it had ended the connection before the statement that failed. */
   saysEnded(error: unknown): boolean

@@ -78,14 +78,14 @@ export function sessionHolds<C extends Connection>(
       await polled()
       if (session.over) {
         // Lost before the release was sent. The server may not have noticed; if it cannot be reached, it will.
-        driver.evict(name, attemptId).catch(() => undefined)
+        driver.breakHold(name, attemptId).catch(() => undefined)
         return 'not-held'
       }
       sessions.delete(attemptId)
       return (await session.end()) ? 'released' : 'not-held'
     }
     // No connection of this client holds it any more, but the server may not have noticed yet.
-    if (await driver.evict(name, attemptId))
+    if (await driver.breakHold(name, attemptId))
       throw unavailable('the connection of this hold is being ended; the lock is free once it is')
     return 'not-held'
   }

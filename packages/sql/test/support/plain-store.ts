@@ -119,7 +119,7 @@ export class PlainStore implements SessionDriver<PlainConnection> {
     return [...this.held.keys()].slice(0, limit).map((name) => ({ name, held: true }))
   }
 
-  async evict(name: string, attemptId: string): Promise<boolean> {
+  async breakHold(name: string, attemptId: string): Promise<boolean> {
     const held = this.held.get(name)
     if (held?.request.attemptId !== attemptId) return false
     held.connection.breakDown()
