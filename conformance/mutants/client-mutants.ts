@@ -163,7 +163,7 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'monitoring counts an outage as an abort',
     rule: 'ERR-17',
-    edits: [acquisition("this.abandon('unavailable',", "this.abandon('aborted',")],
+    edits: [acquisition("this.end('unavailable',", "this.end('aborted',")],
   },
   {
     bug: 'any fence of an adapter is believed',
@@ -263,6 +263,6 @@ export const clientMutants: readonly Mutant[] = [
   {
     bug: 'waiters outlive the client',
     rule: 'HYG-2',
-    edits: [core('engine/name-queue')("one.abandon('aborted', error);", ';')],
+    edits: [core('engine/name-queue')("one.end('aborted', error);", ';')],
   },
 ]

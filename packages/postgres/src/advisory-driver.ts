@@ -48,7 +48,7 @@ export function advisoryDriver(
         share.join(carrier, lock, hold.key)
         share.expires(clock.now() + silenceMs)
         const got = isLocked(await share.run((on) => on.tryLock(lock, hold.key)))
-        if (!got) share.leave()
+        if (!got) share.withdraw()
         return got
       })
       return locked === true ? 'locked' : busy(hold)

@@ -7,12 +7,12 @@ import { sameBackend } from './pooler.ts'
 
 /** A statement without an answer for this long: the connection gets no new attempts. */
 const STUCK_MS = 1_000
-/** The limit set by a probe whose shares have left before it is sent. Otherwise the shares set the limit. */
+/** The limit set by a probe whose shares were removed before it is sent. Otherwise the shares set the limit. */
 const IDLE_MS = 60_000
 
 export interface CarrierEvents {
-  /** The last share has left, or the connection has ended. */
-  left(carrier: Carrier): void
+  /** The last share was removed, or the connection has ended. */
+  done(carrier: Carrier): void
   /** It was stuck, and has answered. */
   recovered(): void
 }
@@ -82,7 +82,7 @@ export class Carrier {
     return this.#shares.has(lock)
   }
 
-  /** The place for `lock`, which no other attempt has. */
+  /** Adds the share for `lock`, which no other attempt has. */
   add(lock: string, share: CarrierShare): void {
     this.#shares.set(lock, share)
   }
@@ -106,7 +106,7 @@ export class Carrier {
     return this.#probing
   }
 
-  /** Unlocks, and gives the place up. The server runs it after everything that was sent before. */
+  /** Unlocks, and removes the share. The server runs it after everything that was sent before. */
   async unlock(lock: string, key: string): Promise<Row> {
     this.#shares.delete(lock)
     try {
@@ -118,8 +118,8 @@ export class Carrier {
     }
   }
 
-  /** Gives up a place whose lock was not granted. */
-  leave(lock: string): void {
+  /** Removes a share whose lock was not granted. */
+  remove(lock: string): void {
     this.#shares.delete(lock)
     this.settle()
   }
@@ -127,7 +127,7 @@ export class Carrier {
   end(): void {
     if (this.#over) return
     this.#over = true
-    this.#on.left(this)
+    this.#on.done(this)
     this.#pool.discard(this.#connection)
     const lost = [...this.#shares.values()]
     this.#shares.clear()
@@ -178,7 +178,7 @@ export class Carrier {
     if (!empty || this.#open > 0) return
     if (this.cancelled) return this.end()
     this.#over = true
-    this.#on.left(this)
+    this.#on.done(this)
     this.#pool.give(this.#connection)
   }
 }

@@ -109,7 +109,7 @@ export class Carriers {
       this.#opening ??= this.#openOne(CONNECTION_WAIT_MS).finally(() => (this.#opening = undefined))
       return this.#opening
     }
-    // One that does not wait learns at once that there is no connection left.
+    // One that does not wait finds out at once that there is no connection left.
     const opened = this.#openOne(willWait ? CONNECTION_WAIT_MS : 0)
     let wake = (): void => undefined
     const woken = new Promise<void>((resolve) => (wake = resolve))
@@ -141,7 +141,7 @@ export class Carriers {
 
   #carrier(connection: PostgresConnection, alone: boolean): Carrier {
     const carrier = new Carrier(connection, this.#pool, this.#clock, alone, {
-      left: (one) => void this.#all.delete(one),
+      done: (one) => void this.#all.delete(one),
       recovered: () => this.#wake(),
     })
     this.#all.add(carrier)

@@ -5,7 +5,7 @@ import type { Row } from './connection.ts'
 import { errors } from './errors.ts'
 
 /**
- * What one attempt has of the connections of its client: a place on a carrier, for one lock. To the attempt it is a
+ * What one attempt has of the connections of its client: a use of a carrier, for one lock. To the attempt it is a
  * connection. Its end unlocks the name, and leaves the locks of other attempts alone.
  */
 export class Share extends Connection implements CarrierShare {
@@ -37,7 +37,7 @@ export class Share extends Connection implements CarrierShare {
     this.#key = key
     // It was destroyed before there was a connection for it.
     if (this.ended) {
-      this.leave()
+      this.withdraw()
       throw errors.unavailable('the request was withdrawn; nothing is held')
     }
   }
@@ -61,8 +61,8 @@ export class Share extends Connection implements CarrierShare {
   }
 
   /** The lock was not granted. */
-  leave(): void {
-    this.#forget()?.leave(this.#lock)
+  withdraw(): void {
+    this.#forget()?.remove(this.#lock)
   }
 
   /** Unlocks. Resolves with whether the session had both locks until then, according to the server. */

@@ -30,8 +30,8 @@ const LISTEN_PATIENCE_MS = 2_000
 /** After that it tries to listen again only this often. */
 const LISTEN_AGAIN_MS = 5_000
 
-/** Withdrawals that failed are remembered, in case a grant arrives after all; so many of them, the oldest go first. */
-const MAX_ABANDONED = 10_000
+/** At most this many failed withdrawals are remembered, in case a grant still arrives; the oldest are dropped first. */
+const MAX_WITHDRAWN = 10_000
 
 const given = { handover: true, lockDelay: true, minHold: true, list: true, break: true } as const
 /** With `listen: false`, waiters poll. */
@@ -45,8 +45,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const table = leaseTable(settings, runner, spare, clock)
   const waits = new Waits(clock)
   /** Waits that were withdrawn here, and perhaps not yet at the store. */
-  const abandoned = new Map<string, Wait>()
-  /** A pooler stands in between, so listening never works. */
+  const withdrawn = new Map<string, Wait>()
+  /** Set once a pooler was detected: listening never works. */
   let pooled = false
   /** After a try to listen that took too long: when to try again. */
   let listenAgainAt = -Infinity
@@ -58,7 +58,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
         if (message.kind === 'next') return waits.hint(message.tag, message.claimMs)
         const { tag, fence, storeMs } = message
         const wait = waits.tagged(tag)
-        const known = wait ?? abandoned.get(tag)
+        const known = wait ?? withdrawn.get(tag)
         if (known === undefined) return
         // Every role may send messages: one without proof is only a reason to look at the store.
         if (!message.proven(known.secret)) return waits.hint(tag, 0)
@@ -118,11 +118,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
   async function withdraw(request: AcquireRequest): Promise<void> {
     const wait = waits.forget(request.attemptId)
-    if (wait !== undefined) abandoned.set(wait.tag, wait)
-    const [oldest] = abandoned.keys()
-    if (abandoned.size > MAX_ABANDONED && oldest !== undefined) abandoned.delete(oldest)
+    if (wait !== undefined) withdrawn.set(wait.tag, wait)
+    const [oldest] = withdrawn.keys()
+    if (withdrawn.size > MAX_WITHDRAWN && oldest !== undefined) withdrawn.delete(oldest)
     await table.withdraw(request)
-    if (abandoned.size > 0) abandoned.delete(tagOf(request.attemptId))
+    if (withdrawn.size > 0) withdrawn.delete(tagOf(request.attemptId))
   }
 
   const { localMs: _, ...verbs } = table

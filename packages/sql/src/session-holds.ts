@@ -49,7 +49,7 @@ export function sessionHolds<C extends Connection>(
       if ('busy' in answer && session.landing === undefined) forget(session)
       return answer
     } catch (error) {
-      session.giveUp()
+      session.tryFailed()
       forget(session)
       throw error
     }
@@ -64,7 +64,7 @@ export function sessionHolds<C extends Connection>(
     }
     if (session.landing === undefined) return undefined
     if (!(await session.isThere())) {
-      session.abandon()
+      session.discard()
       return undefined
     }
     const by = await driver.holderOf(session.request.name)
@@ -115,7 +115,7 @@ export function sessionHolds<C extends Connection>(
       return 'renewed'
     } catch {
       // The hold is its connection: when that fails, the server ends the hold soon after.
-      session.abandon()
+      session.discard()
       // The renewal may have been answered as `unknown` long ago.
       if (sessions.get(session.request.attemptId) === session) lost(session)
       return 'lost'

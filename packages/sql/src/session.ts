@@ -84,8 +84,8 @@ export class Session<C extends Connection> {
     return (this.#ending ??= this.#end())
   }
 
-  /** Ends it without a word to the server, which frees the name when it sees the connection closed. */
-  abandon(): void {
+  /** Ends the session without telling the server, which frees the name when the connection closes. */
+  discard(): void {
     this.#withdrawn = true
     const connection = this.#connection
     this.#connection = undefined
@@ -93,8 +93,8 @@ export class Session<C extends Connection> {
   }
 
   /** After a try that failed. A withdrawal under way cleans up by itself. */
-  giveUp(): void {
-    if (!this.#withdrawn) this.abandon()
+  tryFailed(): void {
+    if (!this.#withdrawn) this.discard()
   }
 
   async #tryLock(): Promise<Grant | Busy> {
@@ -112,16 +112,16 @@ export class Session<C extends Connection> {
             'the lock row keeps being deleted, so the lock cannot be acquired; look for what deletes rows of its table',
           )
         await this.#soon(connection, () => driver.make(connection, this))
-        await this.#leave(connection)
+        await this.#return(connection)
       } else if (this.request.willWait || tried.holder !== undefined) {
         // Queued at the server before this returns, so that later attempts stand behind.
         if (this.request.willWait) await this.#soon(connection, () => this.#queue(connection))
-        else await this.#leave(connection)
+        else await this.#return(connection)
         // The server cannot skip a wait, but its answer can be lost on the way.
         return { busy: true, retryInMs: this.ttlMs, ...(tried.holder && { holder: tried.holder }) }
       } else {
         // Locked without a holder: about to be held, by a wait that was cancelled as it was granted, or by a clean-up.
-        await this.#leave(connection)
+        await this.#return(connection)
         if (tries >= TRIES) throw errors.unavailable(LOCKED_BY_STRANGER)
         await pause(this.#deps.clock, UNDECIDED_MS * tries)
       }
@@ -140,7 +140,7 @@ export class Session<C extends Connection> {
     const got = await locked
     if (this.#withdrawn) return undefined
     if (!got) {
-      await this.#leave(connection)
+      await this.#return(connection)
       return undefined
     }
     // The server granted it some time ago. The lease counts from a probe sent since.
@@ -164,7 +164,7 @@ export class Session<C extends Connection> {
     try {
       return await work()
     } catch (error) {
-      if (this.#connection === connection && !this.#withdrawn) this.abandon()
+      if (this.#connection === connection && !this.#withdrawn) this.discard()
       throw error
     }
   }
@@ -187,7 +187,7 @@ export class Session<C extends Connection> {
     const { name, attemptId } = this.request
     if (connection.ended) throw this.#gone()
     connection.onEnd(() => {
-      this.abandon()
+      this.discard()
       this.#deps.lost(this)
     })
     // A program that forgets to close its client must still be able to exit.
@@ -201,7 +201,7 @@ export class Session<C extends Connection> {
     try {
       cancelled = await this.#cancelWait()
     } catch (error) {
-      this.abandon()
+      this.discard()
       throw error
     }
     const connection = this.#connection
@@ -219,11 +219,11 @@ export class Session<C extends Connection> {
       if (this.#connection !== undefined) await this.#deps.driver.cancel(this.#connection)
       await Promise.race([over, pause(this.#deps.clock, CANCEL_AGAIN_MS)])
     }
-    if (!landed) this.abandon()
+    if (!landed) this.discard()
     return true
   }
 
-  async #leave(connection: C): Promise<void> {
+  async #return(connection: C): Promise<void> {
     this.#connection = undefined
     await this.#free(connection, 'keep')
   }

@@ -80,7 +80,7 @@ export async function startFaultProxy(
       if (failed || !pipe.from.readableEnded) take(link, pipe, 'reset')
       if (!link.client.closed || !link.server.closed || !links.delete(link)) return
       stats.open -= 1
-      abandon(link)
+      discard(link)
       traps.rearm(link)
     })
     const flow = (): void => {
@@ -125,7 +125,7 @@ export async function startFaultProxy(
     if (cut === undefined) return false
     cut.afterBytes -= bytes.length
     if (cut.afterBytes > 0) return false
-    abandon(link)
+    discard(link)
     // Not reset: the client gets what was sent so far.
     link.client.end(bytes.subarray(0, bytes.length + cut.afterBytes))
     link.server.resetAndDestroy()
@@ -197,19 +197,19 @@ export async function startFaultProxy(
   }
 
   function swallow(link: Link): void {
-    abandon(link)
+    discard(link)
     link.client.resetAndDestroy()
     // FIN, not RST: an RST could discard what the server has not read yet, and the request has to arrive.
     link.server.end()
   }
 
-  function abandon(link: Link): void {
+  function discard(link: Link): void {
     link.dead = true
     for (const pipe of link.pipes) drop(pipe)
   }
 
   function kill(link: Link): void {
-    abandon(link)
+    discard(link)
     for (const socket of [link.client, link.server]) {
       // A socket that is sending its FIN cannot be reset: the attempt fails, and it never closes.
       if (socket.writableEnded && !socket.writableFinished) socket.destroy()

@@ -18,7 +18,7 @@ interface Watcher {
 const watchers = new Set<Watcher>()
 
 /** Names of runs that failed: their remaining work may still be rejected. */
-const abandonedNames = new Set<string>()
+const failedNames = new Set<string>()
 
 /**
  * Node reports unhandled rejections per process, and several rules run concurrently. An error that names a lock belongs
@@ -33,7 +33,7 @@ export function watchRejections(names: ReadonlySet<string>): RejectionWatch {
       watchers.delete(watcher)
       if (watchers.size === 0) process.off('unhandledRejection', onRejection)
       if (!failed) return [...watcher.own, ...watcher.shared]
-      for (const name of names) abandonedNames.add(name)
+      for (const name of names) failedNames.add(name)
       return watcher.shared
     },
   }
@@ -41,7 +41,7 @@ export function watchRejections(names: ReadonlySet<string>): RejectionWatch {
 
 function onRejection(reason: unknown): void {
   const name = isLockError(reason) ? reason.lock : undefined
-  if (name !== undefined && abandonedNames.has(name)) return
+  if (name !== undefined && failedNames.has(name)) return
   const owner = name === undefined ? undefined : [...watchers].find(({ names }) => names.has(name))
   if (owner !== undefined) owner.own.push(reason)
   else for (const { shared } of watchers) shared.push(reason)

@@ -78,7 +78,7 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
   start(): void {
     const { signal } = this.#settings
     if (signal !== undefined) {
-      this.#onAbort = () => this.abandon('aborted', signal.reason)
+      this.#onAbort = () => this.end('aborted', signal.reason)
       abortListeners.add(signal, this.#onAbort)
     }
     // A try may be queued behind a silent store; the store owes its answer from now on.
@@ -105,15 +105,15 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
 
   reenter(hold: Hold): void {
     if (!this.#settle()) return
-    this.#leave()
+    this.#withdraw()
     hold.keepFor(this.#settings.minHoldMs)
     const { leases, resolve } = this.#caller
     resolve(leases.join(this.#context, hold, this.calledAt, this.#attempts))
   }
 
-  abandon(outcome: 'unavailable' | 'aborted', error: unknown): void {
+  end(outcome: 'unavailable' | 'aborted', error: unknown): void {
     if (!this.#settle()) return
-    this.#leave()
+    this.#withdraw()
     this.#report({ outcome, error })
     this.#caller.reject(error)
   }
@@ -143,7 +143,7 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
 
   refuse(outcome: 'busy' | 'timeout', holder: Holder | undefined): void {
     if (!this.#settle()) return
-    this.#leave()
+    this.#withdraw()
     this.#report(holder === undefined ? { outcome } : { outcome, holder })
     if (this.#caller.onBusy === 'null') return this.#caller.resolve(null)
     const { name } = this.#queue
@@ -153,7 +153,7 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
   }
 
   fail(failure: unknown): void {
-    this.abandon('unavailable', storeError(this.#queue.name, failure))
+    this.end('unavailable', storeError(this.#queue.name, failure))
   }
 
   arm(): void {
@@ -201,8 +201,8 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
     return true
   }
 
-  #leave(): void {
-    this.#queue.leave(this, this.#contention?.leave())
+  #withdraw(): void {
+    this.#queue.acquireEnded(this, this.#contention?.withdraw())
   }
 
   #report(end: AcquireEnd): void {

@@ -71,7 +71,7 @@ export class Contention {
         this.#askedAt = sentAt
         const answer = await (this.#underWay = adapter.attempt(request))
         this.#underWay = this.#askedAt = undefined
-        // A grant that comes after the end is withdrawn by `leave`.
+        // A grant that comes after the end is withdrawn by `withdraw`.
         if (this.#over) return
         if ('fence' in answer) await this.#take(answer, sentAt)
         else await this.#afterBusy(answer, sentAt)
@@ -90,7 +90,7 @@ export class Contention {
   }
 
   /** Ends without a hold. The result settles when nothing is left at the store; undefined if nothing can be. */
-  leave(): Promise<void> | undefined {
+  withdraw(): Promise<void> | undefined {
     this.#over = true
     this.#waiting?.abort()
     this.#resume?.()

@@ -25,7 +25,7 @@ export interface QueuedAcquire {
   /** Joins a hold of its owner. If it contends at the store itself, that ends. */
   reenter(hold: Hold): void
   /** Ends without a lease and leaves nothing behind. */
-  abandon(outcome: 'aborted', error: unknown): void
+  end(outcome: 'aborted', error: unknown): void
 }
 
 /** The queues of one client, by name. */
@@ -155,15 +155,15 @@ export class NameQueue implements HoldOwner {
   }
 
   /** An acquire ended without a hold. */
-  leave(acquire: QueuedAcquire, cleanup?: Promise<unknown>): void {
+  acquireEnded(acquire: QueuedAcquire, cleanup?: Promise<unknown>): void {
     this.#remove(acquire)
     this.#failure = acquire.failure
     this.#cleanThenAdvance(cleanup)
   }
 
   close(error: LockError): void {
-    for (const one of [...this.#inLine, ...this.#besideHead]) one.abandon('aborted', error)
-    this.#head?.abandon('aborted', error)
+    for (const one of [...this.#inLine, ...this.#besideHead]) one.end('aborted', error)
+    this.#head?.end('aborted', error)
   }
 
   get #inLine(): ReadonlySet<QueuedAcquire> {

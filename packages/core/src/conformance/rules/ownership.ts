@@ -165,11 +165,11 @@ export const ownership: readonly Rule[] = [
       const lock = h.name()
       const controller = new AbortController()
       faults.inject('attempt', 'swallow-reply', 1)
-      const abandoned = locks.lock(lock).acquire({ signal: controller.signal })
+      const aborted = locks.lock(lock).acquire({ signal: controller.signal })
       controller.abort()
-      await assert.rejects(abandoned)
+      await assert.rejects(aborted)
       const lease = await locks.lock(lock).acquire()
-      // The abandoned try fails at the latest now, and is then withdrawn once more.
+      // The aborted try fails at the latest now, and is then withdrawn once more.
       faults.heal()
       await h.eventually('the late withdrawal', h.ms(5_000), () => faults.calls.withdraw >= 2)
       await assertHolder(h, lease)
