@@ -1,8 +1,8 @@
 import { admitted, fencePieces } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import { errors } from './errors.ts'
-import type { PlaceOptions } from './option-table.ts'
-import { placeOf } from './options.ts'
+import type { TableOptions } from './option-table.ts'
+import { tablesOf } from './options.ts'
 import { namesOf } from './schema.ts'
 
 /**
@@ -27,9 +27,9 @@ export async function admitFence(
   connection: Executes,
   resource: string,
   fence: bigint,
-  options: PlaceOptions = {},
+  options: TableOptions = {},
 ): Promise<void> {
-  const { resources } = namesOf(placeOf(options))
+  const { resources } = namesOf(tablesOf(options))
   const raise = `INSERT INTO ${resources} (resource, fence) VALUES (?, ?)
 ON DUPLICATE KEY UPDATE fence = GREATEST(fence, VALUES(fence))`
   const look = `SELECT 1 FROM ${resources} WHERE resource = ? AND fence <= ? FOR UPDATE`

@@ -14,7 +14,7 @@ export type { MigrateOptions } from './migrate.ts'
 export type {
   ConnectionOptions,
   MysqlOptions,
-  PlaceOptions,
+  TableOptions,
   SessionOptions,
   SharedOptions,
   Strategy,

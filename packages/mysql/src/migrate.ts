@@ -3,8 +3,8 @@ import { onOneConnection, retried, wholeNumber } from '@locks/sql'
 import { newEcho } from './echo.ts'
 import { errors } from './errors.ts'
 import type { Result, Values } from './connection.ts'
-import type { ConnectionOptions, PlaceOptions } from './option-table.ts'
-import { placeOf, settle } from './options.ts'
+import type { ConnectionOptions, TableOptions } from './option-table.ts'
+import { tablesOf, settle } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
 import type { Runner } from './runner.ts'
 import { schemaOf } from './schema.ts'
@@ -12,11 +12,11 @@ import { migrating, opening, sqlOf } from './tables.ts'
 
 const PATIENCE_S = 60
 
-export type MigrateOptions = ConnectionOptions & PlaceOptions
+export type MigrateOptions = ConnectionOptions & TableOptions
 
 /** The SQL of `migrate`, for a migration tool. It can be run again, also over the tables of an earlier version. */
-export function migrationSql(options: PlaceOptions = {}): string {
-  return sqlOf(placeOf(options))
+export function migrationSql(options: TableOptions = {}): string {
+  return sqlOf(tablesOf(options))
 }
 
 /** Creates the tables. Any number of processes may do so at the same time. */

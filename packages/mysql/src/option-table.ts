@@ -99,7 +99,7 @@ export interface SessionOptions {
 export type Strategy = (typeof declared.options.strategy.of)[number]
 
 /** Where the tables are. */
-export type PlaceOptions = Pick<SharedOptions, 'schema' | 'table'>
+export type TableOptions = Pick<SharedOptions, 'schema' | 'table'>
 
 export type MysqlOptions<S extends Strategy = Strategy> = ConnectionOptions &
   SharedOptions & { readonly strategy?: S } & (S extends 'unique-key' ? unknown : SessionOptions)

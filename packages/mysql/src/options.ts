@@ -6,10 +6,10 @@ import type { ConnectionOptions as ClientOptions, Pool } from 'mysql2'
 import type { Pool as PromisePool } from 'mysql2/promise'
 import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
-import type { PlaceOptions } from './option-table.ts'
+import type { TableOptions } from './option-table.ts'
 import { configOf, isPool } from './pool.ts'
 
-export interface Place {
+export interface Tables {
   readonly schema: string | undefined
   readonly table: string
 }
@@ -31,7 +31,7 @@ export function settle(options: unknown): Settings {
   return { ...rest, pool, ...at(configOf(pool), rest) }
 }
 
-function at(config: ClientOptions, { schema, table }: Place): Pick<Settings, 'config' | 'errors'> {
+function at(config: ClientOptions, { schema, table }: Tables): Pick<Settings, 'config' | 'errors'> {
   const shown = { schema, table: table === tableOption.default ? undefined : table }
   return { config, errors: errors.at(shownUrl('mysql', config, shown)) }
 }
@@ -71,7 +71,7 @@ function decoded(text: string): string {
 }
 
 /** Of options that name the tables and nothing else. */
-export function placeOf({ schema, table }: PlaceOptions): Place {
+export function tablesOf({ schema, table }: TableOptions): Tables {
   return settleOptions(placeTable, { schema, table })
 }
 

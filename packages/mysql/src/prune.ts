@@ -3,7 +3,7 @@ import { PRUNE_BATCH, retried } from '@locks/sql'
 import { errors } from './errors.ts'
 import type { Cell, Result, Values } from './connection.ts'
 import type { Strategy } from './option-table.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
 import { now, onItsOwn } from './sql.ts'
@@ -34,12 +34,12 @@ const named = (table: string): string => `${onItsOwn('DELETE')} ${table} FROM ${
  */
 export async function pruneCounters(
   runner: Pick<Runner, 'look' | 'run'>,
-  place: Place,
+  tables: Tables,
   strategy: Strategy,
   idleMs: number,
   names?: readonly string[],
 ): Promise<Pruned> {
-  const to = namesOf(place)
+  const to = namesOf(tables)
   const table = { 'unique-key': to.locks, row: to.holders, named: to.named }[strategy]
   const idle = over(table, strategy, idleMs)
   const from = names === undefined ? table : among(table)
@@ -65,11 +65,11 @@ export async function pruneCounters(
  */
 export function pruneRows(
   query: Query,
-  place: Place,
+  tables: Tables,
   clock: Clock,
   names?: readonly string[],
 ): Promise<boolean> {
-  const to = namesOf(place)
+  const to = namesOf(tables)
   const from = names === undefined ? to.rows : among(to.rows)
   const unused = `SELECT HEX(${to.rows}.name) FROM ${from}
 WHERE NOT EXISTS (SELECT 1 FROM ${to.holders} h WHERE h.name = ${to.rows}.name)

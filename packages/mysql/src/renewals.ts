@@ -2,7 +2,7 @@ import type { Adapter, Clock, Renewal, RenewOutcome } from '@locks/core/adapter'
 import { renewLocked } from '@locks/sql'
 import { newEcho, numberIn, wrote } from './echo.ts'
 import { errors } from './errors.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
 import { after, echoing, later, now, onItsOwn } from './sql.ts'
@@ -14,11 +14,11 @@ type Outcomes = Map<Renewal, RenewOutcome>
 
 /** Renews in batches. A row locked by another session delays only its own renewal. */
 export function renewer(
-  place: Place,
+  tables: Tables,
   runner: Pick<Runner, 'look' | 'askOnce'>,
   clock: Clock,
 ): Adapter['renew'] {
-  const sql = statementsOf(place)
+  const sql = statementsOf(tables)
 
   async function renewBatch(renewals: readonly Renewal[]): Promise<Outcomes> {
     const rows = await runner.look(sql.lockable, [textOf(renewals)])
@@ -89,12 +89,12 @@ function textOf(renewals: readonly Renewal[]): string {
   return JSON.stringify(rows.toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-function statementsOf(place: Place) {
+function statementsOf(tables: Tables) {
   const batch = `JSON_TABLE(?, '$[*]' COLUMNS (
   name VARCHAR(2048) PATH '$[0]', attempt VARCHAR(2048) PATH '$[1]', ttl BIGINT PATH '$[2]', delay BIGINT PATH '$[3]'
 )) r`
   // By the key, in the order of the batch: a scan would lock other rows on its way.
-  const rows = `${batch} STRAIGHT_JOIN ${namesOf(place).locks} l FORCE INDEX (PRIMARY) ON l.name = UNHEX(r.name)`
+  const rows = `${batch} STRAIGHT_JOIN ${namesOf(tables).locks} l FORCE INDEX (PRIMARY) ON l.name = UNHEX(r.name)`
   const mine = `l.attempt = UNHEX(r.attempt) AND l.expires_at > ${now}`
   // An explicit limit: that of the session may be lower.
   const all = 'LIMIT 1000000'

@@ -1,5 +1,5 @@
 import { quotedNames } from '@locks/sql'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 
 const suffixes = {
   locks: '',
@@ -10,28 +10,28 @@ const suffixes = {
   strategy: '_strategy',
 }
 
-/** Quoted names of the tables of one place. Schema and table are validated; quoting allows reserved words. */
+/** Quoted names of one set of tables. Schema and table are validated; quoting allows reserved words. */
 export type Names = Readonly<Record<keyof typeof suffixes | 'resources', string>>
 
-export function namesOf({ schema, table }: Place): Names {
+export function namesOf({ schema, table }: Tables): Names {
   const within = schema === undefined ? '' : `\`${schema}\`.`
   const names = quotedNames(suffixes, (suffix) => `${within}\`${table}${suffix}\``)
   return { ...names, resources: `${within}fenced_resources` }
 }
 
 /** The same names, not quoted and without their database. */
-export function plainNamesOf({ table }: Place): Readonly<Record<keyof typeof suffixes, string>> {
+export function plainNamesOf({ table }: Tables): Readonly<Record<keyof typeof suffixes, string>> {
   return quotedNames(suffixes, (suffix) => `${table}${suffix}`)
 }
 
 /**
- * Tables of one place. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
+ * One set of tables. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
  * first row of `pruned` keeps the highest fence ever deleted. Transactions that hold names share a lock of the second:
  * to record another strategy than `row`, a client locks it alone. The one row of `strategy`, made on first use,
  * names the strategy that the locks belong to.
  */
-export function schemaOf(place: Place): readonly string[] {
-  const to = namesOf(place)
+export function schemaOf(tables: Tables): readonly string[] {
+  const to = namesOf(tables)
   const table = (name: string, ...columns: readonly string[]): string =>
     `CREATE TABLE IF NOT EXISTS ${name} (\n  ${columns.join(',\n  ')}\n) ENGINE = InnoDB ROW_FORMAT = DYNAMIC`
   const key = 'VARBINARY(1024) NOT NULL PRIMARY KEY'
@@ -44,7 +44,7 @@ export function schemaOf(place: Place): readonly string[] {
     'hold VARBINARY(64) NOT NULL',
   ]
   return [
-    ...(place.schema === undefined ? [] : [`CREATE DATABASE IF NOT EXISTS \`${place.schema}\``]),
+    ...(tables.schema === undefined ? [] : [`CREATE DATABASE IF NOT EXISTS \`${tables.schema}\``]),
     table(
       to.locks,
       ...counted,

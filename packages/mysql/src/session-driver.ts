@@ -5,7 +5,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { newEcho, numberIn, read, wrote } from './echo.ts'
 import { errors, rowLocked } from './errors.ts'
 import type { Cell, MysqlConnection, Values } from './connection.ts'
-import type { Place, Settings } from './options.ts'
+import type { Tables, Settings } from './options.ts'
 import { bytesOf, LOCK_WAIT_S } from './runner.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
@@ -210,8 +210,8 @@ const waiting = (seconds: number): string => `SET SESSION innodb_lock_wait_timeo
  */
 const ownerOf = (hold: string): string => `IS_USED_LOCK(COALESCE(${hold}, 'none'))`
 
-function statementsOf(place: Place, strategy: SessionStrategy) {
-  const to = namesOf(place)
+function statementsOf(tables: Tables, strategy: SessionStrategy) {
+  const to = namesOf(tables)
   const holders = strategy === 'row' ? to.holders : to.named
   const next = strategy === 'row' ? nextFence : (last: string): string => `${last} + 1`
   const lives = `${ownerOf('h.hold')} IS NOT NULL`
@@ -285,7 +285,7 @@ function killHolder(key: string): string {
  * Names of GET_LOCK have at most 64 characters on MySQL, ignore case, and are shared by all databases. On some servers
  * names of tables ignore case too.
  */
-function lockNameOf({ schema, table }: Place, database: string, use: string, name: string): string {
+function lockNameOf({ schema, table }: Tables, database: string, use: string, name: string): string {
   const space = `${use}\0${schema ?? database}.${table}`.toLowerCase()
   return createHash('sha256').update(`${space}\0${name}`).digest('hex').slice(0, 60)
 }

@@ -1,12 +1,12 @@
 import type { StrategyRecord } from '@locks/sql'
 import { errors, rowLocked } from './errors.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
 import { once } from './sql.ts'
 
-export function strategyRecord(place: Place, runner: Pick<Runner, 'look' | 'run'>): StrategyRecord {
-  const { locks, strategy: table, pruned } = namesOf(place)
+export function strategyRecord(tables: Tables, runner: Pick<Runner, 'look' | 'run'>): StrategyRecord {
+  const { locks, strategy: table, pruned } = namesOf(tables)
   const insert = (id: string, from: string): string =>
     `INSERT INTO ${table} (id, strategy) SELECT ${id}, ? FROM ${once} ${from} ON DUPLICATE KEY UPDATE id = ${table}.id`
   const writeRow = insert('1', '')

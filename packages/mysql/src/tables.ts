@@ -2,7 +2,7 @@ import { onOneConnection } from '@locks/sql'
 import type { TableCreation } from '@locks/sql'
 import { MysqlConnection } from './connection.ts'
 import { errors } from './errors.ts'
-import type { Place, Settings } from './options.ts'
+import type { Tables, Settings } from './options.ts'
 import { LOCK_WAIT_S, setUp } from './runner.ts'
 import { namesOf, plainNamesOf, schemaOf } from './schema.ts'
 
@@ -69,6 +69,6 @@ WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?`
   }
 }
 
-export function sqlOf(place: Place): string {
-  return `${schemaOf(place).join(';\n\n')};\n`
+export function sqlOf(tables: Tables): string {
+  return `${schemaOf(tables).join(';\n\n')};\n`
 }

@@ -1,7 +1,7 @@
 import { writeHolder } from '@locks/core/adapter'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { namesOf } from './schema.ts'
 import { clockUs, now, once } from './sql.ts'
 
@@ -49,8 +49,8 @@ const holder = Buffer.from(
   writeHolder({ owner: 'transaction', metadata: { host: hostname(), pid: process.pid } }),
 ).toString('hex')
 
-export function transactionSql(place: Place, key: Buffer): TransactionSql {
-  const to = namesOf(place)
+export function transactionSql(tables: Tables, key: Buffer): TransactionSql {
+  const to = namesOf(tables)
   const name = `X'${key.toString('hex')}'`
   const reply = (nonce: string, ...words: readonly string[]): string =>
     `SELECT CONVERT(CONCAT_WS(' ', '${nonce}', ${words.join(', ')}) USING utf8mb4) AS reply`

@@ -4,7 +4,7 @@ import { inTurn, keyOf, MIGRATE, otherStrategy, TransactionCall, transactionQuer
 import type { TransactionQuery } from '@locks/sql'
 import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { namesOf } from './schema.ts'
 import { transactionClients } from './transaction-clients.ts'
 import { transactionSql } from './transaction-sql.ts'
@@ -68,14 +68,14 @@ export async function lockInTransaction(
   name: string,
   given: LockInTransactionOptions = {},
 ): Promise<TransactionLock> {
-  const { waitMs, ...place } = settleOptions(options, given)
+  const { waitMs, ...tables } = settleOptions(options, given)
   const key = keyOf(errors, 'name', name)
   const query = transactionQuery(errors, tx, transactionClients, 'a connection of mysql2 after BEGIN')
-  const sql = transactionSql(place, key)
+  const sql = transactionSql(tables, key)
   const call = new TransactionCall(errors, query, name)
   const locked = async (): Promise<TransactionLock> => {
     const level = await lock(call, sql, waitMs)
-    return { name, fence: await minted(call, sql, place, level) }
+    return { name, fence: await minted(call, sql, tables, level) }
   }
   return inTurn(tx, () => locked().catch(failed))
 }
@@ -124,14 +124,14 @@ async function hasSavepoints(call: TransactionCall, sql: TransactionSql): Promis
 async function minted(
   call: TransactionCall,
   sql: TransactionSql,
-  place: Place,
+  tables: Tables,
   level: string,
 ): Promise<bigint> {
   const words = await call.ask(sql.counter)
   const [strategy = '-', last = '', floor = '', clock = '', isGuarded, afterRow] = words
   if (isGuarded !== '1')
     throw errors.invalid(`the tables have another version, so nothing was locked; ${MIGRATE}`)
-  if (strategy !== 'row' && strategy !== '-') throw elsewhere(place, strategy)
+  if (strategy !== 'row' && strategy !== '-') throw elsewhere(tables, strategy)
   const sees = level === 'READ-COMMITTED' || level === 'READ-UNCOMMITTED'
   // A holder of row counts first and writes then, so its counter does not show that this transaction missed something.
   if (!sees && afterRow === '1' && (await call.ask(sql.isMarked))[0] === '1') throw stale()
@@ -187,8 +187,8 @@ function stale(cause?: unknown): Error {
   )
 }
 
-function elsewhere(place: Place, owner: string): Error {
-  const { locks, strategy: record } = namesOf(place)
+function elsewhere(tables: Tables, owner: string): Error {
+  const { locks, strategy: record } = namesOf(tables)
   const { message, advice } = otherStrategy({ locks, table: record }, 'row', owner)
   return errors.invalid(`${message}; ${advice}`)
 }

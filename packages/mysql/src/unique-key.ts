@@ -4,7 +4,7 @@ import { SPARE_CONNECTIONS, stateFrom, tableAdapter, unqueued } from '@locks/sql
 import type { Values } from './connection.ts'
 import { diagnose } from './diagnose.ts'
 import { MAX_FENCE, newEcho, numberIn, surelyWrote, wrote } from './echo.ts'
-import type { Place, Settings } from './options.ts'
+import type { Tables, Settings } from './options.ts'
 import { pruneCounters } from './prune.ts'
 import { renewer } from './renewals.ts'
 import { bytesOf, runnerFor } from './runner.ts'
@@ -119,8 +119,8 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
  * Statements that decide an outcome return an echo, see `echo.ts`: in the insert id where they write, in the first
  * column where they read. `take` needs the echo twice after the name and six times at the end; others begin with it.
  */
-function statementsOf(place: Place) {
-  const { locks, pruned } = namesOf(place)
+function statementsOf(tables: Tables) {
+  const { locks, pruned } = namesOf(tables)
   const state = `name, fence, holder, ${epochMs('since')}, TIMESTAMPDIFF(MICROSECOND, ${now}, blocked_until) / 1000`
   const taken = `attempt IS NOT NULL AND blocked_until > ${now}`
   const freed = 'attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL'

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { Statement } from './connection.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { onPrimary, statement } from './sql.ts'
 
 /**
  * The number that stands for a name. Advisory locks belong to a database, and two tables of it do not share them. Names
  * whose 64 bits are equal exclude each other: about one chance in 37 million for a million names.
  */
-export function lockOf({ schema, table }: Place, name: string): string {
+export function lockOf({ schema, table }: Tables, name: string): string {
   const digest = createHash('sha256').update(`@locks/postgres advisory\0${schema}.${table}\0${name}`).digest()
   return String(digest.readBigInt64BE())
 }

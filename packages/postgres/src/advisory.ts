@@ -13,7 +13,7 @@ import { Share } from './share.ts'
 import { bytesOf, namesOf, statement } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 import { tableCreation } from './tables.ts'
-import { keepingPlace, unfencedHolders, unfencedRecord } from './unfenced.ts'
+import { keepingTables, unfencedHolders, unfencedRecord } from './unfenced.ts'
 
 // `break` is missing: only the end of its connection frees the lock of another session, and that ends other holds too.
 const given = { kind: 'connection', wait: 'handoff', fairness: 'fifo' } as const
@@ -27,7 +27,7 @@ export function advisoryAdapter(settings: Settings, host: AdapterHost): Adapter<
   const { clock } = host
   const runner = runnerFor(settings, clock)
   const direct = refusingPoolers((closing) => PostgresConnection.open(config, { pipeline: true, closing }))
-  const open = fencing ? direct : keepingPlace(settings, direct)
+  const open = fencing ? direct : keepingTables(settings, direct)
   const pool = new ConnectionPool({ open, max: maxConnections, clock, errors })
   const carriers = new Carriers(pool, clock)
   const holders = fencing ? holderTable(settings, runner) : unfencedHolders(settings, runner)

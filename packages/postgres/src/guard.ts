@@ -2,8 +2,8 @@ import { admitted, fencePieces, wholeNumber } from '@locks/sql'
 import type { FencePieces } from '@locks/sql'
 import type { Queries } from './drivers/given.ts'
 import { errors } from './errors.ts'
-import type { PlaceOptions } from './option-table.ts'
-import { placeOf } from './options.ts'
+import type { TableOptions } from './option-table.ts'
+import { tablesOf } from './options.ts'
 import { namesOf } from './sql.ts'
 
 /**
@@ -24,9 +24,9 @@ export async function admitFence(
   client: Queries,
   resource: string,
   fence: bigint,
-  options: PlaceOptions = {},
+  options: TableOptions = {},
 ): Promise<void> {
-  const { resources } = namesOf(placeOf(options))
+  const { resources } = namesOf(tablesOf(options))
   const text = `INSERT INTO ${resources} AS r (resource, fence) VALUES ($1, $2)
 ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING true AS admitted`
   await admitted(errors, resource, fenced(fence, 1), async (key, value) => {
@@ -35,7 +35,7 @@ ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING tr
   })
 }
 
-export function resourcesSchema(options: PlaceOptions): readonly string[] {
-  const { resources } = namesOf(placeOf(options))
+export function resourcesSchema(options: TableOptions): readonly string[] {
+  const { resources } = namesOf(tablesOf(options))
   return [`CREATE TABLE IF NOT EXISTS ${resources} (resource bytea PRIMARY KEY, fence bigint NOT NULL)`]
 }

@@ -5,7 +5,7 @@ import type { HoldInfo, SessionDriver } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import type { PostgresConnection, Row } from './connection.ts'
 import { nameKeyOf } from './name-key.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import type { Runner } from './runner.ts'
 import { durable, epochMs, living, namesOf, nextFence, onPrimary, statement, statesOf } from './sql.ts'
 
@@ -28,8 +28,8 @@ export interface HolderTable extends Shared {
   isThere(pid: number | undefined): Promise<boolean>
 }
 
-export function holderTable(place: Place, runner: Runner): HolderTable {
-  const sql = statementsOf(place)
+export function holderTable(tables: Tables, runner: Runner): HolderTable {
+  const sql = statementsOf(tables)
   return {
     async mint({ request, key }, pid) {
       const values = [Buffer.from(request.name), request.attemptId, writeHolder(request), key, pid]
@@ -37,7 +37,7 @@ export function holderTable(place: Place, runner: Runner): HolderTable {
     },
 
     async holderOf(name) {
-      const values = [Buffer.from(name), nameKeyOf(place, name)]
+      const values = [Buffer.from(name), nameKeyOf(tables, name)]
       const [[attemptId, fence, holder, since, id, pid]] = await runner.ask(sql.inspect, values)
       const by = holderFrom(holder, fence, since)
       if (by === undefined && id && pid) return { attemptId: id, holder: inBackend(id, pid) }
@@ -97,8 +97,8 @@ export const byTransaction = (key: string): string =>
     )
     .join(', ')
 
-function statementsOf(place: Place) {
-  const to = namesOf(place)
+function statementsOf(tables: Tables) {
+  const to = namesOf(tables)
   return {
     mint: statement(`UPDATE ${to.holders} SET fence = ${nextFence('fence')}, attempt = $2, holder = $3,
   since = clock_timestamp(), key = $4, pid = $5 WHERE name = $1 AND NOT pg_try_advisory_xact_lock_shared($4)

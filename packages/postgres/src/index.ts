@@ -20,7 +20,7 @@ export type {
   AdvisoryOptions,
   ConnectionOptions,
   Library,
-  PlaceOptions,
+  TableOptions,
   PostgresOptions,
   RowOptions,
   SharedOptions,

@@ -4,7 +4,7 @@ import { holderFrom, MAX_FENCE, PRUNE_BATCH, renewLocked, stateFrom, unqueued, w
 import type { Statement } from './connection.ts'
 import { errors, isQueueFull } from './errors.ts'
 import { sqlTagOf } from './messages.ts'
-import type { Place, Settings } from './options.ts'
+import type { Tables, Settings } from './options.ts'
 import type { Runner } from './runner.ts'
 import { bytesOf, durable, epochMs, namesOf, onPrimary, statement, statesOf } from './sql.ts'
 
@@ -170,8 +170,8 @@ function known(outcome: unknown): RenewOutcome {
  * Each takes a nonce as its last value and returns it as the first column of every row, so that the reply to another
  * statement is recognised. All but `take` always return a row, so that a reply without one is wrong.
  */
-function statementsOf(place: Place) {
-  const to = namesOf(place)
+function statementsOf(tables: Tables) {
+  const to = namesOf(tables)
   return {
     // What the functions do without contention, at less cost. No row: call the functions. Under an isolation level that
     // they refuse there is no row either: a hold that cannot be handed off must not begin.

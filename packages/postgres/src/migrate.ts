@@ -1,8 +1,8 @@
 import { onOneConnection, wholeNumber } from '@locks/sql'
 import { errors } from './errors.ts'
 import { PostgresConnection } from './connection.ts'
-import type { ConnectionOptions, PlaceOptions, SharedOptions } from './option-table.ts'
-import { placeOf, settle } from './options.ts'
+import type { ConnectionOptions, TableOptions, SharedOptions } from './option-table.ts'
+import { tablesOf, settle } from './options.ts'
 import type { Settings } from './options.ts'
 import { namesOf, plain } from './sql.ts'
 import { inTransaction, migrating, schemaOf, sqlOf } from './tables.ts'
@@ -11,11 +11,11 @@ import { inTransaction, migrating, schemaOf, sqlOf } from './tables.ts'
 const BATCH = 1_000
 const LOCK_WAIT_MS = 1_000
 
-export type MigrateOptions = ConnectionOptions & PlaceOptions & Pick<SharedOptions, 'library'>
+export type MigrateOptions = ConnectionOptions & TableOptions & Pick<SharedOptions, 'library'>
 
 /** The SQL of `migrate`, for a migration tool. It can be run again, also over the tables of an earlier version. */
-export function migrationSql(options: PlaceOptions = {}): string {
-  return sqlOf(placeOf(options))
+export function migrationSql(options: TableOptions = {}): string {
+  return sqlOf(tablesOf(options))
 }
 
 /** Creates the tables and functions. Any number of processes may do so at the same time. */

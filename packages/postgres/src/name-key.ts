@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 
 const SIGN = -(2n ** 63n)
 
@@ -7,23 +7,23 @@ const SIGN = -(2n ** 63n)
  * The advisory lock of a name. A transaction that holds the name has it alone; holders of strategy `row` share it, and
  * exclude each other by their row. Negative, so that it is never the key of a hold.
  */
-export function nameKeyOf({ schema, table }: Place, name: string): string {
+export function nameKeyOf({ schema, table }: Tables, name: string): string {
   const digest = createHash('sha256').update(`${schema}.${table}\0${name}`).digest()
   return String(digest.readBigInt64BE() | SIGN)
 }
 
 /*
- * Two ways to use a place leave no record of the strategy behind. Each shares an advisory lock instead, which a client
+ * Two ways to use a set of tables leave no record of the strategy behind. Each shares an advisory lock instead, which a client
  * has alone while it records a strategy that does not go with it.
  */
 
 /** Shared by transactions that hold names while no strategy is recorded. Goes with `row`. No name is empty. */
-export function transactionsKeyOf(place: Place): string {
-  return `CAST('${nameKeyOf(place, '')}' AS bigint)`
+export function transactionsKeyOf(tables: Tables): string {
+  return `CAST('${nameKeyOf(tables, '')}' AS bigint)`
 }
 
 /** Shared by each connection of a client without fences. Goes with `advisory`. */
-export function unfencedKeyOf({ schema, table }: Place): string {
+export function unfencedKeyOf({ schema, table }: Tables): string {
   const digest = createHash('sha256').update(`@locks/postgres unfenced\0${schema}.${table}`).digest()
   return `CAST('${digest.readBigInt64BE() | SIGN}' AS bigint)`
 }

@@ -159,7 +159,7 @@ interface OptionsOf {
 }
 
 /** Where the tables are. */
-export type PlaceOptions = Pick<SharedOptions, 'schema' | 'table'>
+export type TableOptions = Pick<SharedOptions, 'schema' | 'table'>
 
 export type PostgresOptions<S extends Strategy = Strategy> = ConnectionOptions &
   SharedOptions & { readonly strategy?: S } & OptionsOf[S]

@@ -7,9 +7,9 @@ import { givenPgPool, isPgPool, readsBinary, settingsOf } from './drivers/pg-poo
 import { addressOf, isPostgresJs } from './drivers/postgres-js-given.ts'
 import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
-import type { PlaceOptions } from './option-table.ts'
+import type { TableOptions } from './option-table.ts'
 
-export interface Place {
+export interface Tables {
   readonly schema: string
   readonly table: string
 }
@@ -62,7 +62,7 @@ export function settle(options: unknown): Settings {
   return { ...rest, pool: givenPgPool(pool), config, ...at(address, rest) }
 }
 
-function at(address: Address, { schema, table }: Place): Pick<Settings, 'errors'> {
+function at(address: Address, { schema, table }: Tables): Pick<Settings, 'errors'> {
   const shown = {
     schema: schema === schemaOption.default ? undefined : schema,
     table: table === tableOption.default ? undefined : table,
@@ -102,7 +102,7 @@ function addressIn(url: string): Address {
 }
 
 /** Of options that name the tables and nothing else. */
-export function placeOf({ schema, table }: PlaceOptions): Place {
+export function tablesOf({ schema, table }: TableOptions): Tables {
   return settleOptions(placeTable, { schema, table })
 }
 

@@ -5,7 +5,7 @@ import { errors, isEnd, isEndOfWait, isOfFailedTransaction } from './errors.ts'
 import type { PostgresConnection, Row } from './connection.ts'
 import { byTransaction, holderTable, inBackend, keyMaker, lives } from './holders.ts'
 import { nameKeyOf } from './name-key.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { sameBackend } from './pooler.ts'
 import type { Runner } from './runner.ts'
 import { bytesOf, epochMs, living, namesOf, onPrimary, plain, statement } from './sql.ts'
@@ -17,10 +17,10 @@ export interface RowDriver extends SessionDriver<PostgresConnection> {
 }
 
 /** A lock is a row locked by an open transaction. The key of a hold is an advisory lock of that transaction. */
-export function rowDriver(place: Place, runner: Runner): RowDriver {
-  const sql = statementsOf(place)
-  const holders = holderTable(place, runner)
-  const nameKey = (name: string): string => nameKeyOf(place, name)
+export function rowDriver(tables: Tables, runner: Runner): RowDriver {
+  const sql = statementsOf(tables)
+  const holders = holderTable(tables, runner)
+  const nameKey = (name: string): string => nameKeyOf(tables, name)
   const isThere = ({ pid }: PostgresConnection): Promise<boolean> => holders.isThere(pid)
 
   return {
@@ -115,8 +115,8 @@ export function rowDriver(place: Place, runner: Runner): RowDriver {
   }
 }
 
-function statementsOf(place: Place) {
-  const to = namesOf(place)
+function statementsOf(tables: Tables) {
+  const to = namesOf(tables)
   const allowing = (local: string): string =>
     `set_config('idle_in_transaction_session_timeout', $1, ${local})`
   // Locking a row gives a transaction its number. While the number is the same, the row is locked.

@@ -1,10 +1,10 @@
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { durable, old, plpgsql, pruning } from './schema-parts.ts'
 import { living, namesOf, nextFence } from './sql.ts'
 
 /** The schema of strategies `row` and `advisory`. Can be run again, also over the schema of an earlier version. */
-export function rowSchema(place: Place): readonly string[] {
-  const to = namesOf(place)
+export function rowSchema(tables: Tables): readonly string[] {
+  const to = namesOf(tables)
   const idle = `${old('h.since')} AND (p_names IS NULL OR h.name = ANY (p_names))
         AND NOT EXISTS (SELECT FROM living WHERE living.key = h.key)`
   return [

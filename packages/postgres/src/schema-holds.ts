@@ -1,10 +1,10 @@
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { durable, fresh, later, plpgsql } from './schema-parts.ts'
 import { epochMs, namesOf } from './sql.ts'
 
 /** Functions for existing holds: renewal, hand-over, break, inspection. */
-export function holdFunctions(place: Place): readonly string[] {
-  const to = namesOf(place)
+export function holdFunctions(tables: Tables): readonly string[] {
+  const to = namesOf(tables)
   return [
     // One row for each renewal, 'locked' where another session has locked the row of the hold.
     plpgsql(`${to.renew}(p_names bytea[], p_attempts text[], p_ttls int[], p_delays int[])

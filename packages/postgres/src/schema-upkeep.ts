@@ -1,10 +1,10 @@
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { old, plpgsql, pruning } from './schema-parts.ts'
 import { living, namesOf } from './sql.ts'
 
 /** Functions that delete the rows of unused locks. */
-export function pruneFunctions(place: Place): readonly string[] {
-  const to = namesOf(place)
+export function pruneFunctions(tables: Tables): readonly string[] {
+  const to = namesOf(tables)
   return [
     // Locks only rows that are not in use, never the table.
     pruning(
@@ -33,8 +33,8 @@ END`),
 }
 
 /** Updates the tables and functions of an earlier version; no effect on current ones. Privileges stay. */
-export function upgrade(place: Place): readonly string[] {
-  const to = namesOf(place)
+export function upgrade(tables: Tables): readonly string[] {
+  const to = namesOf(tables)
   const column = (where: string): string =>
     `EXISTS (SELECT FROM pg_attribute WHERE attrelid = '${to.waiters}'::regclass AND ${where})`
   return [

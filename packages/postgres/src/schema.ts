@@ -1,13 +1,13 @@
 import { sqlProofOf, sqlTagOf } from './messages.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { holdFunctions } from './schema-holds.ts'
 import { durable, fresh, later, ms, plpgsql } from './schema-parts.ts'
 import { pruneFunctions, upgrade } from './schema-upkeep.ts'
 import { epochMs, namesOf } from './sql.ts'
 
 /** The schema of strategy `unique-key`. Can be run again, also over the schema of an earlier version. */
-export function uniqueKeySchema(place: Place): readonly string[] {
-  const to = namesOf(place)
+export function uniqueKeySchema(tables: Tables): readonly string[] {
+  const to = namesOf(tables)
   const tellFirst = (lookInMs: string): string => `v_waiter := ${to.first}(p_name);
   IF v_waiter.attempt IS NOT NULL THEN
     PERFORM pg_notify('locks_' || v_waiter.listener,
@@ -40,7 +40,7 @@ export function uniqueKeySchema(place: Place): readonly string[] {
   secret text,
   PRIMARY KEY (name, position)
 )`,
-    ...upgrade(place),
+    ...upgrade(tables),
     // The caller of these has locked the row of the name. Its later statements see everything committed before that,
     // so no waiter is overlooked.
     plpgsql(`${to.first}(p_name bytea) RETURNS ${to.waiters} AS $locks$
@@ -186,7 +186,7 @@ BEGIN
     ${tellFirst(`greatest(0, ceil(${epochMs('(v_lock.blocked_until - clock_timestamp())')}))::bigint`)}
   END IF;
 END`),
-    ...holdFunctions(place),
-    ...pruneFunctions(place),
+    ...holdFunctions(tables),
+    ...pruneFunctions(tables),
   ]
 }

@@ -2,7 +2,7 @@ import type { LockState } from '@locks/core/adapter'
 import { quotedNames, stateFrom } from '@locks/sql'
 import { createHash } from 'node:crypto'
 import type { Row, Statement } from './connection.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 
 const suffixes = {
   locks: '',
@@ -28,10 +28,10 @@ const suffixes = {
   pruneRows: '_prune_rows',
 }
 
-/** Quoted names of the tables and functions of one place. Schema and table are validated; quoting keeps their case. */
+/** Quoted names of one set of tables and its functions. Schema and table are validated; quoting keeps their case. */
 export type Names = Readonly<Record<keyof typeof suffixes | 'resources', string>>
 
-export function namesOf({ schema, table }: Place): Names {
+export function namesOf({ schema, table }: Tables): Names {
   const names = quotedNames(suffixes, (suffix) => `"${schema}"."${table}${suffix}"`)
   return { ...names, resources: `"${schema}".fenced_resources` }
 }

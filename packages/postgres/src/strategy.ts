@@ -2,48 +2,48 @@ import type { StrategyRecord } from '@locks/sql'
 import { lockOf } from './advisory-sql.ts'
 import type { Statement } from './connection.ts'
 import { isShared, transactionsKeyOf, unfencedKeyOf } from './name-key.ts'
-import type { Place, Settings } from './options.ts'
+import type { Tables, Settings } from './options.ts'
 import type { Runner } from './runner.ts'
 import { durable, namesOf, statement } from './sql.ts'
 
-type Owned = Place & Pick<Settings, 'strategy'>
+type Owned = Tables & Pick<Settings, 'strategy'>
 
-/** Its one row names the strategy that all locks of the place belong to. Empty before the first use. */
-export function strategySchema(place: Place): string {
-  const { strategy } = namesOf(place)
+/** Its one row names the strategy that all locks of the tables belong to. Empty before the first use. */
+export function strategySchema(tables: Tables): string {
+  const { strategy } = namesOf(tables)
   return `CREATE TABLE IF NOT EXISTS ${strategy} (id int PRIMARY KEY CHECK (id = 1), strategy text NOT NULL)`
 }
 
-/** The recorded strategy. Without a record `advisory`, if a client without fences uses the place. */
-export function strategyOf(place: Place): string {
-  return `coalesce((SELECT strategy FROM ${namesOf(place).strategy} WHERE id = 1),
-  CASE WHEN ${isShared(unfencedKeyOf(place))} THEN 'advisory' END)`
+/** The recorded strategy. Without a record `advisory`, if a client without fences uses the tables. */
+export function strategyOf(tables: Tables): string {
+  return `coalesce((SELECT strategy FROM ${namesOf(tables).strategy} WHERE id = 1),
+  CASE WHEN ${isShared(unfencedKeyOf(tables))} THEN 'advisory' END)`
 }
 
-export function readStrategy({ strategy, ...place }: Owned): Statement {
+export function readStrategy({ strategy, ...tables }: Owned): Statement {
   // A client with fences records the strategy, also beside clients without.
-  const recorded = `(SELECT strategy FROM ${namesOf(place).strategy})`
-  return statement(`SELECT $1::text, ${strategy === 'advisory' ? recorded : strategyOf(place)}`)
+  const recorded = `(SELECT strategy FROM ${namesOf(tables).strategy})`
+  return statement(`SELECT $1::text, ${strategy === 'advisory' ? recorded : strategyOf(tables)}`)
 }
 
-/** Not while the place is used in a way that does not go with the strategy. */
-function writeStrategy({ strategy, ...place }: Owned): Statement {
+/** Not while the tables are used in a way that does not go with the strategy. */
+function writeStrategy({ strategy, ...tables }: Owned): Statement {
   const alone = [
-    ...(strategy === 'row' ? [] : [transactionsKeyOf(place)]),
-    ...(strategy === 'advisory' ? [] : [unfencedKeyOf(place)]),
+    ...(strategy === 'row' ? [] : [transactionsKeyOf(tables)]),
+    ...(strategy === 'advisory' ? [] : [unfencedKeyOf(tables)]),
   ].map((key) => `pg_try_advisory_xact_lock(${key})`)
   // One client after the other, so that none meets only the lock of another.
   return statement(
-    `INSERT INTO ${namesOf(place).strategy} (id, strategy) SELECT 1, $1::text
-WHERE CASE WHEN pg_advisory_xact_lock(${lockOf(place, '')}) IS NOT NULL THEN ${alone.join(' AND ')} END
+    `INSERT INTO ${namesOf(tables).strategy} (id, strategy) SELECT 1, $1::text
+WHERE CASE WHEN pg_advisory_xact_lock(${lockOf(tables, '')}) IS NOT NULL THEN ${alone.join(' AND ')} END
 ON CONFLICT DO NOTHING RETURNING ${durable}`,
   )
 }
 
-export function strategyRecord(place: Owned, runner: Runner): StrategyRecord {
-  const { locks, strategy: table } = namesOf(place)
-  const read = readStrategy(place)
-  const write = writeStrategy(place)
+export function strategyRecord(tables: Owned, runner: Runner): StrategyRecord {
+  const { locks, strategy: table } = namesOf(tables)
+  const read = readStrategy(tables)
+  const write = writeStrategy(tables)
   return {
     locks,
     table,

@@ -3,7 +3,7 @@ import type { TableCreation } from '@locks/sql'
 import { PostgresConnection } from './connection.ts'
 import { isUnsupported } from './errors.ts'
 import { resourcesSchema } from './guard.ts'
-import type { Place, Settings } from './options.ts'
+import type { Tables, Settings } from './options.ts'
 import { rowSchema } from './row-schema.ts'
 import { uniqueKeySchema } from './schema.ts'
 import { namesOf, plain } from './sql.ts'
@@ -13,18 +13,18 @@ import { strategySchema } from './strategy.ts'
 const OTHER_MIGRATION_MS = 2_000
 
 /** What creates the tables and functions. It can be run again, also over those of an earlier version. */
-export function schemaOf(place: Place): readonly string[] {
+export function schemaOf(tables: Tables): readonly string[] {
   return [
     // IF NOT EXISTS alone asks for the right to create schemas first, which the owner of one may not have.
     `DO $locks$ BEGIN
-  IF to_regnamespace('"${place.schema}"') IS NULL THEN
-    CREATE SCHEMA IF NOT EXISTS "${place.schema}";
+  IF to_regnamespace('"${tables.schema}"') IS NULL THEN
+    CREATE SCHEMA IF NOT EXISTS "${tables.schema}";
   END IF;
 END $locks$`,
-    ...uniqueKeySchema(place),
-    ...rowSchema(place),
-    strategySchema(place),
-    ...resourcesSchema(place),
+    ...uniqueKeySchema(tables),
+    ...rowSchema(tables),
+    strategySchema(tables),
+    ...resourcesSchema(tables),
   ]
 }
 
@@ -74,8 +74,8 @@ export function tableCreation(settings: Settings): TableCreation | undefined {
   }
 }
 
-export function sqlOf(place: Place): string {
-  return `${schemaOf(place).join(';\n\n')};\n`
+export function sqlOf(tables: Tables): string {
+  return `${schemaOf(tables).join(';\n\n')};\n`
 }
 
 /**

@@ -2,7 +2,7 @@ import { writeHolder } from '@locks/core/adapter'
 import { hostname } from 'node:os'
 import { lockOf } from './advisory-sql.ts'
 import { nameKeyOf, transactionsKeyOf } from './name-key.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { durable, namesOf, nextFence } from './sql.ts'
 import { strategyOf } from './strategy.ts'
 
@@ -15,11 +15,11 @@ type Asking = (nonce: string) => string
 export interface TransactionSql {
   /**
    * Tries to lock the name: isolation level, whether it may write, whether the name is locked now, strategy of the
-   * place, statement_timeout. Where no strategy is recorded it locks the place instead, so that none but `row` is
-   * recorded before the transaction ends.
+   * tables, statement_timeout. Where no strategy is recorded it locks a key of the tables instead, so that none but
+   * `row` is recorded before the transaction ends.
    */
   readonly take: Asking
-  /** The same once the place is locked, and with a new snapshot: it sees a strategy that was recorded before. */
+  /** The same once that key is locked, and with a new snapshot: it sees a strategy that was recorded before. */
   readonly takeLocked: Asking
   /** The same without reading a table, and without locking anything. */
   readonly look: Asking
@@ -43,9 +43,9 @@ const hex = (text: string): string => Buffer.from(text).toString('hex')
 const textOf = (text: string): string => `convert_from(decode('${hex(text)}', 'hex'), 'UTF8')`
 const current = 'txid_current_if_assigned()'
 
-export function transactionSql(place: Place, name: string, key: Buffer): TransactionSql {
-  const to = namesOf(place)
-  const lock = `CAST('${nameKeyOf(place, name)}' AS bigint)`
+export function transactionSql(tables: Tables, name: string, key: Buffer): TransactionSql {
+  const to = namesOf(tables)
+  const lock = `CAST('${nameKeyOf(tables, name)}' AS bigint)`
   const bytes = `decode('${key.toString('hex')}', 'hex')`
   const reply = (...words: readonly string[]): string => `SELECT concat_ws(' ', ${words.join(', ')}) AS reply`
   const level = "current_setting('transaction_isolation')"
@@ -63,7 +63,7 @@ export function transactionSql(place: Place, name: string, key: Buffer): Transac
         `coalesce(${strategy}, '-')`,
         "current_setting('statement_timeout')",
       )
-  const recorded = strategyOf(place)
+  const recorded = strategyOf(tables)
   const tryLock = (when: string): string =>
     `CASE WHEN ${when} THEN pg_try_advisory_xact_lock(${lock}) ELSE false END`
   const waitFor = (locking: string): string => `DO $locks$
@@ -91,7 +91,7 @@ END $locks$`
 ${reply(`'${nonce}'`, current, 'minted.fence')} FROM (SELECT 1) AS once LEFT JOIN minted ON true`
   return {
     take: take(
-      `CASE WHEN ${recorded} IS NULL THEN pg_advisory_xact_lock_shared(${transactionsKeyOf(place)}) IS NULL
+      `CASE WHEN ${recorded} IS NULL THEN pg_advisory_xact_lock_shared(${transactionsKeyOf(tables)}) IS NULL
   ELSE ${tryLock(`${recorded} = 'row'`)} END`,
       recorded,
     ),
@@ -100,7 +100,7 @@ ${reply(`'${nonce}'`, current, 'minted.fence')} FROM (SELECT 1) AS once LEFT JOI
     wait: (waitMs) => waitFor(locking(lock, waitMs)),
     lockBoth: (waitMs, nonce) =>
       waitFor(
-        [lock, lockOf(place, name)]
+        [lock, lockOf(tables, name)]
           .map((lockKey) => (waitMs === 0 ? trying(lockKey) : locking(lockKey, waitMs)))
           .concat(`PERFORM set_config('locks.locked', '${nonce}', true);`)
           .join('\n  '),

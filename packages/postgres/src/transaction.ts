@@ -4,7 +4,7 @@ import { inTurn, keyOf, otherStrategy, TransactionCall, transactionQuery } from 
 import type { TransactionQuery } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
 import { declared } from './option-table.ts'
-import type { Place } from './options.ts'
+import type { Tables } from './options.ts'
 import { errors, isDeadlock, isOfFailedTransaction } from './errors.ts'
 import { transactionClients } from './transaction-clients.ts'
 import { namesOf } from './sql.ts'
@@ -71,17 +71,17 @@ export async function lockInTransaction(
   name: string,
   given: LockInTransactionOptions = {},
 ): Promise<Omit<TransactionLock, 'fence'> & { readonly fence?: bigint }> {
-  const { waitMs, advisory, ...place } = settleOptions(options, given)
+  const { waitMs, advisory, ...tables } = settleOptions(options, given)
   const key = keyOf(errors, 'name', name)
   const query = transactionQuery(errors, tx, transactionClients, 'a client of pg after BEGIN, postgres.js')
-  const sql = transactionSql(place, name, key)
+  const sql = transactionSql(tables, name, key)
   return inTurn(tx, async () => {
     const call = new TransactionCall(errors, query, name)
     if (advisory) {
       await lockedAdvisory(call, sql, waitMs).catch(failed)
       return { name }
     }
-    const transaction = await locked(call, sql, place, waitMs).catch(failed)
+    const transaction = await locked(call, sql, tables, waitMs).catch(failed)
     return { name, fence: await minted(call, sql, transaction).catch(failed) }
   })
 }
@@ -107,7 +107,7 @@ async function take(call: TransactionCall, sql: (nonce: string) => string, write
 async function locked(
   call: TransactionCall,
   sql: TransactionSql,
-  place: Place,
+  tables: Tables,
   waitMs: number,
 ): Promise<string> {
   const first = await take(call, sql.take, true)
@@ -118,7 +118,7 @@ async function locked(
     return taken
   }
   const tried = first.strategy === '-' ? await again() : first
-  if (tried.strategy !== 'row' && tried.strategy !== '-') throw elsewhere(place, tried.strategy)
+  if (tried.strategy !== 'row' && tried.strategy !== '-') throw elsewhere(tables, tried.strategy)
   if (tried.got) return transaction
   await assertSame(call, sql, transaction)
   if (waitMs > 0) {
@@ -186,8 +186,8 @@ function wrongLevel(level = 'unknown'): Error {
   )
 }
 
-function elsewhere(place: Place, owner: string): Error {
-  const { locks, strategy: record } = namesOf(place)
+function elsewhere(tables: Tables, owner: string): Error {
+  const { locks, strategy: record } = namesOf(tables)
   const { message, advice } = otherStrategy({ locks, table: record }, 'row', owner)
   return errors.invalid(`${message}; ${advice}`)
 }

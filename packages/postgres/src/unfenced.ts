@@ -6,14 +6,14 @@ import { errors } from './errors.ts'
 import { holderTable } from './holders.ts'
 import type { HolderTable } from './holders.ts'
 import { isShared, transactionsKeyOf, unfencedKeyOf } from './name-key.ts'
-import type { Place, Settings } from './options.ts'
+import type { Tables, Settings } from './options.ts'
 import type { Runner } from './runner.ts'
 import { living, namesOf, onPrimary, statement } from './sql.ts'
 import { readStrategy, strategyRecord } from './strategy.ts'
 
 /** Holders without a table: the server knows which locks are held, and by which backend. */
-export function unfencedHolders(place: Place, runner: Runner): HolderTable {
-  const fenced = holderTable(place, runner)
+export function unfencedHolders(tables: Tables, runner: Runner): HolderTable {
+  const fenced = holderTable(tables, runner)
   const held = statement(`WITH ${living} SELECT $2::text, max(living.pid) FROM living
 WHERE living.key = $1::bigint AND ${onPrimary}`)
   return {
@@ -22,7 +22,7 @@ WHERE living.key = $1::bigint AND ${onPrimary}`)
     cancel: (pid) => fenced.cancel(pid),
     mint: () => Promise.resolve(0n),
     async holderOf(name) {
-      const [[pid]] = await runner.ask(held, [lockOf(place, name)])
+      const [[pid]] = await runner.ask(held, [lockOf(tables, name)])
       return pid === null ? undefined : { attemptId: '', holder: { owner: `backend ${pid}` } }
     },
     list: () => Promise.resolve([]),
@@ -31,7 +31,7 @@ WHERE living.key = $1::bigint AND ${onPrimary}`)
   }
 }
 
-/** The record of the place, if there is a table for it. A client without fences writes none. */
+/** The record of the strategy, if there is a table for it. A client without fences writes none. */
 export function unfencedRecord(settings: Settings, runner: Runner): StrategyRecord {
   const record = strategyRecord(settings, runner)
   const read = (): Promise<string | undefined> => ifRecorded(() => record.read())
@@ -51,10 +51,10 @@ export async function ifRecorded<T>(read: () => Promise<T>): Promise<T | undefin
 type Open = (closing: AbortSignal) => Promise<PostgresConnection>
 
 /**
- * Connections that keep clients of other strategies out of the place as long as they live, since nothing is recorded.
- * First they share its key, then they look for others: a client that records a strategy has the key alone meanwhile.
+ * While such a connection lives, clients of other strategies are refused: nothing is recorded. It shares the key of
+ * the tables before it looks for others: a client that records a strategy has the key alone meanwhile.
  */
-export function keepingPlace(settings: Settings, open: Open): Open {
+export function keepingTables(settings: Settings, open: Open): Open {
   const share = statement(
     `SELECT $1::text, pg_try_advisory_lock_shared(${unfencedKeyOf(settings)}) WHERE ${onPrimary}`,
   )
@@ -70,7 +70,7 @@ export function keepingPlace(settings: Settings, open: Open): Open {
     const [inTransactions] = await connection.ask(look)
     if (inTransactions === 't')
       throw errors.unavailable(
-        'a transaction holds a lock of this place without strategy advisory, so none can be acquired now; try again',
+        'a transaction holds a lock of these tables without strategy advisory, so none can be acquired now; try again',
       )
     const owner = (await ifRecorded(() => connection.ask(read)))?.[0] ?? 'advisory'
     if (owner === 'advisory') return

@@ -98,6 +98,6 @@ export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
       errors.unavailable(
         'the server answered another statement than the one sent, so the outcome is unknown; the connection was closed',
       ),
-    at: (place) => sqlErrors(dialect, place),
+    at: (database) => sqlErrors(dialect, database),
   }
 }

@@ -1,9 +1,9 @@
 import type { SqlErrors } from './errors.ts'
 
-/** How the tables of a place are created on first use. */
+/** How tables are created on first use. */
 export interface TableCreation {
   /**
-   * Creates the tables as `migrate` does, on a separate connection and never beside another migration, if the place
+   * Creates the tables as `migrate` does, on a separate connection and never beside another migration, if the schema
    * has none of them. Resolves with whether it now has them all. `false`: tables of an earlier version were left
    * unchanged, since other clients may use them. Stops at once when `closing` is aborted.
    */

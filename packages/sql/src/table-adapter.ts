@@ -4,7 +4,7 @@ import type { SqlErrors } from './errors.ts'
 import { creatingTables } from './first-use.ts'
 import type { TableCreation } from './first-use.ts'
 
-/** Which strategy the locks of one place belong to, as stored on the server. */
+/** Which strategy the locks of one set of tables belong to, as stored on the server. */
 export interface StrategyRecord {
   /** Quoted names of the tables of the locks and of this record, for messages. */
   readonly locks: string
@@ -45,7 +45,7 @@ export interface TableUse {
 
 /**
  * An adapter that prunes idle names after its releases, and has a strategy. Strategies store the same name in different
- * tables, so each of them would grant it. The first strategy that acquires a lock owns the place; the others are
+ * tables, so each of them would grant it. The first strategy that acquires a lock owns the tables; the others are
  * refused. A client reads the record before its first call, and not again. If that finds no tables, they are created:
  * by an acquire only, since other calls change nothing.
  */
@@ -71,7 +71,7 @@ export function tableAdapter<C extends Capabilities>(
     sql: () => creation.sql(),
   }
 
-  /** Whether the place is ours already. Rejects when it belongs to another strategy. */
+  /** Whether the tables are ours already. Rejects when it belongs to another strategy. */
   async function look(): Promise<boolean> {
     const owner = await record.read()
     if (owner === undefined || owner === strategy) return (ours = owner === strategy)

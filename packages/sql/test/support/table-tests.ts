@@ -8,7 +8,7 @@ import type { Server } from '../../../../conformance/services/index.ts'
 import { scaled } from '../../../../conformance/services/timing.ts'
 import { hammerPrune } from '../../../../conformance/test-support/prune-hammer.ts'
 
-interface Place {
+interface Tables {
   readonly schema: string
   readonly table: string
 }
@@ -18,10 +18,10 @@ export interface SqlBed {
   readonly server: Server
   readonly strategies: readonly string[]
   readonly open: (config: Readonly<Record<string, unknown>>, options?: LocksOptions) => Locks
-  readonly migrate: (options: Place & { readonly url: string }) => Promise<void>
-  readonly prune: (options: Place & { readonly url: string }, olderThanMs: number) => Promise<number>
+  readonly migrate: (options: Tables & { readonly url: string }) => Promise<void>
+  readonly prune: (options: Tables & { readonly url: string }, olderThanMs: number) => Promise<number>
   /** Names that must be quoted. */
-  readonly elsewhere: Place
+  readonly elsewhere: Tables
 }
 
 function expectRising(fences: readonly bigint[]): void {
