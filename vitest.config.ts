@@ -27,7 +27,7 @@ const quick: Readonly<Record<string, readonly string[]>> = {
   redis: ['test/conformance.test.ts', 'test/{names,commands}.test.ts'],
 }
 
-/** Browsers, installs, builds and many processes keep every core busy, and would stall whoever measures time meanwhile. */
+/** Browsers, installs, builds and many processes keep every core busy, and would stall tests that measure time meanwhile. */
 const first: Group = { maxWorkers: 5, sequence: { groupOrder: 0 } }
 /** Here most of the time is spent waiting for leases to end, not computing. */
 const second: Group = { maxWorkers: 7, sequence: { groupOrder: 1 } }

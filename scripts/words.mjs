@@ -9,6 +9,8 @@ import { fileURLToPath } from 'node:url'
 /** What users and authors of adapters read. */
 const published = /^(README\.md|CONTRIBUTING\.md|docs\/.*\.md|packages\/[^/]+\/(src\/.*|README\.md))$/
 
+const sources = /^packages\/[^/]+\/src\//
+
 /**
  * `only` limits a habit to the files whose path matches.
  *
@@ -43,24 +45,20 @@ export const habits = [
   { phrase: /\bno one else has\b/i, better: 'compare facts' },
   { phrase: /\b(told|hears|heard)\b/i, better: 'reported, received', only: published },
   { phrase: /\bwhatever\b/i, better: 'say the case', only: published },
+  // One word, one meaning. `maxmemory-policy` of Redis does evict.
+  { phrase: /\bevict\w*\b/, better: 'break, breakHold', only: /^packages\/(sql|mysql|postgres|zookeeper)\// },
+  { phrase: /\bvacat\w*\b/i, better: 'release, holdEnded' },
+  { phrase: /\babandon\w*\b/i, better: 'withdraw (an attempt), end, discard (a connection)', only: sources },
+  { phrase: /\bleave\(/, better: 'withdraw, remove, end', only: sources },
+  { phrase: /\bnotices\b(?= of\b)|\blost notification\b/i, better: 'hint' },
+  { phrase: /\bPlace\b/, better: 'Tables', only: /^packages\/(sql|mysql|postgres)\/src\/(?!drivers)/ },
 ]
 
 /** Longest line of a source file, comments included. */
 const WIDTH = 120
-const isSource = /^packages\/[^/]+\/src\//
 
 /** What is checked. */
-const roots = [
-  'README.md',
-  'CONTRIBUTING.md',
-  'SECURITY.md',
-  'bench',
-  'conformance',
-  'docs',
-  'examples',
-  'packages',
-  'scripts',
-]
+const folders = ['bench', 'conformance', 'docs', 'examples', 'packages', 'scripts']
 const kinds = new Set(['.js', '.java', '.md', '.mjs', '.ts'])
 const skippedFolders = new Set(['node_modules', 'dist', 'generated', '.cache', 'cache', '.turbo', 'target'])
 /** Generated, or about words. */
@@ -84,7 +82,7 @@ export function findingsIn(file, text) {
       const match = phrase.exec(content)
       return match === null ? [] : [{ file, line, found: match[0].trim(), better }]
     })
-    if (isSource.test(file) && content.length > WIDTH)
+    if (sources.test(file) && content.length > WIDTH)
       found.push({ file, line, found: `${content.length} characters`, better: `at most ${WIDTH}` })
     return found
   })
@@ -95,7 +93,6 @@ export function findingsIn(file, text) {
  * @returns {string[]}
  */
 function filesIn(path) {
-  if (extname(path) !== '') return [path]
   return readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
     const child = join(path, entry.name)
     if (entry.isDirectory()) return skippedFolders.has(entry.name) ? [] : filesIn(child)
@@ -105,7 +102,12 @@ function filesIn(path) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const root = join(import.meta.dirname, '..')
-  const files = roots.flatMap((path) => filesIn(join(root, path))).map((file) => relative(root, file))
+  const atRoot = readdirSync(root).filter((name) => kinds.has(extname(name)))
+  const paths = [
+    ...atRoot.map((name) => join(root, name)),
+    ...folders.flatMap((path) => filesIn(join(root, path))),
+  ]
+  const files = paths.map((file) => relative(root, file))
   const checked = files.filter((file) => !skippedFiles.test(file))
   const findings = checked.flatMap((file) => findingsIn(file, readFileSync(join(root, file), 'utf8')))
   for (const { file, line, found, better } of findings) console.log(`${file}:${line}  "${found}" → ${better}`)

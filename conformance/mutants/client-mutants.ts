@@ -103,7 +103,7 @@ export const clientMutants: readonly Mutant[] = [
 
   // Waiting, failing, ending.
   {
-    bug: 'no poll behind a lost notification',
+    bug: 'no poll behind a lost hint',
     rule: 'WAIT-13',
     edits: [contention('startedAt + maxMs + WAIT_GRACE_MS', 'Infinity')],
   },

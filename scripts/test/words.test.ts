@@ -17,6 +17,8 @@ test.each([
   ['// in earnest, two processes', 'in earnest'],
   ['and locks can be had again', 'can be had'],
   ['the fence tells', 'fence tells'],
+  ['the notices of the nodes', 'notices'],
+  ['an idle name is vacated', 'vacated'],
 ])('%s is found', (text, found) => {
   expect(findingsIn('conformance/some.ts', text).map((one) => one.found)).toEqual([found])
 })

@@ -109,19 +109,19 @@ export class Waits {
       waiter.blind = true
     }
     // Changes before the watch began need a look.
-    this.#notice(waiter)
+    this.#wake(waiter)
   }
 
   #hint(waiter: Waiter, current: Versioned | undefined): void {
-    if (current === undefined) return this.#notice(waiter)
+    if (current === undefined) return this.#wake(waiter)
     const at = this.#seen.hint(waiter.name, current)
     // The next look finds out when a name that stays taken after its release is free.
-    if (at.held === undefined || at.held.keptUntil !== undefined) return this.#notice(waiter)
+    if (at.held === undefined || at.held.keptUntil !== undefined) return this.#wake(waiter)
     // Another client was faster, or the holder renewed it: nothing to see for now.
     waiter.wake.sleepOn()
   }
 
-  #notice(waiter: Waiter): void {
+  #wake(waiter: Waiter): void {
     const ceiling = waiter.beaten <= 0 ? 0 : Math.min(MAX_BEATEN_MS, BEATEN_MS * 2 ** waiter.beaten)
     waiter.wake.wakeBy(this.#clock.now() + this.#clock.random() * ceiling)
   }

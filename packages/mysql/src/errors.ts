@@ -49,7 +49,7 @@ export const errors: SqlErrors = sqlErrors({
     ...('errno' in error && typeof error.errno === 'number' && { errno: error.errno }),
   }),
   advice: setUp,
-  hints: mayPass,
+  ifItLasts: mayPass,
   transient,
   /** MySQL 8 reports the database where it is missing too. */
   missing: new Set([1146, 1049]),

@@ -93,7 +93,7 @@ test.each(strategies)('%s does not count changed rows, in a pool that reports th
   }
 })
 
-test('without notifications waiters poll with back-off, and all of them get their turn', async () => {
+test('without hints waiters poll with back-off, and all of them get their turn', async () => {
   const clients = Array.from({ length: 6 }, () => open(configOf('unique-key')))
   expect(clients[0]?.capabilities).toMatchObject({ wait: 'poll', fairness: 'none' })
   const fences: bigint[] = []

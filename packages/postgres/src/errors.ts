@@ -68,7 +68,7 @@ export const errors: SqlErrors = sqlErrors({
   /** SQLSTATE, or the system's code of a socket error. Messages change with the locale. */
   codesOf,
   advice: setUp,
-  hints: mayPass,
+  ifItLasts: mayPass,
   transient,
   missing: new Set(['42P01']),
   forbidden: new Set(['42501']),

@@ -13,8 +13,8 @@ export function nameKeyOf({ schema, table }: Tables, name: string): string {
 }
 
 /*
- * Two ways to use a set of tables leave no record of the strategy behind. Each shares an advisory lock instead, which a client
- * has alone while it records a strategy that does not go with it.
+ * Two ways to use a set of tables leave no record of the strategy behind. Each shares an advisory lock instead, which a
+ * client has alone while it records a strategy that does not go with it.
  */
 
 /** Shared by transactions that hold names while no strategy is recorded. Goes with `row`. No name is empty. */

@@ -95,7 +95,7 @@ async function look(
     }
     return 'session'
   } finally {
-    await Promise.all(crowd.map(leave))
+    await Promise.all(crowd.map(rollBackAndClose))
   }
 }
 
@@ -106,7 +106,7 @@ function pooled(): LockError {
   )
 }
 
-async function leave(connection: PostgresConnection): Promise<void> {
+async function rollBackAndClose(connection: PostgresConnection): Promise<void> {
   await connection.promptly(() => connection.query(rollback)).catch(() => undefined)
   await connection.close()
 }

@@ -13,7 +13,7 @@ const WAKE_SPREAD_MS = 15
 /** A waiter that was beaten at the first node looks at all of them after this: the winner there may be dead. */
 const BEHIND_MS = 250
 
-/** Notices may be lost: every waiter looks again after this. */
+/** Hints may be lost: every waiter looks again after this. */
 const MAX_POLL_MS = 10_000
 
 /** An attempt that was refused, until it is granted or withdrawn. */
@@ -22,15 +22,15 @@ interface Waiter {
   splits: number
   /** The attempt with a majority at the last look. */
   known: Pick<Refused, 'attempt' | 'holder'>
-  /** A release was noticed since its last try began. */
-  noticed: boolean
+  /** A hint of a release arrived since its last try began. */
+  hinted: boolean
   readonly wake: Wake
   unwatch: (() => void) | undefined
 }
 
 const nobody = { attempt: undefined, holder: undefined }
 
-/** Waits for the nodes' own notices of releases, and looks again after a random while. */
+/** Waits for the hints of the nodes about releases, and looks again after a random while. */
 export class Waits {
   readonly #nodes: Nodes
   readonly #clock: Clock
@@ -41,12 +41,12 @@ export class Waits {
     this.#clock = clock
   }
 
-  /** A try of this attempt begins, which may miss later notices. Returns whether a notice caused it. */
+  /** A try of this attempt begins, which may miss later hints. Returns whether a hint caused it. */
   trying(attemptId: string): boolean {
     const waiter = this.#waiters.get(attemptId)
-    const { noticed = false } = waiter ?? {}
-    if (waiter !== undefined) waiter.noticed = false
-    return noticed
+    const { hinted = false } = waiter ?? {}
+    if (waiter !== undefined) waiter.hinted = false
+    return hinted
   }
 
   busy({ attemptId, willWait }: AcquireRequest, { attempt, holder, settled, remainingMs }: Refused): Busy {
@@ -62,7 +62,7 @@ export class Waits {
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 
-  /** Another attempt was first and most likely has the lock by now; its release will be noticed. */
+  /** Another attempt was first and most likely has the lock by now; its release will send a hint. */
   behind({ attemptId, willWait }: AcquireRequest, ahead: Ahead): Busy {
     if (willWait) this.#waiter(attemptId).splits = 0
     const known = this.#waiters.get(attemptId)?.known
@@ -78,7 +78,7 @@ export class Waits {
     if (waiter.splits === 0) {
       // Watches until the attempt is over: each new subscription would cause one more look.
       waiter.unwatch ??= this.#watch(name, waiter)
-      if (waiter.noticed) this.#wakeSoon(waiter)
+      if (waiter.hinted) this.#wakeSoon(waiter)
     }
     await waiter.wake.sleep(maxMs, { signal })
   }
@@ -95,7 +95,7 @@ export class Waits {
   #waiter(attemptId: string): Waiter {
     let waiter = this.#waiters.get(attemptId)
     if (waiter === undefined) {
-      waiter = { splits: 0, known: nobody, noticed: false, wake: new Wake(this.#clock), unwatch: undefined }
+      waiter = { splits: 0, known: nobody, hinted: false, wake: new Wake(this.#clock), unwatch: undefined }
       this.#waiters.set(attemptId, waiter)
     }
     return waiter
@@ -111,12 +111,12 @@ export class Waits {
 
   /** Tasks of one client wait as one, so this is one subscription per name and node. */
   #watch(name: string, waiter: Waiter): () => void {
-    const notice = (): void => {
-      waiter.noticed = true
+    const hint = (): void => {
+      waiter.hinted = true
       // In a split vote every withdrawal is a release: a waiter that followed those would never back off.
       if (waiter.splits === 0) this.#wakeSoon(waiter)
     }
-    const ends = this.#nodes.all.map((node) => node.watch(name, notice))
+    const ends = this.#nodes.all.map((node) => node.watch(name, hint))
     return () => ends.forEach((end) => end())
   }
 }

@@ -24,7 +24,7 @@ test('twenty clients over jittery links all make progress', async () => {
   expect(turns).toEqual({ most: 1, grants: 40 })
 })
 
-test('a release wakes a waiter by the notices of the nodes, and until then it hardly asks', async () => {
+test('a release wakes a waiter by the hints of the nodes, and until then it hardly asks', async () => {
   const { servers: nodes } = await servers(3)
   const [holder, other] = [connect(over(nodes), { ttlMs: 120_000 }), connect(over(nodes))]
   const lock = uniqueName()
@@ -33,7 +33,7 @@ test('a release wakes a waiter by the notices of the nodes, and until then it ha
   const turn = other.lock(lock).acquire({ waitMs: 60_000 })
   await Promise.all(nodes.map((node) => until(async () => (await listenersOf(node, lock)) === 1)))
   await pass(2_000)
-  // The first try, and one more for each node as its notices begin to be heard: a script more by each for a new server.
+  // The first try, and one more for each node as its hints begin to arrive: a script more by each for a new server.
   expect((await scriptsRun(nodes)) - before).toBeLessThanOrEqual(8 * nodes.length)
   const start = performance.now()
   await lease.release()

@@ -12,7 +12,7 @@ export interface Dialect {
   /** What to do about an error that no retry mends, such as a missing table. `URL` in it stands for the database. */
   readonly advice: ReadonlyMap<Code, string>
   /** What to do if an error that may pass does not, such as a server that refuses writes for now. */
-  readonly hints?: ReadonlyMap<Code, string>
+  readonly ifItLasts?: ReadonlyMap<Code, string>
   /** After these the statement was rolled back as a whole, so it can simply be run again. */
   readonly transient?: ReadonlySet<Code>
   /** A table is missing. */
@@ -47,7 +47,7 @@ export interface SqlErrors extends AdapterErrors {
 }
 
 export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
-  const { adapter, server, advice, hints, transient, missing, forbidden } = dialect
+  const { adapter, server, advice, ifItLasts, transient, missing, forbidden } = dialect
   const errors = errorsOf(adapter)
   const codesOf = (error: unknown): Readonly<Record<string, Code>> =>
     error instanceof Error ? dialect.codesOf(error) : {}
@@ -90,8 +90,8 @@ export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
         const [what, ...todo] = advised.split('; ')
         return errors.invalid([`${what}: ${shown}`, ...todo].join('; '), cause)
       }
-      const hint = hints?.get(code)
-      const failed = hint === undefined ? `${server} failed` : `${server} failed; ${hint}`
+      const todo = ifItLasts?.get(code)
+      const failed = todo === undefined ? `${server} failed` : `${server} failed; ${todo}`
       return new LockError('LOCK_UNAVAILABLE', `${failed}: ${shown}`, { cause })
     },
     wrongReply: () =>

@@ -8,7 +8,7 @@ const errors = sqlErrors({
   server: 'SomeSQL',
   codesOf: (error) => ('errno' in error ? { code: 'ER_X', errno: Number(error.errno) } : {}),
   advice: new Map([[1, 'migrate']]),
-  hints: new Map([[2, 'wait']]),
+  ifItLasts: new Map([[2, 'wait']]),
   transient: new Set([5]),
 })
 

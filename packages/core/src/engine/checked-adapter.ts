@@ -27,16 +27,17 @@ export function checkedAdapter(factory: AdapterFactory, host: AdapterHost): Comp
 /** Explains the mistake of a program that passes `redis` instead of `redis({ url })`. */
 function made(factory: AdapterFactory, host: AdapterHost): Adapter {
   const { name } = factory
-  const hint = `createLocks needs what ${name || 'the adapter'}(…) returns: call it, as in createLocks(redis({ url }))`
+  const call = `${name || 'the adapter'}(…)`
+  const advice = `createLocks needs what ${call} returns: call it, as in createLocks(redis({ url }))`
   let inner: Adapter
   try {
     inner = factory(host)
   } catch (error) {
     // A factory that an adapter returns is anonymous; the adapter's own function has a name.
     if (name === '' || !isLockError(error, 'LOCK_INVALID_ARGUMENT')) throw error
-    throw new LockError('LOCK_INVALID_ARGUMENT', `${hint}: ${error.message}`, { cause: error })
+    throw new LockError('LOCK_INVALID_ARGUMENT', `${advice}: ${error.message}`, { cause: error })
   }
-  if (typeof inner === 'function') throw new LockError('LOCK_INVALID_ARGUMENT', hint)
+  if (typeof inner === 'function') throw new LockError('LOCK_INVALID_ARGUMENT', advice)
   return inner
 }
 
