@@ -1,4 +1,4 @@
-import { settleOptions } from '@locks/core/adapter'
+import { inOneLine, settleOptions } from '@locks/core/adapter'
 import type { Duration } from '@locks/core/adapter'
 import { inTurn, keyOf, MIGRATE, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
 import type { TransactionQuery } from '@locks/sql'
@@ -189,6 +189,5 @@ function stale(cause?: unknown): Error {
 
 function elsewhere(tables: Tables, owner: string): Error {
   const { locks, strategy: record } = namesOf(tables)
-  const { message, advice } = otherStrategy({ locks, table: record }, 'row', owner)
-  return errors.invalid(`${message}; ${advice}`)
+  return errors.invalid(inOneLine(otherStrategy({ locks, table: record }, 'row', owner)))
 }

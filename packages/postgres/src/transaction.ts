@@ -1,4 +1,4 @@
-import { settleOptions } from '@locks/core/adapter'
+import { inOneLine, settleOptions } from '@locks/core/adapter'
 import type { Duration } from '@locks/core/adapter'
 import { inTurn, keyOf, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
 import type { TransactionQuery } from '@locks/sql'
@@ -188,8 +188,7 @@ function wrongLevel(level = 'unknown'): Error {
 
 function elsewhere(tables: Tables, owner: string): Error {
   const { locks, strategy: record } = namesOf(tables)
-  const { message, advice } = otherStrategy({ locks, table: record }, 'row', owner)
-  return errors.invalid(`${message}; ${advice}`)
+  return errors.invalid(inOneLine(otherStrategy({ locks, table: record }, 'row', owner)))
 }
 
 function failed(error: unknown): never {

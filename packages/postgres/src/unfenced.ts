@@ -1,3 +1,4 @@
+import { inOneLine } from '@locks/core/adapter'
 import { otherStrategy } from '@locks/sql'
 import type { StrategyRecord } from '@locks/sql'
 import { lockOf } from './advisory-sql.ts'
@@ -75,8 +76,7 @@ export function keepingTables(settings: Settings, open: Open): Open {
     const owner = (await ifRecorded(() => connection.ask(read)))?.[0] ?? 'advisory'
     if (owner === 'advisory') return
     const { locks, strategy: table } = namesOf(settings)
-    const { message, advice } = otherStrategy({ locks, table }, 'advisory', owner)
-    throw errors.invalid(`${message}; ${advice}`)
+    throw errors.invalid(inOneLine(otherStrategy({ locks, table }, 'advisory', owner)))
   }
 
   return async (closing) => {

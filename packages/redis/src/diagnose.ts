@@ -23,7 +23,7 @@ const ROUND_TRIP_MS = 100
 export async function diagnose(connection: Connection, waitForReplicas: number): Promise<readonly Finding[]> {
   const primaries = await connection.primaries()
   const all: (readonly Finding[])[] = []
-  for (const primary of primaries) all.push(await findingsOf(primary, connection.cluster, waitForReplicas))
+  for (const primary of primaries) all.push(await findingsAt(primary, connection.cluster, waitForReplicas))
   const worst = worstFindings(all).map(({ finding, servers: [first = 0] }) => {
     const message = primaries.length > 1 ? `${primaries[first]?.at}: ${finding.message}` : finding.message
     return { ...finding, message }
@@ -34,7 +34,7 @@ export async function diagnose(connection: Connection, waitForReplicas: number):
   return [...worst, failover, leftovers].filter((finding) => finding !== undefined)
 }
 
-async function findingsOf(
+async function findingsAt(
   primary: Primary,
   cluster: boolean,
   waitForReplicas: number,

@@ -1,4 +1,4 @@
-import { danger, ok, warning } from '@locks/core/adapter'
+import { danger, inOneLine, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
 import type { Primary } from './connection.ts'
 import { errors, repliedWith } from './errors.ts'
@@ -39,11 +39,12 @@ export function versionFinding(info: string, cluster: boolean): Finding {
 }
 
 export function evictionFinding(info: string): Finding {
-  const policy = fieldOf(info, 'maxmemory_policy') ?? 'noeviction'
+  const policy = fieldOf(info, 'maxmemory_policy')
   const check = 'eviction-policy'
   if (policy === 'noeviction') return ok(check, 'nothing is evicted (noeviction)')
-  const message = `Redis may evict locks and fences: maxmemory-policy is ${policy}`
-  return danger(check, message, 'set maxmemory-policy to noeviction')
+  const advice = 'set maxmemory-policy to noeviction'
+  if (policy === undefined) return warning(check, 'the server does not report its maxmemory-policy', advice)
+  return danger(check, `Redis may evict locks and fences: maxmemory-policy is ${policy}`, advice)
 }
 
 /** `settings` from CONFIG GET; undefined if this user may not call it. */
@@ -121,10 +122,10 @@ export async function reportFindings(
       return warn('LOCKS_REDIS_UNCHECKED', 'Redis does not let this user read its settings (INFO)')
     const version = versionFinding(info, cluster)
     if (version.level === 'danger') throw errors.unsupported(version.message)
-    const { level, message, advice } = evictionFinding(info)
-    if (level !== 'danger') return
-    if (serverSettings === 'refuse') throw errors.unsupported(`${message}; ${advice}`)
-    warn('LOCKS_REDIS_EVICTION', `${message}; ${advice}`)
+    const eviction = evictionFinding(info)
+    if (eviction.level !== 'danger') return
+    if (serverSettings === 'refuse') throw errors.unsupported(inOneLine(eviction))
+    warn('LOCKS_REDIS_EVICTION', inOneLine(eviction))
   }
 
   const looks = primaries.map(look)

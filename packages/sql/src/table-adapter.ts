@@ -1,4 +1,4 @@
-import { Upkeep } from '@locks/core/adapter'
+import { inOneLine, Upkeep } from '@locks/core/adapter'
 import type { Adapter, Capabilities, Clock } from '@locks/core/adapter'
 import type { SqlErrors } from './errors.ts'
 import { creatingTables } from './first-use.ts'
@@ -75,8 +75,7 @@ export function tableAdapter<C extends Capabilities>(
   async function look(): Promise<boolean> {
     const owner = await record.read()
     if (owner === undefined || owner === strategy) return (ours = owner === strategy)
-    const { message, advice } = otherStrategy(record, strategy, owner)
-    throw invalid(`${message}; ${advice}`)
+    throw invalid(inOneLine(otherStrategy(record, strategy, owner)))
   }
 
   async function claim(): Promise<void> {

@@ -34,8 +34,8 @@ function roundTrip(tookMs: number, reliableMs: number): Finding {
   const message = `the leader answers in ${tookMs} ms`
   if (tookMs < reliableMs / 6) return ok('round-trip', message)
   const advice =
-    `Leases last ${reliableMs} ms and are renewed every third of that. ` +
-    'Find out what is slow, or choose a longer sessionTimeoutMs.'
+    'find out what is slow, or choose a longer sessionTimeoutMs: ' +
+    `leases last ${reliableMs} ms and are renewed every third of that`
   return warning('round-trip', message, advice)
 }
 
@@ -43,7 +43,7 @@ function sessionTimeout(timeoutMs: number, { client, sessionTimeoutMs }: Setting
   if (client !== undefined || timeoutMs === sessionTimeoutMs)
     return ok('session-timeout', `a session lasts ${timeoutMs} ms without a sign of life`)
   const message = `sessionTimeoutMs is ${sessionTimeoutMs} ms, but the servers grant ${timeoutMs} ms`
-  const advice = 'Choose a value from minSessionTimeout to maxSessionTimeout of the servers, or change these.'
+  const advice = 'choose a value from minSessionTimeout to maxSessionTimeout of the servers, or change these'
   return warning('session-timeout', message, advice)
 }
 
@@ -53,15 +53,15 @@ function tickTime(timeoutMs: number, text: string | undefined): Finding {
   if (Number.isNaN(tickMs)) {
     const message = 'tickTime cannot be read: the server does not answer the command conf'
     const advice =
-      'Allow the command with 4lw.commands.whitelist=srvr,conf, ' +
-      `or make sure that sessionTimeoutMs is at least ${MIN_TICKS} ticks.`
+      'allow the command with 4lw.commands.whitelist=srvr,conf, ' +
+      `or make sure that sessionTimeoutMs is at least ${MIN_TICKS} ticks`
     return warning(check, message, advice)
   }
   const message = `a tick of the servers is ${tickMs} ms, the session timeout ${timeoutMs} ms`
   if (timeoutMs >= tickMs * MIN_TICKS) return ok(check, message)
   const advice =
-    'A server that is cut off may report too late that a session is over: ' +
-    `choose at least ${tickMs * MIN_TICKS} ms, or a shorter tickTime.`
+    `choose at least ${tickMs * MIN_TICKS} ms, or a shorter tickTime: ` +
+    'a server that is cut off may report too late that a session is over'
   return danger(check, message, advice)
 }
 
@@ -69,21 +69,21 @@ function ensemble(conf: string | undefined, mode: string | undefined): Finding {
   const check = 'ensemble'
   if (mode === 'standalone') {
     const advice =
-      'While it is down no lock can be acquired, and its disk has the only copy: run three or five servers.'
+      'run three or five servers: while it is down no lock can be acquired, and its disk has the only copy'
     return warning(check, 'there is only one server', advice)
   }
   const voters = conf === undefined ? 0 : votersOf(conf)
   if (voters === 0 && mode === undefined) {
     const message = 'the number of servers cannot be read: the server answers neither srvr nor conf'
     const advice =
-      'Allow these with 4lw.commands.whitelist=srvr,conf, or make sure that there are three or five servers.'
+      'allow these with 4lw.commands.whitelist=srvr,conf, or make sure that there are three or five servers'
     return warning(check, message, advice)
   }
   if (voters === 0) return ok(check, `connected to one of several servers, a ${mode}`)
   const spare = Math.ceil(voters / 2) - 1
   const message = `${voters} servers vote; ${spare} of them may fail`
   if (spare > 0 && voters % 2 === 1) return ok(check, message)
-  const advice = `One server less tolerates as many failures: run ${Math.max(3, voters - 1)} or ${voters + 1}.`
+  const advice = `run ${Math.max(3, voters - 1)} or ${voters + 1}: one server less tolerates as many failures`
   return warning(check, message, advice)
 }
 
@@ -97,6 +97,6 @@ async function permissions({ requests }: Session, { basePath, rawPath }: Setting
   const refusal = await requests.rehearse(`${parent}/diagnose-${Date.now()}`)
   if (refusal === undefined) return ok(check, `nodes can be created and deleted in ${shown}`)
   const message = `nodes cannot be ${refusal.step} in ${shown}: ${reasonOf(refusal.code)}`
-  const advice = `Give this client the create and delete permissions there, by auth or by the ACL of ${shown}.`
+  const advice = `give this client the create and delete permissions there, by auth or by the ACL of ${shown}`
   return warning(check, message, advice)
 }

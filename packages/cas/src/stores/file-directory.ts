@@ -46,12 +46,12 @@ export async function diagnoseDirectory(directory: string): Promise<readonly Fin
     const type = await checkDirectory(directory)
     const usable = ok('directory', `${shown} exists and is writable`)
     if (type === undefined) return [usable, ok('file-system', `${shown} is on a local file system`)]
-    const advice = 'Use a directory on a disk of this host, or an adapter for several hosts.'
+    const advice = 'use a directory on a disk of this host, or an adapter for several hosts'
     return [usable, danger('file-system', `${shown} is on ${type}, ${UNCERTAIN}`, advice)]
   } catch (error) {
     const failure = directoryError(shown, error)
     const message = failure instanceof Error ? failure.message : `${shown} cannot be read`
-    const advice = 'Create the directory, and let the user of this process read and write in it.'
+    const advice = 'create the directory, and let the user of this process read and write in it'
     return [warning('directory', message, advice)]
   }
 }

@@ -1,5 +1,6 @@
 import { danger, ok, warning } from '@locks/core/adapter'
 import type { Finding, Versioned } from '@locks/core/adapter'
+import { loadLibrary } from './redis-client.ts'
 import type { RedisLink } from './redis-client.ts'
 
 /** How many values are fetched at once: one by one they would take a round trip each. */
@@ -20,24 +21,15 @@ export async function* valuesOf(
 
 /** What the memory and disk settings of Redis or Tair mean for locks. */
 export async function diagnoseServer(link: RedisLink): Promise<readonly Finding[]> {
-  const info = await link.call('INFO')
-  const fieldOf = (name: string): string | undefined =>
-    typeof info === 'string' ? new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] : undefined
-  return [eviction(fieldOf('maxmemory_policy')), persistence(fieldOf('aof_enabled'))]
-}
-
-function eviction(policy: string | undefined): Finding {
-  const check = 'eviction-policy'
-  if (policy === 'noeviction') return ok(check, 'maxmemory-policy is noeviction')
-  const advice = 'Set maxmemory-policy to noeviction.'
-  if (policy === undefined) return warning(check, 'the server does not report its maxmemory-policy', advice)
-  return danger(check, `maxmemory-policy is ${policy}: locks may be evicted while they are held`, advice)
+  const info = String(await link.call('INFO'))
+  const { evictionFinding, fieldOf } = await loadLibrary()
+  return [evictionFinding(info), persistence(fieldOf(info, 'aof_enabled'))]
 }
 
 function persistence(aof: string | undefined): Finding {
   const check = 'persistence'
   if (aof === '1') return ok(check, 'the append-only file is on')
-  const advice = 'Set appendonly to yes and appendfsync to always if held locks must survive a restart.'
+  const advice = 'set appendonly to yes and appendfsync to always if held locks must survive a restart'
   if (aof === undefined) return warning(check, 'the server does not report whether it persists', advice)
   return danger(check, 'the append-only file is off: a restart frees every lock that is held', advice)
 }

@@ -15,6 +15,11 @@ export function danger(check: string, message: string, advice: string): Finding 
   return { check, level: 'danger', message, advice }
 }
 
+/** A finding as the text of an error or a warning. Both are clauses: lower case, and no full stop. */
+export function inOneLine({ message, advice }: Pick<Finding, 'message' | 'advice'>): string {
+  return advice === undefined ? message : `${message}; ${advice}`
+}
+
 /** What one check of `diagnose` finds. */
 export type Verdict = Omit<Finding, 'check'>
 
