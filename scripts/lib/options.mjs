@@ -5,7 +5,12 @@ import { fileURLToPath } from 'node:url'
 // Types and tables of options, from the declaration of each adapter.
 
 /** @typedef {import('../../packages/core/dist/adapter/index.js').Option & { readonly doc: string }} Option */
-/** @typedef {{ adapter: string, by?: string, options: Readonly<Record<string, Option>> }} Declaration */
+/**
+ * @typedef {{
+ *   adapter: string, by?: string, options: Readonly<Record<string, Option>>, transaction?: Declaration,
+ * }} Declaration
+ */
+/** @typedef {import('../../packages/core/dist/adapter/index.js').Declaration} Table */
 /** @typedef {readonly [key: string, option: Option]} Row */
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -18,22 +23,25 @@ export async function declarations() {
   for (const name of (await readdir(join(root, 'packages'))).toSorted()) {
     const files = await readdir(join(root, 'packages', name, 'src'))
     if (!files.includes('option-table.ts')) continue
-    /** @type {{ declared: import('../../packages/core/dist/adapter/index.js').Declaration }} */
-    const { declared } = await import(`../../packages/${name}/dist/option-table.js`)
+    /** @type {{ declared: Table, transaction?: Table['options'] }} */
+    const { declared, transaction } = await import(`../../packages/${name}/dist/option-table.js`)
     const source = await readFile(join(root, 'packages', name, 'src', 'option-table.ts'), 'utf8')
-    found.set(name, documented(declared, source))
+    const tables = Object.entries(declared.options).filter(([key]) => key === 'schema' || key === 'table')
+    const options = transaction && { ...Object.fromEntries(tables), ...transaction }
+    const more = options && { transaction: documented({ ...declared, options }, source) }
+    found.set(name, { ...documented(declared, source), ...more })
   }
   return found
 }
 
 /**
- * @param {import('../../packages/core/dist/adapter/index.js').Declaration} declared
+ * @param {Table} declared
  * @param {string} source
  * @returns {Declaration}
  */
 export function documented({ options, ...declared }, source) {
   const comments = new Map(
-    [...source.matchAll(/^ {4}\/\*\* (.+) \*\/\n {4}(\w+): \{/gm)].map(([, doc, key]) => [key, doc]),
+    [...source.matchAll(/^ +\/\*\* (.+) \*\/\n +(\w+): \{/gm)].map(([, doc, key]) => [key, doc]),
   )
   const rows = Object.entries(options).map(([key, option]) => {
     const doc = comments.get(key)
@@ -82,7 +90,7 @@ export function withTable(text, declared) {
   const rows = rowsOf(declared).map(([key, option]) => {
     const only = (option.only ?? []).filter((value) => value !== undefined).map((value) => `\`${value}\``)
     const meaning = only.length === 0 ? option.doc : `${option.doc} Only with ${only.join(', ')}.`
-    const cells = [`\`${key}\``, defaultText(option), option.inUrl === true ? 'yes' : '', meaning]
+    const cells = [`\`${key}\``, defaultText(option), urlCell(option), meaning]
     return `| ${cells.map((cell) => cell.replaceAll('|', String.raw`\|`)).join(' | ')} |`
   })
   const places = rowsOf(declared).filter(([, { place, only }]) => place === true && only === undefined)
@@ -90,6 +98,11 @@ export function withTable(text, declared) {
   if (places.length > 1)
     table.push('', `Give exactly one of ${places.map(([key]) => `\`${key}\``).join(', ')}.`)
   return between(text, '<!-- options -->', '<!-- /options -->', () => table.join('\n'))
+}
+
+/** @param {Option} option */
+function urlCell({ inUrl }) {
+  return inUrl === true ? 'yes' : (inUrl ?? '')
 }
 
 /**
@@ -106,14 +119,16 @@ export function withInterfaces(text, declared) {
 }
 
 /**
- * Which options an interface has: all of them, those `only` for one value of `by`, or those `shared` by all values.
+ * Which options an interface has: all of them, those `only` for one value of `by`, those `shared` by all values, or
+ * those of a `transaction`.
  *
  * @param {Declaration} declared
  * @param {string} selection
  */
 function selected(declared, selection) {
-  const rows = rowsOf(declared)
+  const rows = inCode(declared)
   if (selection === '') return rows
+  if (selection === 'transaction' && declared.transaction !== undefined) return rowsOf(declared.transaction)
   const [, value] = /^only (.+)$/.exec(selection) ?? []
   if (value !== undefined) return rows.filter(([, { only }]) => only?.includes(value))
   if (selection === 'shared') return rows.filter((row) => isShared(declared, row))
@@ -153,7 +168,7 @@ function configName({ adapter }) {
 
 /** @param {Declaration} declared */
 function configType(declared) {
-  const rows = rowsOf(declared).filter(([, option]) => option.kind !== 'value' || option.json !== undefined)
+  const rows = inCode(declared).filter(([, option]) => option.kind !== 'value' || option.json !== undefined)
   const places = rows.filter(([, { only, place }]) => only === undefined && place === true).map(required)
   const shared = rows.filter((row) => isShared(declared, row))
   // A place that is the only one in a config stands beside the other options.
@@ -283,6 +298,11 @@ function durationText(ms) {
 /** @param {Declaration} declared @returns {readonly Row[]} */
 function rowsOf({ options }) {
   return Object.entries(options)
+}
+
+/** Without those that stand only in URLs. @param {Declaration} declared */
+function inCode(declared) {
+  return rowsOf(declared).filter(([, { inUrl }]) => inUrl !== 'only')
 }
 
 /** @param {Declaration} declared @param {Row} row */

@@ -7,10 +7,12 @@ export const declared = {
   example: "{ url: 'mysql://user@host/database' }",
   by: 'strategy',
   options: {
-    /** `mysql://user:password@host:port/database`, with options and `ssl=true` behind `?`. */
+    /** `mysql://user:password@host:port/database`, with options behind `?`. */
     url: { kind: 'text', must: 'be mysql://user@host:port/database', place: true },
-    /** Your own, used for single statements only. Other connections are made like those of it. */
+    /** Your own, used for single statements only. Other connections copy its settings. */
     pool: { kind: 'value', must: 'be a pool of mysql2', type: 'Pool | PromisePool', place: true },
+    /** Connects with TLS. */
+    ssl: { kind: 'boolean', default: false, inUrl: 'only' },
     /** `unique-key`: leases in a table. `row`: a row lock. `named`: GET_LOCK. */
     strategy: { kind: 'choice', of: ['unique-key', 'row', 'named'], default: 'unique-key', inUrl: true },
     /** The database of the tables. */
@@ -54,16 +56,22 @@ export const declared = {
   },
 } as const
 
+/** Options of `lockInTransaction`, beside `schema` and `table`. */
+export const transaction = {
+  /** How long to wait for another holder; MySQL rounds up to seconds. 0: do not wait. */
+  waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
+} as const
+
 /** How to connect: a URL, or a pool of the program's own. */
 // <options ConnectionOptions places>
 export type ConnectionOptions =
   | {
-      /** `mysql://user:password@host:port/database`, with options and `ssl=true` behind `?`. */
+      /** `mysql://user:password@host:port/database`, with options behind `?`. */
       readonly url: string
       readonly pool?: never
     }
   | {
-      /** Your own, used for single statements only. Other connections are made like those of it. */
+      /** Your own, used for single statements only. Other connections copy its settings. */
       readonly pool: Pool | PromisePool
       readonly url?: never
     }

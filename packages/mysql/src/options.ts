@@ -14,7 +14,7 @@ export interface Tables {
   readonly table: string
 }
 
-export interface Settings extends Omit<Settled<typeof declared.options>, 'url' | 'pool'> {
+export interface Settings extends Omit<Settled<typeof declared.options>, 'url' | 'pool' | 'ssl'> {
   readonly pool: Pool | PromisePool | undefined
   /** For connections that the adapter opens itself. */
   readonly config: ClientOptions
@@ -25,7 +25,7 @@ export interface Settings extends Omit<Settled<typeof declared.options>, 'url' |
 export function settle(options: unknown): Settings {
   const url = urlOf(declared, options)
   const parsed = url === undefined ? undefined : parseUrl(url)
-  const { url: _, pool, ...rest } = settleOptions(declared, options, parsed?.extra)
+  const { url: _, ssl: __, pool, ...rest } = settleOptions(declared, options, parsed?.extra)
   if (parsed !== undefined) return { ...rest, pool: undefined, ...at(parsed.config, rest) }
   if (!isPool(pool)) throw wrongOption(declared, 'pool', pool)
   return { ...rest, pool, ...at(configOf(pool), rest) }
@@ -45,21 +45,16 @@ function parseUrl(url: string): { config: ClientOptions; extra: ReturnType<typeo
   if (!/^(mysql|mariadb):/.test(plain) || !URL.canParse(plain)) throw wrongOption(declared, 'url')
   const { hostname, port, username, password, pathname, searchParams } = new URL(plain)
   const database = decoded(pathname.slice(1))
+  const extra = queryOptions(declared, searchParams)
   const config: ClientOptions = {
     host: hostname === '' ? 'localhost' : hostname.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? 3306 : Number(port),
     user: decoded(username),
     password: decoded(password),
     ...(database !== '' && { database }),
-    ...(sslOf(searchParams) && { ssl: {} }),
+    ...(extra['ssl'] === true && { ssl: {} }),
   }
-  return { config, extra: queryOptions(declared, searchParams, ['ssl']) }
-}
-
-function sslOf(query: URLSearchParams): boolean {
-  const ssl = query.get('ssl')
-  if (ssl === null || ssl === 'true' || ssl === 'false') return ssl === 'true'
-  throw invalidOption(declared, 'ssl in url must be true or false')
+  return { config, extra }
 }
 
 function decoded(text: string): string {

@@ -3,7 +3,7 @@ import type { Duration } from '@locks/core/adapter'
 import { inTurn, keyOf, MIGRATE, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
 import type { TransactionQuery } from '@locks/sql'
 import { errors } from './errors.ts'
-import { declared } from './option-table.ts'
+import { declared, transaction } from './option-table.ts'
 import type { Tables } from './options.ts'
 import { namesOf } from './schema.ts'
 import { transactionClients } from './transaction-clients.ts'
@@ -13,6 +13,7 @@ import type { TransactionSql } from './transaction-sql.ts'
 export type { TransactionQuery } from '@locks/sql'
 
 /** Where the tables are, and how long to wait. */
+// <options LockInTransactionOptions transaction>
 export interface LockInTransactionOptions {
   /** The database of the tables. Default: that of the connection. */
   readonly schema?: string
@@ -21,6 +22,7 @@ export interface LockInTransactionOptions {
   /** How long to wait for another holder; MySQL rounds up to seconds. 0: do not wait. Default: 10 s. */
   readonly waitMs?: Duration
 }
+// </options>
 
 /** A name that this transaction holds until it ends. */
 export interface TransactionLock {
@@ -33,14 +35,7 @@ export interface TransactionLock {
 }
 
 const { schema, table } = declared.options
-const options = {
-  adapter: declared.adapter,
-  options: {
-    waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
-    schema,
-    table,
-  },
-} as const
+const options = { adapter: declared.adapter, options: { schema, table, ...transaction } }
 
 /** The wait was too long for `innodb_lock_wait_timeout`, or for `max_statement_time` of MariaDB. */
 const tooLong = new Set([1205, 1969])

@@ -78,6 +78,14 @@ export const declared = {
   },
 } as const
 
+/** Options of `lockInTransaction`, beside `schema` and `table`. */
+export const transaction = {
+  /** How long to wait for another holder. 0: do not wait. */
+  waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
+  /** Without tables, and without a fence: only the lock, also beside strategy `advisory`. */
+  advisory: { kind: 'boolean', default: false },
+} as const
+
 /** How to connect: a URL, or a pool of the program's own. */
 // <options ConnectionOptions places>
 export type ConnectionOptions =

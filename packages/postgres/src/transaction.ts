@@ -3,7 +3,7 @@ import type { Duration } from '@locks/core/adapter'
 import { inTurn, keyOf, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
 import type { TransactionQuery } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
-import { declared } from './option-table.ts'
+import { declared, transaction } from './option-table.ts'
 import type { Tables } from './options.ts'
 import { errors, isDeadlock, isOfFailedTransaction } from './errors.ts'
 import { transactionClients } from './transaction-clients.ts'
@@ -14,16 +14,18 @@ import type { TransactionSql } from './transaction-sql.ts'
 export type { TransactionQuery } from '@locks/sql'
 
 /** Where the tables are, and how long to wait. */
+// <options LockInTransactionOptions transaction>
 export interface LockInTransactionOptions {
   /** The schema of the tables. Default: `public`. */
   readonly schema?: string
-  /** The table of locks. Names of further tables begin with it. Default: `locks`. */
+  /** The table of locks. Names of further tables and functions begin with it. Default: `locks`. */
   readonly table?: string
   /** How long to wait for another holder. 0: do not wait. Default: 10 s. */
   readonly waitMs?: Duration
   /** Without tables, and without a fence: only the lock, also beside strategy `advisory`. Default: `false`. */
   readonly advisory?: boolean
 }
+// </options>
 
 /** A name that this transaction holds until it ends. */
 export interface TransactionLock {
@@ -36,15 +38,7 @@ export interface TransactionLock {
 }
 
 const { schema, table } = declared.options
-const options = {
-  adapter: declared.adapter,
-  options: {
-    waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
-    advisory: { kind: 'boolean', default: false },
-    schema,
-    table,
-  },
-} as const
+const options = { adapter: declared.adapter, options: { schema, table, ...transaction } }
 
 /**
  * Locks `name` in an open transaction of the program, which then holds it until it ends: there is nothing to release.

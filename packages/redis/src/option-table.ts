@@ -38,6 +38,8 @@ export const declared = {
       is: (value: unknown): value is Redis | Cluster => isClient(value),
       place: true,
     },
+    /** Connects with TLS, like the scheme `rediss`. */
+    tls: { kind: 'boolean', default: false, inUrl: 'only' },
     /** In front of every lock name. With `''` the name is the key, shared with `RLock` of Redisson. */
     prefix: { kind: 'text', default: 'locks:', inUrl: true },
     /** How long a lock that was handed off waits for its new holder to renew it. */

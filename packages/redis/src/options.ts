@@ -9,7 +9,7 @@ import type { ClusterPlace, RedisWarning } from './option-table.ts'
 const FENCE_IDLE_MS = 86_400_000
 
 /** Options with every default filled in, and the URL as what it says. */
-export interface RedisSettings extends Omit<Settled<typeof declared.options>, 'url'> {
+export interface RedisSettings extends Omit<Settled<typeof declared.options>, 'url' | 'tls'> {
   readonly fenceIdleMs: number
   readonly onWarning: (warning: RedisWarning) => void
 }
@@ -18,7 +18,7 @@ export interface RedisSettings extends Omit<Settled<typeof declared.options>, 'u
 export function settle(options: unknown): RedisSettings {
   const given = urlOf(declared, options)
   const parsed = given === undefined ? undefined : parseUrl(given)
-  const { url: _, ...read } = settleOptions(declared, options, parsed?.extra)
+  const { url: _, tls: __, ...read } = settleOptions(declared, options, parsed?.extra)
   return {
     ...read,
     ...parsed?.place,
@@ -40,8 +40,8 @@ interface ParsedUrl {
 function parseUrl(url: string): ParsedUrl {
   const { scheme, user = '', hosts, path, query } = urlParts(declared, url)
   const nodes = hosts.map(addressOf)
-  const extra = queryOptions(declared, query, ['tls'])
-  const secure = scheme === 'rediss' || tlsOf(query)
+  const extra = queryOptions(declared, query)
+  const secure = scheme === 'rediss' || extra['tls'] === true
   const access = { ...loginOf(user), ...(secure ? { tls: {} } : {}) }
   const steps = path.split('/').slice(1).map(decoded)
   switch (scheme) {
@@ -91,12 +91,6 @@ function dbOf(text: string | undefined): { db?: number } {
   if (text === undefined || text === '') return {}
   if (!/^\d{1,5}$/.test(text)) throw errors.invalid('url: the database must be a number')
   return { db: Number(text) }
-}
-
-function tlsOf(query: URLSearchParams): boolean {
-  const tls = query.get('tls')
-  if (tls === null || tls === 'true' || tls === 'false') return tls === 'true'
-  throw errors.invalid('tls in url must be true or false')
 }
 
 function decoded(text: string): string {

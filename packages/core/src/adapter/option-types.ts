@@ -4,8 +4,8 @@ import type { Duration } from './duration.ts'
 interface Common {
   /** The default in words, where it is not one value: `a majority`. */
   readonly otherwise?: string
-  /** It may stand behind the `?` of a URL. */
-  readonly inUrl?: true
+  /** `true`: it may stand behind the `?` of a URL. `'only'`: it stands nowhere else. */
+  readonly inUrl?: true | 'only'
   readonly required?: true
   /** It says where the store is. Exactly one of these options must be given. */
   readonly place?: true
@@ -95,5 +95,9 @@ export type Settled<T> = {
 
 /** What a program may pass, by the table alone. The generated interfaces are tested against it. */
 export type Given<T> = {
-  readonly [K in keyof T]?: T[K] extends { readonly kind: 'duration' } ? Duration : ValueOf<T[K]>
+  readonly [K in keyof T as T[K] extends { readonly inUrl: 'only' } ? never : K]?: T[K] extends {
+    readonly kind: 'duration'
+  }
+    ? Duration
+    : ValueOf<T[K]>
 }

@@ -42,8 +42,8 @@ export function settleOptions<D extends Declaration>(
       throw invalidOption(declared, `${key} does not go with ${option.notWith}; leave it out`)
     if (!isGiven && option.required === true && fits(option)) throw wrongOption(declared, key)
   }
-  const places = table.filter(([, option]) => option.place === true && fits(option))
-  checkPlaces(declared, places.map(keyOf), given)
+  const places = keysOf(declared, (option) => option.place === true && fits(option))
+  checkPlaces(declared, places, given)
   if (!isSettled(declared, settled)) throw new TypeError('an option was left out')
   return settled
 }
@@ -51,11 +51,12 @@ export function settleOptions<D extends Declaration>(
 /** By key, `undefined` where a key was given without a value. */
 function merged(declared: Declaration, layers: readonly unknown[]): ReadonlyMap<string, unknown> {
   const given = new Map<string, unknown>()
-  for (const layer of layers) {
+  for (const [n, layer] of layers.entries()) {
     if (!isRecord(layer)) throw invalidOption(declared, objectForm(declared))
+    // The options of a URL are below those of the program.
+    const known = keysOf(declared, ({ inUrl }) => n > 0 || inUrl !== 'only')
     for (const [key, value] of Object.entries(layer)) {
-      if (!Object.hasOwn(declared.options, key))
-        throw invalidOption(declared, unknownKey(key, Object.keys(declared.options)))
+      if (!known.includes(key)) throw invalidOption(declared, unknownKey(key, known))
       if (given.get(key) === undefined) given.set(key, value)
     }
   }
@@ -152,19 +153,16 @@ function wholeForm([min, max]: readonly [min: number, max: number]): string {
   return `a whole number from ${min} to ${max}`
 }
 
-/** The options of a URL, as values for `settleOptions`. Keys in `others` are for the adapter itself. */
+/** The options of a URL, as values for `settleOptions`. */
 export function queryOptions(
   declared: Declaration,
   query: Iterable<readonly [key: string, text: string]>,
-  others: readonly string[] = [],
 ): Layer {
-  const known = Object.entries(declared.options).filter(([, { inUrl }]) => inUrl === true)
+  const known = keysOf(declared, ({ inUrl }) => inUrl !== undefined)
   const found: [string, unknown][] = []
   for (const [key, text] of query) {
-    if (others.includes(key)) continue
-    const option = known.find(([name]) => name === key)?.[1]
-    if (option === undefined)
-      throw invalidOption(declared, unknownKey(key, [...known.map(keyOf), ...others], ' in url'))
+    const option = known.includes(key) ? declared.options[key] : undefined
+    if (option === undefined) throw invalidOption(declared, unknownKey(key, known, ' in url'))
     found.push([key, valueOf(option, text)])
   }
   return Object.fromEntries(found)
@@ -178,8 +176,8 @@ function valueOf(option: Option, text: string): unknown {
   return (kind === 'integer' || kind === 'duration') && /^\d{1,15}$/.test(text) ? Number(text) : text
 }
 
-function keyOf([key]: readonly [key: string, option: Option]): string {
-  return key
+function keysOf({ options }: Declaration, isKnown: (option: Option) => boolean): readonly string[] {
+  return Object.entries(options).flatMap(([key, option]) => (isKnown(option) ? [key] : []))
 }
 
 function isText(value: unknown): value is string {

@@ -1,4 +1,5 @@
 import { unknownKey } from '../adapter/did-you-mean.ts'
+import { isRecord } from '../adapter/is-record.ts'
 import { isWhole } from '../adapter/options.ts'
 import type { Capabilities } from '../adapter/capabilities.ts'
 import { toMs } from '../adapter/duration.ts'
@@ -67,6 +68,9 @@ const lockKeys = new Map<string, Check>([
   ['retry', (value, capabilities) => checkKeys('retry', value, retryKeys, capabilities)],
 ])
 
+/** The options of `createLocks` that a config may have. */
+export const defaultKeys: readonly string[] = ['storeTimeoutMs', ...lockKeys.keys()]
+
 const acquireKeys = new Map<string, Check>([
   ...lockKeys,
   ['owner', text('owner', MAX_OWNER_BYTES)],
@@ -110,8 +114,7 @@ function checkKeys(
   keys: ReadonlyMap<string, Check>,
   capabilities: Capabilities,
 ): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalid(`${what} must be an object, got ${kindOf(value)}`)
+  if (!isRecord(value)) throw invalid(`${what} must be an object, got ${kindOf(value)}`)
   const checked: [string, unknown][] = []
   for (const [key, given] of Object.entries(value)) {
     const check = keys.get(key)

@@ -2,9 +2,11 @@ import { importAdapter } from './import.ts'
 import { adapterOf } from './schemes.ts'
 import type { LocksConfig, UncheckedConfig } from './types.ts'
 import { isPlain, plainValue } from './values.ts'
+import { didYouMean, unknownKey } from '../adapter/did-you-mean.ts'
 import { plainUrl } from '../adapter/url.ts'
 import type { Plain } from './values.ts'
 import { createLocks } from '../api/locks.ts'
+import { defaultKeys } from '../api/validate.ts'
 import type { Locks } from '../api/contract.ts'
 import type { LocksOptions } from '../api/options.ts'
 import type { AdapterFactory } from '../adapter/spi.ts'
@@ -98,7 +100,7 @@ function settleStore([path, value]: readonly [path: string, value: unknown]): Se
   const { adapter, defaults = {}, ...options } = value
   if (!isPlain(defaults)) throw invalid(`${path}.defaults must be an object of lock options`)
   for (const key of ['clock', 'store'])
-    if (key in defaults) throw invalid(`unknown key "${key}" in ${path}.defaults`)
+    if (key in defaults) throw invalid(unknownKey(key, defaultKeys, ` in ${path}.defaults`))
   const { url } = options
   return {
     adapter,
@@ -116,7 +118,8 @@ function pick(
   const [unknown] = Object.keys(others)
   if (unknown !== undefined)
     throw invalid(
-      `unknown key ${JSON.stringify(unknown)} in config; only stores and default are allowed here`,
+      `unknown key ${JSON.stringify(unknown)} in config; only stores and default are allowed here` +
+        didYouMean(unknown, ['stores', 'default']),
     )
   if (!isPlain(stores) || Object.keys(stores).length === 0)
     throw invalid('config.stores must be an object with at least one store, by name')

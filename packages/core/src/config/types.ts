@@ -86,7 +86,7 @@ type MemoryConfig = {
 }
 
 type MysqlConfig = {
-  /** `mysql://user:password@host:port/database`, with options and `ssl=true` behind `?`. */
+  /** `mysql://user:password@host:port/database`, with options behind `?`. */
   readonly url: string
   /** The database of the tables. Default: that of the connection. */
   readonly schema?: string

@@ -17,6 +17,7 @@ const declared = {
     help: { kind: 'choice', of: ['auto', false], default: 'auto', inUrl: true },
     table: { kind: 'text', matches: '[a-z]+', must: 'be small letters', default: 'locks' },
     secret: { kind: 'text' },
+    tls: { kind: 'boolean', default: false, inUrl: 'only' },
   },
 } as const
 type Options = typeof declared.options
@@ -46,6 +47,7 @@ describe('declared options', () => {
       help: 'auto',
       table: 'locks',
       secret: undefined,
+      tls: false,
     })
     expect(settleOptions(declared, { url, waitMs: '10s', idleMs: 0 })).toMatchObject({
       waitMs: 10_000,
@@ -63,6 +65,7 @@ describe('declared options', () => {
     [undefined, 'options must be an object'],
     [[], 'options must be an object'],
     [{ url, wiatMs: 5 }, 'did you mean waitMs?'],
+    [{ url, tls: true }, 'unknown key "tls"; known: url, client'],
     [{ url, toString: 5 }, 'unknown key "toString"; known: url, client, way'],
     [JSON.parse('{ "__proto__": 1 }'), 'unknown key "__proto__"'],
     [{}, 'give exactly one of url, client'],
@@ -117,7 +120,7 @@ describe('declared options', () => {
 
 describe('a URL', () => {
   const read = (query: string): unknown =>
-    settleOptions(declared, { url }, queryOptions(declared, new URLSearchParams(query), ['tls']))
+    settleOptions(declared, { url }, queryOptions(declared, new URLSearchParams(query)))
 
   test('has options as text, by the kind of each', () => {
     expect(read('help=false')).toMatchObject({ help: false })
@@ -125,6 +128,7 @@ describe('a URL', () => {
       waitMs: 500,
       votes: 5,
       fast: true,
+      tls: true,
     })
     expect(read('waitMs=1.5s')).toMatchObject({ waitMs: 1_500 })
   })
@@ -136,6 +140,7 @@ describe('a URL', () => {
     ],
     ['table=sesame', 'unknown key "table" in url'],
     ['fast=yes', 'fast must be true or false'],
+    ['tls=1', 'tls must be true or false'],
     ['waitMs=', 'waitMs must be'],
     ['size=1e0', 'size must be'],
     ['size=-1', 'size must be'],
@@ -181,7 +186,9 @@ test('types follow from the declaration', () => {
     readonly fast: boolean
     readonly table: string
     readonly secret: string | undefined
+    readonly tls: boolean
   }>()
+  expectTypeOf<'tls' extends keyof Given<Options> ? true : false>().toEqualTypeOf<false>()
   expectTypeOf<Given<Options>['waitMs']>().toEqualTypeOf<Duration | undefined>()
   expectTypeOf<Given<Options>['way']>().toEqualTypeOf<'quick' | 'sure' | undefined>()
   expectTypeOf<typeof declared>().toExtend<Declaration>()

@@ -111,7 +111,7 @@ describe('defaults', () => {
   test.each([
     [{ ttlMs: 1 }, /ttlMs must be a whole number from 10 to/],
     [{ tttlMs: 5 }, /unknown key "tttlMs" in options/],
-    [{ clock: {} }, /unknown key "clock" in config.defaults/],
+    [{ clock: {} }, /unknown key "clock" in config.defaults; known: storeTimeoutMs, ttlMs/],
     ['10s', /config.defaults must be an object/],
   ])('%j are refused by key', async (defaults, expected) => {
     const reason = await reasonOf(callUntyped({ openLocks }, 'openLocks', { adapter: plain, defaults }))
@@ -161,7 +161,7 @@ describe('several stores', () => {
     [
       { stores, defualt: 'main' },
       'main',
-      /^unknown key "defualt" in config; only stores and default are allowed here/,
+      /^unknown key "defualt" in config; only stores and default are allowed here; did you mean default\?$/,
     ],
     [
       { stores: { main: { url: 'x' } } },
