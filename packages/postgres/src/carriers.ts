@@ -1,3 +1,4 @@
+import { Wake } from '@locks/core/adapter'
 import type { Clock, Timer } from '@locks/core/adapter'
 import type { ConnectionPool } from '@locks/sql'
 import { Carrier } from './carrier.ts'
@@ -18,8 +19,8 @@ export class Carriers {
   readonly #tries = new Map<string, Promise<unknown>>()
   readonly #holding = new Set<CarrierShare>()
   #opening: Promise<void> | undefined
-  /** Tries that wait for a connection. Called when there may be one, beside that for which they are in the queue. */
-  readonly #waiting = new Set<() => void>()
+  /** Woken when a try that waits for a connection may get one sooner than its place in the pool's queue. */
+  readonly #waiting = new Set<Wake>()
   #expiry: Timer | undefined
   #expiresAt = Infinity
 
@@ -111,8 +112,7 @@ export class Carriers {
     }
     // One that does not wait finds out at once that there is no connection left.
     const opened = this.#openOne(willWait ? CONNECTION_WAIT_MS : 0)
-    let wake = (): void => undefined
-    const woken = new Promise<void>((resolve) => (wake = resolve))
+    const wake = new Wake(this.#clock)
     this.#waiting.add(wake)
     const unneeded = (): void => {
       if (!this.#waiting.has(wake)) this.#giveBackUnused()
@@ -120,9 +120,10 @@ export class Carriers {
     // A failure matters only while the try waits for it, which is below.
     opened.then(unneeded, () => undefined)
     try {
-      await Promise.race([opened, woken])
+      await Promise.race([opened, wake.sleep(Infinity)])
     } finally {
       this.#waiting.delete(wake)
+      wake.wake()
     }
   }
 
@@ -132,7 +133,7 @@ export class Carriers {
   }
 
   #wake(): void {
-    for (const wake of this.#waiting) wake()
+    for (const wake of this.#waiting) wake.wake()
   }
 
   #giveBackUnused(): void {

@@ -1,4 +1,4 @@
-import { capabilities, PruneSteps, safeTtlMs } from '@locks/core/adapter'
+import { capabilities, pause, PruneSteps, safeTtlMs } from '@locks/core/adapter'
 import type {
   AcquireRequest,
   Adapter,
@@ -48,7 +48,6 @@ export function redlockAdapter(
       if (outcome === 'renewed') return grant
       if (outcome !== 'lost') throw errors.unavailable('the hold could not be confirmed on a majority')
     }
-    const pause = (ms: number): Promise<void> => new Promise((resolve) => clock.timer(ms, resolve))
     for (let round = 0; ; round += 1) {
       const last = round === SPLIT_ROUNDS
       const woken = waits.trying(attemptId)
@@ -60,7 +59,7 @@ export function redlockAdapter(
         // No attempt has a majority: those that split the votes try again at different times.
         if (outcome.settled || last) return waits.busy(request, outcome)
       } else if (request.willWait || last) return waits.behind(request, ahead)
-      await pause(clock.random() * 10 * 2 ** round)
+      await pause(clock, clock.random() * 10 * 2 ** round)
     }
   }
 

@@ -1,6 +1,6 @@
+import { pause } from '@locks/core/adapter'
 import type { Adapter, AdapterHost, Capabilities, Holder } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
-import { becomesTrue } from './pause.ts'
 import { sessionHolds } from './session-holds.ts'
 import type { SessionOptions } from './session.ts'
 import { tableAdapter } from './table-adapter.ts'
@@ -8,6 +8,7 @@ import type { TableUse } from './table-adapter.ts'
 
 /** A connection that the server was asked to end does so at once, except on a busy machine. */
 const ENDS_WITHIN_MS = 3_000
+const LOOK_AGAIN_MS = 10
 
 export interface SessionAdapterOptions<C extends Connection, Caps extends Capabilities>
   extends
@@ -37,11 +38,15 @@ export function sessionAdapter<C extends Connection, Caps extends Capabilities>(
       const by = await driver.holderOf(name)
       if (by === undefined || !isSame(by.holder, holder)) return 'not-held'
       if (!(await driver.breakHold(name, by.attemptId))) return 'not-held'
-      const isOver = async (): Promise<boolean> => (await driver.holderOf(name))?.attemptId !== by.attemptId
-      if (await becomesTrue(host.clock, ENDS_WITHIN_MS, isOver)) return 'broken'
-      throw errors.unavailable(
-        'the server has not ended the connection of that hold yet; the lock is still held, break it again',
-      )
+      const until = host.clock.now() + ENDS_WITHIN_MS
+      while ((await driver.holderOf(name))?.attemptId === by.attemptId) {
+        if (host.clock.now() >= until)
+          throw errors.unavailable(
+            'the server has not ended the connection of that hold yet; the lock is still held, break it again',
+          )
+        await pause(host.clock, LOOK_AGAIN_MS)
+      }
+      return 'broken'
     },
 
     async close() {

@@ -1,8 +1,8 @@
+import { orAfter, pause } from '@locks/core/adapter'
 import type { AcquireRequest, Busy, Clock, Grant, LockError, PushedGrant } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
 import type { ConnectionPool } from './connection-pool.ts'
 import type { SqlErrors } from './errors.ts'
-import { pause } from './pause.ts'
 import type { SessionDriver } from './session-driver.ts'
 
 /** How long an acquire that may wait waits for a free connection. */
@@ -213,13 +213,13 @@ export class Session<C extends Connection> {
   async #cancelWait(): Promise<boolean> {
     const { landing } = this
     if (landing === undefined || this.grant !== undefined) return false
-    let landed = false
-    const over = Promise.allSettled([landing]).then(() => (landed = true))
-    for (let cancels = 0; !landed && cancels < CANCELS; cancels += 1) {
-      if (this.#connection !== undefined) await this.#deps.driver.cancel(this.#connection)
-      await Promise.race([over, pause(this.#deps.clock, CANCEL_AGAIN_MS)])
+    const { clock, driver } = this.#deps
+    const over = Promise.allSettled([landing])
+    for (let cancels = 0; cancels < CANCELS; cancels += 1) {
+      if (this.#connection !== undefined) await driver.cancel(this.#connection)
+      if ((await orAfter(clock, CANCEL_AGAIN_MS, over)) !== undefined) return true
     }
-    if (!landed) this.discard()
+    this.discard()
     return true
   }
 

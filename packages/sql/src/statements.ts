@@ -1,9 +1,9 @@
+import { pause } from '@locks/core/adapter'
 import type { Clock } from '@locks/core/adapter'
 import type { Connection } from './connection.ts'
 import { ConnectionPool } from './connection-pool.ts'
 import type { ConnectionPoolOptions } from './connection-pool.ts'
 import type { SqlErrors } from './errors.ts'
-import { pause } from './pause.ts'
 
 /** How often a statement that the server rolled back is run. */
 const TRIES = 20

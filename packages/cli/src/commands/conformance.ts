@@ -1,3 +1,4 @@
+import { isRecord } from '@locks/core/adapter'
 import { writeFile } from 'node:fs/promises'
 import type { Arguments } from '../arguments.ts'
 import { openBackend } from '../backend.ts'
@@ -122,6 +123,6 @@ async function optionsOf(args: Arguments): Promise<Readonly<Record<string, unkno
   const file = args.text('options')
   if (file === undefined) return {}
   const value = await readJsonFile('--options', file)
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+  if (isRecord(value)) return { ...value }
   throw new UsageError(`--options ${file} must be a JSON object`)
 }

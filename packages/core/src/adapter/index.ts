@@ -46,6 +46,7 @@ export {
   onSilence,
   orAfter,
   Patience,
+  pause,
   PAUSE_MS,
   safeTtlMs,
   systemClock,

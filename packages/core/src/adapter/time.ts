@@ -50,6 +50,11 @@ export const systemClock: Clock = {
   },
 }
 
+/** Resolves after `ms`. */
+export function pause(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.timer(ms, resolve))
+}
+
 /**
  * The part of a ttl to rely on, counted from before the request was sent: 1 % and 2 ms less than the ttl, since the
  * clocks of client and store may run at slightly different rates.

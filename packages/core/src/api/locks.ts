@@ -5,6 +5,7 @@ import { Acquisition } from '../engine/acquisition.ts'
 import { Client } from '../engine/client.ts'
 import type { Context } from '../engine/context.ts'
 import type { Hold } from '../engine/hold.ts'
+import { isRecord } from '../adapter/is-record.ts'
 import { breakHold, diagnose, listHeld, prune } from './operators.ts'
 import { enclosingHold, runInScope } from '../engine/re-entry.ts'
 import { resumeLease } from './resume.ts'
@@ -37,8 +38,7 @@ export function createLocks<C extends Capabilities>(
 export function createLocks(adapter: AdapterFactory, options: LocksOptions = {}): Locks {
   if (typeof adapter !== 'function')
     throw invalid('createLocks needs an adapter, such as redis({ url }); a URL or a config goes to openLocks')
-  if (typeof options !== 'object' || options === null || Array.isArray(options))
-    throw invalid('options must be an object')
+  if (!isRecord(options)) throw invalid('options must be an object')
   const { storeTimeoutMs = 5_000, clock = systemClock, store, ...defaults } = options
   if (store !== undefined) checkText('store', store, MAX_LABEL_BYTES)
   const client = new Client(adapter, {

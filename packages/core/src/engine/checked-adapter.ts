@@ -1,10 +1,10 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
 import type { CompleteAdapter } from '../adapter/fallbacks.ts'
 import type { Adapter, AdapterFactory, AdapterHost } from '../adapter/spi.ts'
-import { isLockError, LockError } from '../adapter/lock-error.ts'
-import { invalid } from '../adapter/lock-error.ts'
+import { invalid, isLockError, LockError } from '../adapter/lock-error.ts'
+import { isWhole } from '../adapter/options.ts'
 import { kindOf } from './adapter-fault.ts'
-import { checkedLockMethods } from './checked-answers.ts'
+import { checkedLockMethods, isObject } from './checked-answers.ts'
 import { checkedOperatorMethods } from './checked-operators.ts'
 
 /**
@@ -93,17 +93,13 @@ function check(adapter: Adapter): Pick<Adapter, 'name' | 'capabilities'> {
 }
 
 function checkLimit(key: string, value: unknown): void {
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1)
+  if (!isWhole(value, [1, Number.MAX_SAFE_INTEGER]))
     throw faulty(`capabilities.${key} must be a whole number above 0, got ${kindOf(value)}`)
 }
 
 function checkMethod(adapter: Adapter, method: string): void {
   const found: unknown = Reflect.get(adapter, method)
   if (typeof found !== 'function') throw faulty(`${method} must be a function, got ${kindOf(found)}`)
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null
 }
 
 function faulty(what: string): LockError {

@@ -16,6 +16,7 @@ import type {
 } from '../adapter/spi.ts'
 import type { Clock } from '../adapter/time.ts'
 import { withJson } from '../adapter/json.ts'
+import { isWhole } from '../adapter/options.ts'
 import { ranges } from './settings.ts'
 import { adapterFailure, adapterFault, kindOf } from './adapter-fault.ts'
 
@@ -113,7 +114,7 @@ export function checkedLockMethods(
 }
 
 function readAttempt(answer: unknown, asked: Asked, capabilities: Capabilities): Grant | Busy {
-  if (!isRecord(answer)) throw adapterFault('attempt', kindOf(answer))
+  if (!isObject(answer)) throw adapterFault('attempt', kindOf(answer))
   const { busy } = answer
   if (busy === undefined) return readGrant('attempt', answer, asked, capabilities)
   if (busy !== true) throw adapterFault('attempt', `busy: ${kindOf(busy)}`)
@@ -127,7 +128,7 @@ function readAttempt(answer: unknown, asked: Asked, capabilities: Capabilities):
 }
 
 function readGrant(method: string, answer: unknown, asked: Asked, capabilities: Capabilities): Grant {
-  if (!isRecord(answer)) throw adapterFault(method, kindOf(answer))
+  if (!isObject(answer)) throw adapterFault(method, kindOf(answer))
   const { name, attemptId, fence, ttlMs } = answer
   if (name !== asked.name) throw adapterFault(method, `a grant of another name: ${kindOf(name)}`)
   if (attemptId !== asked.attemptId)
@@ -156,7 +157,7 @@ function readPushed(
 ): PushedGrant | undefined {
   if (answer === undefined) return undefined
   const grant = readGrant('wait', answer, asked, capabilities)
-  const grantedAt = isRecord(answer) ? answer['grantedAt'] : undefined
+  const grantedAt = isObject(answer) ? answer['grantedAt'] : undefined
   if (typeof grantedAt !== 'number' || !Number.isFinite(grantedAt) || grantedAt > now)
     throw adapterFault('wait', `grantedAt ${kindOf(grantedAt)} at ${now}`)
   return { ...grant, grantedAt }
@@ -192,7 +193,7 @@ export function readState(
   asked: string | undefined,
   capabilities: Capabilities,
 ): LockState {
-  if (!isRecord(answer)) throw adapterFault(method, kindOf(answer))
+  if (!isObject(answer)) throw adapterFault(method, kindOf(answer))
   const { name, held, holder, remainingMs, waiters, waiting } = answer
   if (typeof name !== 'string' || (asked !== undefined && name !== asked))
     throw adapterFault(method, `the state of another name: ${kindOf(name)}`)
@@ -215,7 +216,7 @@ function readFence(method: string, fence: unknown, { fencing }: Capabilities): b
 }
 
 function readHolder(method: string, holder: unknown, capabilities: Capabilities): Holder {
-  if (!isRecord(holder)) throw adapterFault(method, `a holder that is ${kindOf(holder)}`)
+  if (!isObject(holder)) throw adapterFault(method, `a holder that is ${kindOf(holder)}`)
   const { owner, fence, metadata, since } = holder
   if (typeof owner !== 'string') throw adapterFault(method, `a holder whose owner is ${kindOf(owner)}`)
   if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
@@ -230,7 +231,7 @@ function readHolder(method: string, holder: unknown, capabilities: Capabilities)
 
 function readWaiting(method: string, answer: unknown): readonly Waiter[] {
   return readList(method, answer, { upTo: MAX_WAITING }).map((waiter) => {
-    if (!isRecord(waiter)) throw adapterFault(method, `a waiter that is ${kindOf(waiter)}`)
+    if (!isObject(waiter)) throw adapterFault(method, `a waiter that is ${kindOf(waiter)}`)
     const { owner, metadata, since } = waiter
     if (typeof owner !== 'string') throw adapterFault(method, `a waiter whose owner is ${kindOf(owner)}`)
     if (since !== undefined && (typeof since !== 'number' || !Number.isFinite(since)))
@@ -244,7 +245,7 @@ function readWaiting(method: string, answer: unknown): readonly Waiter[] {
 }
 
 function readMetadata(method: string, metadata: unknown): HolderMetadata {
-  if (!isRecord(metadata)) throw adapterFault(method, `metadata that is ${kindOf(metadata)}`)
+  if (!isObject(metadata)) throw adapterFault(method, `metadata that is ${kindOf(metadata)}`)
   const { host, pid, label } = metadata
   if (typeof host !== 'string' || !isCount(pid) || (label !== undefined && typeof label !== 'string'))
     throw adapterFault(method, 'metadata without a host and a pid')
@@ -271,10 +272,10 @@ export function readList(
 }
 
 export function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+  return isWhole(value, [0, Number.MAX_SAFE_INTEGER])
 }
 
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
 }
 

@@ -1,7 +1,7 @@
 import type { Capabilities } from '../adapter/capabilities.ts'
 import type { Adapter, Finding, LockState, Pruned } from '../adapter/spi.ts'
 import { adapterFault, kindOf } from './adapter-fault.ts'
-import { ask, isCount, isRecord, readList, readState } from './checked-answers.ts'
+import { ask, isCount, isObject, readList, readState } from './checked-answers.ts'
 
 const MAX_FINDINGS = 10_000
 
@@ -46,12 +46,12 @@ function readStates(answer: unknown, limit: number, capabilities: Capabilities):
 }
 
 function readPruned(answer: unknown): Pruned {
-  if (!isRecord(answer)) throw adapterFault('prune', kindOf(answer))
+  if (!isObject(answer)) throw adapterFault('prune', kindOf(answer))
   const { pruned, more, kept } = answer
   if (!isCount(pruned) || typeof more !== 'boolean')
     throw adapterFault('prune', `${kindOf(pruned)} pruned, more: ${kindOf(more)}`)
   if (kept === undefined) return { pruned, more }
-  if (!isRecord(kept)) throw adapterFault('prune', `kept: ${kindOf(kept)}`)
+  if (!isObject(kept)) throw adapterFault('prune', `kept: ${kindOf(kept)}`)
   const { names, why } = kept
   if (!isCount(names) || typeof why !== 'string') throw adapterFault('prune', 'kept without names or why')
   return { pruned, more, kept: { names, why } }
@@ -59,7 +59,7 @@ function readPruned(answer: unknown): Pruned {
 
 function readFindings(answer: unknown): readonly Finding[] {
   return readList('diagnose', answer, { upTo: MAX_FINDINGS }).map((finding) => {
-    if (!isRecord(finding)) throw adapterFault('diagnose', `a finding that is ${kindOf(finding)}`)
+    if (!isObject(finding)) throw adapterFault('diagnose', `a finding that is ${kindOf(finding)}`)
     const { check, level, message, advice } = finding
     if (level !== 'ok' && level !== 'warning' && level !== 'danger')
       throw adapterFault('diagnose', `a finding of level ${kindOf(level)}`)
