@@ -1,5 +1,5 @@
 import { errorsOf } from '@locks/core/adapter'
-import type { AdapterErrors } from '@locks/core/adapter'
+import type { AdapterErrors, LockError } from '@locks/core/adapter'
 
 export const errors: AdapterErrors = errorsOf('@locks/cas')
 
@@ -7,4 +7,11 @@ export const errors: AdapterErrors = errorsOf('@locks/cas')
 export function codeOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** A put whose reply was lost, and that is not the current value: others may have put in between. */
+export function uncertainPut(): LockError {
+  return errors.unavailable(
+    'the connection broke during a put, so it is unknown whether this client has the lock; check the network if this goes on',
+  )
 }

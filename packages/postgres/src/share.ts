@@ -85,7 +85,8 @@ export class Share extends Connection implements CarrierShare {
     // An unlock behind a statement that waits would wait too. If one fails, its carrier ends.
     if (this.#carrier?.alone === true) this.#forget()?.end()
     else this.unlock().catch(() => undefined)
-    for (const fail of this.#failing) fail(errors.unavailable('the connection of this attempt has ended'))
+    for (const fail of this.#failing)
+      fail(errors.unavailable('the connection of this attempt has ended, so it holds nothing; try again'))
     this.#failing.clear()
   }
 

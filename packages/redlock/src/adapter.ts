@@ -46,7 +46,10 @@ export function redlockAdapter(
       const grant = { name, attemptId, fence, ttlMs }
       const [outcome] = await renew([{ grant, ttlMs, lockDelayMs }])
       if (outcome === 'renewed') return grant
-      if (outcome !== 'lost') throw errors.unavailable('the hold could not be confirmed on a majority')
+      if (outcome !== 'lost')
+        throw errors.unavailable(
+          'too few nodes answered to confirm the hold, so it is unknown whether the lock is held; check the nodes',
+        )
     }
     for (let round = 0; ; round += 1) {
       const last = round === SPLIT_ROUNDS

@@ -69,7 +69,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
 
   function grantOf({ name, attemptId }: AcquireRequest, node: QueueNode): Grant {
     const { fence, session } = node
-    if (fence === undefined || node.withdrawn) throw errors.unavailable('the node of this attempt is gone')
+    if (fence === undefined || node.withdrawn)
+      throw errors.unavailable('the node of this attempt is gone, so it holds nothing; try again')
     node.granted = true
     return { name, attemptId, fence, ttlMs: session.reliableMs }
   }
@@ -131,7 +132,10 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
         if (head === node.path && head !== undefined) return grantOf(request, node)
         if (head !== undefined) return busy(request, node, head)
       }
-      throw errors.unavailable('another program keeps removing the node of this attempt')
+      throw errors.unavailable(
+        'another program keeps removing the node of this attempt, so the lock cannot be acquired; look for what deletes ' +
+          'nodes below basePath',
+      )
     },
 
     async wait(request, maxMs, signal) {

@@ -143,7 +143,7 @@ export class QueueNode {
    * asked for by the name it is going to have.
    */
   async #create(sequence: number | undefined): Promise<void> {
-    if (this.withdrawn) throw errors.unavailable('the attempt was withdrawn')
+    if (this.withdrawn) throw errors.unavailable('the attempt was withdrawn; nothing is held')
     const { requests } = this.session
     const prefix = `${this.directory}/${this.prefix}`
     this.#unsure = true

@@ -66,7 +66,10 @@ export class SessionManager {
     const { clock } = this.#host
     const giveUpAt = clock.now() + CONNECT_MS
     for (;;) {
-      if (this.#closed) throw errors.unavailable('the ZooKeeper session was closed')
+      if (this.#closed)
+        throw errors.unavailable(
+          'the ZooKeeper session was closed, which ended all its holds; make a new client',
+        )
       const session = (this.#session ??= this.#open())
       if (session.connected) return session
       const leftMs = giveUpAt - clock.now()

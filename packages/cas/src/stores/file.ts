@@ -87,7 +87,10 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
         if (code === undefined || code.startsWith('LOCK_')) throw error
         // Gone, remounted or full since the last check.
         prepared = undefined
-        throw errors.unavailable(`directory ${JSON.stringify(directory)} failed: ${code}`, error)
+        throw errors.unavailable(
+          `directory ${JSON.stringify(directory)} failed with ${code}, so the outcome is unknown; check the directory`,
+          error,
+        )
       }
     }
   }

@@ -99,7 +99,10 @@ export class RedisLink {
   }
 
   #open(): Promise<Opened> {
-    if (this.#closed) return Promise.reject(errors.unavailable('the store was closed'))
+    if (this.#closed)
+      return Promise.reject(
+        errors.unavailable('the store was closed, so nothing was sent; make a new client'),
+      )
     return (this.#opening ??= this.#connect())
   }
 

@@ -1,5 +1,5 @@
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/adapter'
-import { errors } from '../errors.ts'
+import { errors, uncertainPut } from '../errors.ts'
 import { RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
@@ -91,15 +91,17 @@ function openRedisStore(link: RedisLink): VersionedStore {
       if (typeof reply === 'string' && /^\d+$/.test(reply)) return { version: BigInt(reply) }
       const current = recordIn(listOf(reply)[0])
       // The client may have sent it twice, and others may have put in between.
-      if (link.breaks !== breaks && current?.value !== value)
-        throw errors.unavailable('the connection broke during a put, which may have acted')
+      if (link.breaks !== breaks && current?.value !== value) throw uncertainPut()
       return { conflict: true, current }
     },
 
     async now(key) {
       const [seconds, micros] = listOf(await link.run(key, TIME))
       const ms = Number(seconds) * 1_000 + Number(micros) / 1_000
-      if (!Number.isFinite(ms)) throw errors.unavailable('the reply to TIME is not a time')
+      if (!Number.isFinite(ms))
+        throw errors.unavailable(
+          'the reply to TIME is not a time, so it is unknown who holds the lock; check the server',
+        )
       return ms
     },
 
@@ -130,6 +132,9 @@ function recordIn(text: unknown): Versioned | undefined {
 }
 
 function listOf(reply: unknown): readonly unknown[] {
-  if (!Array.isArray(reply)) throw errors.unavailable('the reply of the server is not a list')
+  if (!Array.isArray(reply))
+    throw errors.unavailable(
+      'the reply of the server is not a list, so the outcome is unknown; check what answers at this address',
+    )
   return reply
 }

@@ -1,6 +1,6 @@
 import { isLockError } from '@locks/core/adapter'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/adapter'
-import { codeOf, errors } from '../errors.ts'
+import { codeOf, errors, uncertainPut } from '../errors.ts'
 import { RedisLink } from './redis-client.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
@@ -95,8 +95,7 @@ function openTairStore(link: RedisLink): VersionedStore {
         void notify(key).catch(() => undefined)
         return put
       }
-      if (link.breaks !== breaks && put.current?.value !== value)
-        throw errors.unavailable('the connection broke during a put, which may have acted')
+      if (link.breaks !== breaks && put.current?.value !== value) throw uncertainPut()
       return put
     },
 

@@ -85,7 +85,12 @@ export function isFinal(error: unknown): error is LockError {
 export function storeError(lock: string, failure?: unknown): LockError {
   if (isLockError(failure)) return failure
   if (failure === undefined)
-    return new LockError('LOCK_UNAVAILABLE', `the store did not answer for lock ${quote(lock)}`, { lock })
+    return new LockError(
+      'LOCK_UNAVAILABLE',
+      `the store did not answer for lock ${quote(lock)}, so it is unknown whether the call took effect; ` +
+        'check the store and the network',
+      { lock },
+    )
   // Only texts meant for people: an object may contain a password.
   const why =
     failure instanceof Error ? failure.message : typeof failure === 'string' ? failure : 'unknown error'
