@@ -77,8 +77,8 @@ export function casAdapter(
   }
 
   /**
-   * What is asked for, but no less than what remains of the last promise: nothing brings the end of a hold forward. A
-   * record was written before it was seen, so it promises nothing beyond its length from then.
+   * The requested lengths, but never less than what remains of the last promise, so no hold ends earlier than promised.
+   * A record was written before it was seen, so it promises nothing beyond its length from then.
    */
   function lengthsOf(at: Observation, held: Held, asked: Lengths): Lengths {
     const ttlMs = Math.max(asked.ttlMs, Math.ceil(seen.remainingMs(at, held.ttlMs)))

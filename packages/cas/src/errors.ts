@@ -12,6 +12,6 @@ export function codeOf(error: unknown): string | undefined {
 /** A put whose reply was lost, and that is not the current value: others may have put in between. */
 export function uncertainPut(): LockError {
   return errors.unavailable(
-    'the connection broke during a put, so it is unknown whether this client has the lock; check the network if this goes on',
+    'the connection broke during a put, so it is unknown whether this client has the lock; check the network',
   )
 }

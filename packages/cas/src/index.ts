@@ -20,7 +20,10 @@ export type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/a
 /** Of all stores. */
 // <options CasOptions shared>
 export interface CasOptions {
-  /** After so long without a change the record of a free name is dropped, behind releases. 0: never. Default: a day. */
+  /**
+   * Time without a change until a free name's record is dropped, in the background after releases. 0: never. Default: a
+   * day.
+   */
   readonly fenceIdleMs?: Duration
 }
 // </options>

@@ -2,7 +2,7 @@ import type { Clock, Versioned } from '@locks/core/adapter'
 import { decode } from './record.ts'
 import type { Held } from './record.ts'
 
-/** The record of a name at the last look, and since when it has been that. */
+/** The last observed record of a name, and since when it is unchanged. */
 export interface Observation {
   /** Undefined when there is no record. */
   readonly version: bigint | undefined

@@ -29,7 +29,7 @@ export const declared = {
     prefix: { kind: 'text', default: 'locks:cas:', only: ['redis', 'tair', undefined] },
     /** Clients of one name share a store, in configs. */
     name: { kind: 'text', default: '', only: ['memory'] },
-    /** After so long without a change the record of a free name is dropped, behind releases. 0: never. */
+    /** Time without a change until a free name's record is dropped, in the background after releases. 0: never. */
     fenceIdleMs: { kind: 'duration', range: [1_000, 31_536_000_000], zero: true, default: 86_400_000 },
   },
 } as const

@@ -45,7 +45,7 @@ export const declared = {
       only: ['row', 'named'],
       inUrl: true,
     },
-    /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. */
+    /** Time without a grant after which a name's rows are deleted, in the background after releases. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
@@ -89,7 +89,10 @@ export interface SharedOptions {
   readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
-  /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
+  /**
+   * Time without a grant after which a name's rows are deleted, in the background after releases. 0: never. Default: a
+   * day.
+   */
   readonly fenceIdleMs?: Duration
 }
 // </options>

@@ -149,7 +149,7 @@ export function sessionDriver(
       return { queued: runner.run('DO 1'), locked: lock(connection, sql.lock, hold) }
     },
 
-    async mint(_line, { request, key }) {
+    async mint(_, { request, key }) {
       const echo = newEcho()
       const about = [request.attemptId, bytesOf(request), key, key]
       const values = [Buffer.from(request.name), echo, echo, ...about, echo, echo, echo, echo]
@@ -258,7 +258,7 @@ ON DUPLICATE KEY UPDATE
       insert: `INSERT INTO ${to.rows} (name) SELECT ? FROM DUAL
 WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
     },
-    // Shared: another client may look at the same time. MySQL knows NOWAIT in the newer words only.
+    // A shared lock, so concurrent looks do not block each other. MySQL accepts NOWAIT only in the new syntax.
     counter: `SELECT ? FROM ${to.holders} WHERE name = ?
 /*M! LOCK IN SHARE MODE NOWAIT */ /*!80000 FOR SHARE NOWAIT */`,
     look: look(`EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`),

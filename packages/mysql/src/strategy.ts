@@ -10,7 +10,7 @@ export function strategyRecord(tables: Tables, runner: Pick<Runner, 'look' | 'ru
   const insert = (id: string, from: string): string =>
     `INSERT INTO ${table} (id, strategy) SELECT ${id}, ? FROM ${once} ${from} ON DUPLICATE KEY UPDATE id = ${table}.id`
   const writeRow = insert('1', '')
-  // Not while a transaction holds a name here. The id is 1 in any case; a column nobody reads would not be locked.
+  // Refused while a transaction holds a name here. `p.id` is read so that the row is locked; the inserted id is 1.
   const writeOther = insert('COALESCE(p.id - 1, 1)', `LEFT JOIN ${pruned} p ON p.id = 2 FOR UPDATE NOWAIT`)
   return {
     locks,

@@ -45,7 +45,7 @@ FROM (SELECT) AS once LEFT JOIN (
   SELECT pg_advisory_lock($1) IS NOT NULL AS locked WHERE ${isOurs('$3')}
 ) AS name ON true`),
   probe: statement(`SELECT $2::text, pg_backend_pid(), ${allow('$1')}`),
-  // The key first: once the name is free, this hold must not look alive.
+  // Unlock the hold's key first, so the hold never looks alive after the name is free.
   unlock: statement(`SELECT $4::text, pg_backend_pid(),
   CASE WHEN ${isOurs('$3')} THEN pg_advisory_unlock($2) END,
   CASE WHEN ${isOurs('$3')} THEN pg_advisory_unlock($1) END`),

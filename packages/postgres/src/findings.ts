@@ -37,7 +37,7 @@ export const checks: Checks<Facts, Settings> = {
 
   pooling: ({ pooling }, { strategy, listen }) => {
     if (pooling === 'none') return ok('connections reach the server itself')
-    if (pooling === 'session') return ok('a pooler stands in between and keeps sessions together')
+    if (pooling === 'session') return ok('a pooler was detected, and it keeps sessions together')
     const message = 'a pooler in transaction mode stands in between'
     if (bySession({ strategy }))
       return warning(message, 'connect directly, or use strategy unique-key with listen: false')

@@ -8,7 +8,7 @@ export const declared = {
   options: {
     /** `postgres://user:password@host:port/database`, with options behind `?`. */
     url: { kind: 'text', must: 'be postgres://user@host:port/database', place: true },
-    /** A `Pool` of `pg`, for single statements only, or a `sql` of `postgres`. Other connections are like its own. */
+    /** A `Pool` of `pg`, for single statements, or a `sql` of `postgres`. Other connections copy its settings. */
     pool: {
       kind: 'value',
       must: 'be a Pool of pg or a sql of postgres',
@@ -67,7 +67,7 @@ export const declared = {
     },
     /** `false`: no fences, and no tables; `inspect` shows only the backend of a holder. */
     fencing: { kind: 'boolean', default: true, only: ['advisory'], inUrl: true },
-    /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. */
+    /** Time without a grant after which a name's rows are deleted, in the background after releases. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
@@ -95,7 +95,7 @@ export type ConnectionOptions =
       readonly pool?: never
     }
   | {
-      /** A `Pool` of `pg`, for single statements only, or a `sql` of `postgres`. Other connections are like its own. */
+      /** A `Pool` of `pg`, for single statements, or a `sql` of `postgres`. Other connections copy its settings. */
       readonly pool: PgPool | PostgresJs
       readonly url?: never
     }
@@ -115,7 +115,10 @@ export interface SharedOptions {
   readonly poolSize?: number
   /** The client library. Default: the one installed, `pg` first. */
   readonly library?: 'pg' | 'postgres'
-  /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
+  /**
+   * Time without a grant after which a name's rows are deleted, in the background after releases. 0: never. Default: a
+   * day.
+   */
   readonly fenceIdleMs?: Duration
 }
 // </options>

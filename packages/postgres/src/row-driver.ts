@@ -58,7 +58,7 @@ export function rowDriver(tables: Tables, runner: Runner): RowDriver {
       return { holder: holderFrom(holder, fence, since) ?? (id && by ? inBackend(id, by) : undefined) }
     },
 
-    async make(_line, { request }) {
+    async make(_, { request }) {
       await runner.run(sql.makeRow, [Buffer.from(request.name)])
     },
 

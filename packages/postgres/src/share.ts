@@ -42,7 +42,7 @@ export class Share extends Connection implements CarrierShare {
     }
   }
 
-  /** From now on this hold ends here too, unless it is renewed. That of a waiter begins with its first renewal. */
+  /** The hold ends here too at `silentUntil` unless it is renewed. A waiter's hold starts with its first renewal. */
   expires(silentUntil: number): void {
     this.silentUntil = silentUntil
     if (this.#carrier !== undefined) this.#carriers.expires(this)

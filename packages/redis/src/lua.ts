@@ -31,7 +31,7 @@ const MAX_FENCE = '9007199254740991'
 export const isAbove = (fence: string, than: '>' | '>='): string =>
   `(#${fence} > ${MAX_FENCE.length} or (#${fence} == ${MAX_FENCE.length} and ${fence} ${than} '${MAX_FENCE}'))`
 
-/** Out: `refused(why, key)`, the reply of a script that has changed nothing; `refused.ts` reads it. */
+/** Out: `refused(why, key)`, the reply of a script that has changed nothing; `record.ts` reads it. */
 export const refused: string = `
 local function refused(why, key)
   local kind = redis.call('TYPE', key).ok

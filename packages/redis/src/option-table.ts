@@ -44,11 +44,11 @@ export const declared = {
     prefix: { kind: 'text', default: 'locks:', inUrl: true },
     /** How long a lock that was handed off waits for its new holder to renew it. */
     claimTtlMs: { kind: 'duration', range: [100, 60_000], default: 3_000, inUrl: true },
-    /** A grant that fewer replicas have within `waitForReplicasMs` is undone. */
+    /** A grant is undone unless this many replicas have it within `waitForReplicasMs`. */
     waitForReplicas: { kind: 'integer', range: [0, 100], default: 0, inUrl: true },
     /** How long a grant waits for `waitForReplicas`. */
     waitForReplicasMs: { kind: 'duration', range: [1, 4_000], default: 1_000, inUrl: true },
-    /** After so long without a grant the fence of a name expires. The next one is higher. */
+    /** Time without a grant after which the fence of a name expires. The next one is higher. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
@@ -109,12 +109,12 @@ export interface RedisOptions {
   readonly prefix?: string
   /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
-  /** A grant that fewer replicas have within `waitForReplicasMs` is undone. Default: 0. */
+  /** A grant is undone unless this many replicas have it within `waitForReplicasMs`. Default: 0. */
   readonly waitForReplicas?: number
   /** How long a grant waits for `waitForReplicas`. Default: 1 s. */
   readonly waitForReplicasMs?: Duration
   /**
-   * After so long without a grant the fence of a name expires. The next one is higher. Default: a day, or 0 (never)
+   * Time without a grant after which the fence of a name expires. The next one is higher. Default: a day, or 0 (never)
    * with `prefix: ''`.
    */
   readonly fenceIdleMs?: Duration

@@ -24,7 +24,7 @@ const HINTED = 2
 
 /** What differs between a Cluster and a single server, and between clients. */
 interface Dialect extends Server {
-  /** After so long without a grant the fence of a name expires. 0: never. */
+  /** Time without a grant after which the fence of a name expires. 0: never. */
   readonly fenceIdleMs: number
 }
 
@@ -117,7 +117,7 @@ local function handOff(own, fence)
 end
 `
 
-/** Without waiters, the case that counts, it makes six calls, no function, and formats no number. */
+/** The uncontended case makes six calls, creates no function and formats no number. */
 const acquire = (dialect: Dialect): string => `
 local lock, token, queue, attempt, lifeMs, about = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
 if not ${isAttempt('attempt')} then return { 'refused', 'attempt', lock } end

@@ -18,7 +18,7 @@ interface Channel {
 export class Subscriber {
   readonly #connection: Connection
   readonly #sharded: boolean
-  /** By channel, least recently wanted first, also while it has no connection. */
+  /** By channel, least recently used first; kept while disconnected. */
   readonly #listeners = new Map<string, Set<Listener>>()
   readonly #connections = new Map<string, SubscriberConnection>()
   /** By channel: its connection, and whether the server has confirmed it. */
@@ -185,7 +185,7 @@ class SubscriberConnection {
     this.#watchdog = driver.watchForSilence(() => [this.#client], driver.SILENCE_MS)
   }
 
-  /** Resolves with false if the server refuses, or sends it on to another one. */
+  /** Resolves with false if the server refuses, or redirects the client. */
   async subscribe(channel: string): Promise<boolean> {
     try {
       if (this.#sharded) await this.#client.ssubscribe(channel)

@@ -106,7 +106,7 @@ class Waiter {
 
   /**
    * A lower bound of when the grant was made: when the exchange was sent, plus the time that has passed on the server
-   * since. A grant that is read after a long pause so shows as over, and is worth no more than a look.
+   * since. A grant that is read after a long pause therefore appears expired and only triggers a look.
    */
   #grant(): PushedGrant | undefined {
     const [message, exchange] = [this.#message, this.#exchange]
@@ -174,7 +174,7 @@ export class Waiters {
     if (refusal.foreign && refusal.position <= 1) this.#watchRedisson(name, waiter)
   }
 
-  /** Enqueue only after subscribing, otherwise the grant message is lost: so the first wait ends with that. */
+  /** Enqueue only after subscribing, or the grant message is lost: the first wait therefore ends once subscribed. */
   async wait(request: AcquireRequest, maxMs: number, signal: AbortSignal): Promise<PushedGrant | undefined> {
     const waiter = this.#waiters.get(request.attemptId) ?? new Waiter(request, this.#host.clock)
     const channel = this.#channelOf(request.name)
@@ -263,8 +263,8 @@ export class Waiters {
     this.#serverTime = Math.max(this.#serverTime, madeAt)
     if (waiter !== undefined && this.#lockOf(waiter.request) === lock)
       waiter.granted({ ...message, ttlMs: Math.min(ttlMs, this.#store.claimOf(waiter.request)) })
-    // Withdrawn, and enqueued or granted all the same by a request that came late; or not the lock that was asked for.
-    // One that is older than its claim has ended by itself, or is held: a repeated message must not end that hold.
+    // The attempt was withdrawn, but a late request enqueued it again or got it granted; or the grant is for another
+    // lock. One older than its claim has ended by itself, or is held: a repeated message must not end that hold.
     else if (this.#granted.get(attemptId) !== lock && madeAt + ttlMs * 1_000 >= this.#serverTime)
       this.#release(lock, attemptId)
   }

@@ -108,9 +108,8 @@ export function redlockAdapter(
   }
 
   /**
-   * On every node; one that does not answer gets it when it reads on, in order behind earlier requests. A majority that
-   * ended the hold has released it. If so many did not hold it that no majority can have, it is lost. Any other
-   * majority shares a node with one that keeps the name taken for `keepMs` more.
+   * Sent to every node. A majority that ended the hold released it. If more than a minority did not hold it, the lease
+   * is lost. Any other majority shares a node with one that keeps the name taken for `keepMs` more.
    */
   async function release(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
     fences.delete(attemptId)

@@ -10,8 +10,8 @@ import { count, valuesOf } from './nodes.ts'
 // What operators see and do, on a majority of the nodes.
 
 /**
- * The holder of a name holds it on a majority, under the fence that was written to one. If nodes do not answer, it is
- * enough that it may be a majority: no other attempt can have one then.
+ * A holder needs a majority under one fence. Silent nodes count in its favour: no other attempt can have a majority
+ * then.
  */
 async function holdOf(
   nodes: Nodes,

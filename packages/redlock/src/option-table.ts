@@ -27,7 +27,7 @@ export const declared = {
     nodeTimeoutMs: { kind: 'duration', range: [10, 60_000], default: 1_000, inUrl: true },
     /** `false` saves the round trip that makes fences rise across majorities. */
     fencing: { kind: 'boolean', default: true, inUrl: true },
-    /** After so long without a grant a node drops the fence of a name, by its own clock. 0: never. */
+    /** Time without a grant after which a node drops the fence of a name, by its own clock. 0: never. */
     fenceIdleMs: {
       kind: 'duration',
       range: [1_000, 31_536_000_000],
@@ -57,7 +57,7 @@ export interface RedlockOptions {
   /** `false` saves the round trip that makes fences rise across majorities. Default: `true`. */
   readonly fencing?: boolean
   /**
-   * After so long without a grant a node drops the fence of a name, by its own clock. 0: never. Default: the nodes'
+   * Time without a grant after which a node drops the fence of a name, by its own clock. 0: never. Default: the nodes'
    * own, a day.
    */
   readonly fenceIdleMs?: Duration

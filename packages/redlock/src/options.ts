@@ -20,7 +20,7 @@ export function settle(options: unknown): RedlockSettings {
     throw errors.invalid('a server is named twice: its vote would count twice')
   const majority = Math.floor(nodes.length / 2) + 1
   const { quorum = majority, nodeTimeoutMs, fencing, prefix, fenceIdleMs } = read
-  // Two groups smaller than a majority could each believe to hold the lock.
+  // Two groups smaller than a majority could each hold the lock.
   if (quorum < majority || quorum > nodes.length)
     throw errors.invalid(`quorum must be a whole number from ${majority} to ${nodes.length}`)
   return {

@@ -83,8 +83,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
   }
 
   /**
-   * An attempt that does not wait creates a node only if the lock looks free: others would take one that is about to be
-   * removed for the holder's. Of two that find the lock free at once, the second still creates one.
+   * A try creates a node only if the lock looks free; otherwise others would briefly take its node for the holder's. Of
+   * two that find the lock free at once, the second still creates one.
    */
   async function refused(request: AcquireRequest, node: QueueNode): Promise<Busy | undefined> {
     const head = request.willWait ? undefined : await node.lookAhead()
@@ -133,8 +133,8 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
         if (head !== undefined) return busy(request, node, head)
       }
       throw errors.unavailable(
-        'another program keeps removing the node of this attempt, so the lock cannot be acquired; look for what deletes ' +
-          'nodes below basePath',
+        'another program keeps removing the node of this attempt, so the lock cannot be acquired; ' +
+          'look for what deletes nodes below basePath',
       )
     },
 

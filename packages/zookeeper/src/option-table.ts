@@ -20,7 +20,7 @@ export const declared = {
       type: 'ZookeeperClient',
       place: true,
     },
-    /** Who the session is: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
+    /** Credentials of the session: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
     auth: {
       kind: 'value',
       must: 'be { scheme, credentials } with texts, or a list of these',
@@ -40,7 +40,7 @@ export const declared = {
       otherwise: '`creator` with `auth`, `open` without',
       inUrl: true,
     },
-    /** Asked of the server, which may grant another. A crashed holder blocks its locks for this long. */
+    /** Requested session timeout; the server may grant another. A crashed holder blocks its locks for this long. */
     sessionTimeoutMs: {
       kind: 'duration',
       range: [100, 3_600_000],
@@ -110,14 +110,17 @@ export interface ZookeeperOptions {
   readonly servers?: string
   /** A client of your own, connected and closed by you. Its session holds the locks. */
   readonly client?: ZookeeperClient
-  /** Who the session is: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
+  /** Credentials of the session: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
   readonly auth?: ZookeeperAuth | readonly ZookeeperAuth[]
   /**
    * Who may use the nodes made here: `open`, `creator`, or a list of `{ scheme, id, permissions }`. Default: `creator`
    * with `auth`, `open` without.
    */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAclEntry[]
-  /** Asked of the server, which may grant another. A crashed holder blocks its locks for this long. Default: 30 s. */
+  /**
+   * Requested session timeout; the server may grant another. A crashed holder blocks its locks for this long. Default:
+   * 30 s.
+   */
   readonly sessionTimeoutMs?: Duration
   /** Where the locks are. A name becomes one segment below it, percent-encoded where needed. Default: `/locks`. */
   readonly basePath?: string

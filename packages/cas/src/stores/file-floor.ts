@@ -59,9 +59,8 @@ export class Floor {
   }
 
   /**
-   * Raises it to at least that, also after a crash of the host. If it has to rise, it rises to the present time, where
-   * new keys begin: existing keys can then be dropped later without raising it again, so that processes which create
-   * keys start over only once per idle time.
+   * Raises the floor to at least `atLeast`, durably. It jumps to the present time, so that idle keys can be dropped
+   * later without raising it again: processes that create keys start over only once per idle time.
    */
   async raise(atLeast: bigint): Promise<void> {
     for (let looks = 0; looks < MAX_LOOKS; looks += 1) {

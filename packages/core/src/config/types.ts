@@ -44,7 +44,10 @@ interface ZookeeperAcl {
 // Written by `node scripts/options.mjs` from the `option-table.ts` of each adapter.
 // <options>
 type CasConfig = {
-  /** After so long without a change the record of a free name is dropped, behind releases. 0: never. Default: a day. */
+  /**
+   * Time without a change until a free name's record is dropped, in the background after releases. 0: never. Default: a
+   * day.
+   */
   readonly fenceIdleMs?: Duration
 } & (
   | {
@@ -98,7 +101,10 @@ type MysqlConfig = {
   readonly migrate?: 'auto' | false
   /** Connections for short statements. A `pool` of yours has its own size. Default: 4. */
   readonly poolSize?: number
-  /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
+  /**
+   * Time without a grant after which a name's rows are deleted, in the background after releases. 0: never. Default: a
+   * day.
+   */
   readonly fenceIdleMs?: Duration
 } & (
   | {
@@ -130,7 +136,10 @@ type PostgresConfig = {
   readonly poolSize?: number
   /** The client library. Default: the one installed, `pg` first. */
   readonly library?: 'pg' | 'postgres'
-  /** After so long without a grant the rows of a name are deleted, behind releases. 0: never. Default: a day. */
+  /**
+   * Time without a grant after which a name's rows are deleted, in the background after releases. 0: never. Default: a
+   * day.
+   */
   readonly fenceIdleMs?: Duration
 } & (
   | {
@@ -185,12 +194,12 @@ type RedisConfig = OneOf<{
   readonly prefix?: string
   /** How long a lock that was handed off waits for its new holder to renew it. Default: 3 s. */
   readonly claimTtlMs?: Duration
-  /** A grant that fewer replicas have within `waitForReplicasMs` is undone. Default: 0. */
+  /** A grant is undone unless this many replicas have it within `waitForReplicasMs`. Default: 0. */
   readonly waitForReplicas?: number
   /** How long a grant waits for `waitForReplicas`. Default: 1 s. */
   readonly waitForReplicasMs?: Duration
   /**
-   * After so long without a grant the fence of a name expires. The next one is higher. Default: a day, or 0 (never)
+   * Time without a grant after which the fence of a name expires. The next one is higher. Default: a day, or 0 (never)
    * with `prefix: ''`.
    */
   readonly fenceIdleMs?: Duration
@@ -216,7 +225,7 @@ type RedlockConfig = OneOf<{
   /** `false` saves the round trip that makes fences rise across majorities. Default: `true`. */
   readonly fencing?: boolean
   /**
-   * After so long without a grant a node drops the fence of a name, by its own clock. 0: never. Default: the nodes'
+   * Time without a grant after which a node drops the fence of a name, by its own clock. 0: never. Default: the nodes'
    * own, a day.
    */
   readonly fenceIdleMs?: Duration
@@ -228,14 +237,17 @@ type ZookeeperConfig = OneOf<{
   /** `host:port,host:port[/chroot]`. The chroot must exist. */
   readonly servers: string
 }> & {
-  /** Who the session is: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
+  /** Credentials of the session: `{ scheme: 'digest', credentials: 'user:password' }`, or several. */
   readonly auth?: ZookeeperAuth | readonly ZookeeperAuth[]
   /**
    * Who may use the nodes made here: `open`, `creator`, or a list of `{ scheme, id, permissions }`. Default: `creator`
    * with `auth`, `open` without.
    */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAcl[]
-  /** Asked of the server, which may grant another. A crashed holder blocks its locks for this long. Default: 30 s. */
+  /**
+   * Requested session timeout; the server may grant another. A crashed holder blocks its locks for this long. Default:
+   * 30 s.
+   */
   readonly sessionTimeoutMs?: Duration
   /** Where the locks are. A name becomes one segment below it, percent-encoded where needed. Default: `/locks`. */
   readonly basePath?: string

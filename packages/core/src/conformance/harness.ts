@@ -22,7 +22,7 @@ import type { Subject } from './subject.ts'
 import { openTestAdapter } from './test-adapter.ts'
 import type { TestAdapter } from './test-adapter.ts'
 import { stallMeter } from './time/stall-meter.ts'
-import { meant } from './time/intended.ts'
+import { withIntendedPauses } from './time/intended.ts'
 
 /** A separate client, like that of an independent program, with faults for its adapter. */
 export interface TestClient {
@@ -44,7 +44,7 @@ export class Harness extends CaseRun {
     lastingFactory: AdapterFactory = factory,
   ) {
     super()
-    this.subject = meant(subject)
+    this.subject = withIntendedPauses(subject)
     this.capabilities = capabilities
     this.#factory = factory
     this.#lastingFactory = lastingFactory

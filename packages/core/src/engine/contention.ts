@@ -121,7 +121,7 @@ export class Contention {
     const waiting = (this.#waiting = new AbortController())
     const startedAt = clock.now()
     const woken = (this.#underWay = adapter.wait(request, maxMs, waiting.signal))
-    // A wait that goes on after that is a store that owes an answer.
+    // Past that time the store owes an answer.
     this.outage.owedFrom(startedAt + maxMs)
     const pushed = await this.#until(startedAt + maxMs + WAIT_GRACE_MS, woken)
     this.#underWay = undefined

@@ -2,12 +2,12 @@ import type { ServerControl, Subject } from '../subject.ts'
 import { stallMeter } from './stall-meter.ts'
 
 /** The subject, with the pauses of its server reported to the meter: an intended pause excuses nothing. */
-export function meant(subject: Subject): Subject {
+export function withIntendedPauses(subject: Subject): Subject {
   const { server } = subject
-  return server === undefined ? subject : { ...subject, server: meantControl(server) }
+  return server === undefined ? subject : { ...subject, server: controlWithIntendedPauses(server) }
 }
 
-function meantControl(server: ServerControl): ServerControl {
+function controlWithIntendedPauses(server: ServerControl): ServerControl {
   let paused: (() => void) | undefined
   const restart = server.restart?.bind(server)
   return {
