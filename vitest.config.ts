@@ -57,7 +57,7 @@ const aboutConnections = [
   'isolation',
   'listening',
   'locked-rows',
-  'operate',
+  'operators',
   'pgbouncer',
   'pool',
   'promoted',
@@ -65,7 +65,7 @@ const aboutConnections = [
   'replies',
   'session-replies',
   'standby',
-  'waits',
+  'waiters',
 ]
 const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === 'all' ? [] : long[folder])
 

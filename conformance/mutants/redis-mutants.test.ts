@@ -41,7 +41,7 @@ const mutants: readonly RedisMutant[] = [
   {
     bug: 'a published record counts as one of the store',
     caught: noGrantByHearsay,
-    edit: { file: 'cas/waits.js', find: 'this.#seen.hint(', replace: 'this.#seen.note(' },
+    edit: { file: 'cas/waiters.js', find: 'this.#seen.hint(', replace: 'this.#seen.note(' },
   },
 ]
 

@@ -17,7 +17,7 @@ import { blockedMs, fenceOf } from './observations.ts'
 import type { Observation, Observations } from './observations.ts'
 import { encodeFree, encodeHeld, holderOf, keptHold, newHold } from './record.ts'
 import type { Held } from './record.ts'
-import { Waits } from './waits.ts'
+import { Waiters } from './waiters.ts'
 
 export type CasCapabilities = Capabilities & {
   readonly handover: true
@@ -56,7 +56,7 @@ export function casAdapter(
 ): Adapter<CasCapabilities> {
   const [values, diagnose] = [store.values?.bind(store), store.diagnose?.bind(store)]
   const looks = new Looks(store, seen)
-  const waits = new Waits(store, clock, seen)
+  const waiters = new Waiters(store, clock, seen)
   const change: Change = changeOf(store, seen)
   /** Attempts whose last put was not answered, and the version it was for. */
   const unanswered = new Map<string, bigint | undefined>()
@@ -134,7 +134,7 @@ export function casAdapter(
     if (held !== undefined && seen.blocking(at) !== undefined) {
       const holder = holderOf(held, fenceOf(at, held))
       const remainingMs = seen.remainingMs(at, blockedMs(held))
-      return { answer: { busy: true, holder, retryInMs: waits.retryInMs(held, remainingMs) } }
+      return { answer: { busy: true, holder, retryInMs: waiters.retryInMs(held, remainingMs) } }
     }
     const taken = grant(request, newHold(request, ++writes), (given) => given)
     return held === undefined ? taken : { ...taken, careful: true }
@@ -160,7 +160,7 @@ export function casAdapter(
 
     async attempt(request) {
       const { name, attemptId } = request
-      waits.looking(attemptId)
+      waiters.looking(attemptId)
       const step = (at: Observation): Decision<Grant | Busy> => decide(request, at)
       const trace: Trace = {
         sending: (version) => void unanswered.set(attemptId, version),
@@ -170,21 +170,21 @@ export function casAdapter(
       let answer = await change(name, step, trace)
       if ('busy' in answer && ((isNew && (await looks.recall(name))) || (await looks.recallKept(name))))
         answer = await change(name, step, trace)
-      if ('fence' in answer) waits.end(attemptId)
-      else if (request.willWait) waits.begin(request)
+      if ('fence' in answer) waiters.end(attemptId)
+      else if (request.willWait) waiters.begin(request)
       return answer
     },
 
     ...(store.watch !== undefined && {
       wait: async ({ attemptId }: AcquireRequest, maxMs: number, signal: AbortSignal) => {
-        await waits.wait(attemptId, maxMs, signal)
+        await waiters.wait(attemptId, maxMs, signal)
         return undefined
       },
     }),
 
     async withdraw({ name, attemptId }) {
       // The last answer was "busy", and nothing was sent since: there is nothing to withdraw.
-      if (waits.end(attemptId) && !unanswered.has(attemptId)) return
+      if (waiters.end(attemptId) && !unanswered.has(attemptId)) return
       const freed = free(name, () => undefined)
       await change(name, (at): Decision<void> => {
         if (at.held !== undefined && isOf(at.held, attemptId)) return freed
@@ -251,7 +251,7 @@ export function casAdapter(
     ...(store.keeps !== undefined && { prune: keptAmong(store.keeps) }),
 
     async close() {
-      waits.close()
+      waiters.close()
       await upkeep?.close()
       await inBackground?.close()
       await store.close()

@@ -4,8 +4,8 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { directory, inTime, locks, ownAdapter, program, store } from './support.ts'
-import type { Call } from './support.ts'
+import { directory, inTime, locks, ownAdapter, program, store } from './support/cli.ts'
+import type { Call } from './support/cli.ts'
 
 const names = ['run', 'inspect', 'ls', 'break', 'doctor', 'migrate', 'prune', 'bench', 'conformance']
 

@@ -9,7 +9,7 @@ import {
   redisCommand,
   startService,
 } from '../../../conformance/services/index.ts'
-import { directory, inTime, locks } from './support.ts'
+import { directory, inTime, locks } from './support/cli.ts'
 
 /** Odd names, a holder that is killed, waiters that are killed, and fences: what leaves most behind. */
 const RULES = 'NAME-2,CRASH-1,CRASH-3,FENCE-1'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startService } from '../../../conformance/services/index.ts'
 import { againCommand } from '../src/conformance/again.ts'
-import { directory, inTime, locks } from './support.ts'
+import { directory, inTime, locks } from './support/cli.ts'
 
 /** An adapter module in a directory of its own: a package, if it has a manifest. */
 async function adapter(files: Readonly<Record<string, string>>): Promise<string> {

@@ -5,7 +5,7 @@ import { isAdapterSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import type { Settings } from '../../../conformance/services/index.ts'
 import { startPgbouncer, whyNoPgbouncer } from '../../postgres/test/support/pgbouncer.ts'
-import { inTime, locks } from './support.ts'
+import { inTime, locks } from './support/cli.ts'
 
 /** An adapter is looked up from where the command runs. */
 const zookeeper = fileURLToPath(new URL('../../zookeeper', import.meta.url))

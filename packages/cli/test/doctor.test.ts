@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { inTime, locks, ownAdapter, store } from './support.ts'
+import { inTime, locks, ownAdapter, store } from './support/cli.ts'
 
 describe('locks doctor', inTime, () => {
   test('acquires, renews and releases its own lock, and reports how long that took', async () => {

@@ -3,7 +3,7 @@ import { openLocks } from '@locks/core'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
-import { inTime, locks, store } from './support.ts'
+import { inTime, locks, store } from './support/cli.ts'
 
 /** An adapter is looked up from where the command runs. */
 const mysql = fileURLToPath(new URL('../../mysql', import.meta.url))

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { directory, inTime, locks, node, ownAdapter, program, store, waitForEnd } from './support.ts'
+import { directory, inTime, locks, node, ownAdapter, program, store, waitForEnd } from './support/cli.ts'
 
 describe('locks inspect', inTime, () => {
   test('shows a free lock, and the holder of a held one, for people and for programs', async () => {

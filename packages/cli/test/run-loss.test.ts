@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { isAdapterSelected } from '../../../conformance/selection.ts'
 import { startService } from '../../../conformance/services/index.ts'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { inTime, locks, node, program, waitForEnd } from './support.ts'
+import { inTime, locks, node, program, waitForEnd } from './support/cli.ts'
 
 const ttl = `${scaled(12_000)}ms`
 const stubborn = `process.on("SIGTERM", () => console.log("no")); ${waitForEnd}`

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
-import { directory, inTime, locks, node, ownAdapter, store, waitForEnd } from './support.ts'
+import { directory, inTime, locks, node, ownAdapter, store, waitForEnd } from './support/cli.ts'
 
 async function isFree(client: Awaited<ReturnType<typeof store>>['client'], name: string): Promise<boolean> {
   return !(await client.inspect(name)).held

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
-import { directory, inTime, locks, node, program, store, waitForEnd } from './support.ts'
-import type { Call } from './support.ts'
+import { directory, inTime, locks, node, program, store, waitForEnd } from './support/cli.ts'
+import type { Call } from './support/cli.ts'
 
 /** Set, since `script` would otherwise start the shell of the user. */
 const shell = { SHELL: '/bin/sh' }

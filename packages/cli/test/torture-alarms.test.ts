@@ -17,7 +17,7 @@ import { seeded } from '../src/torture/random.ts'
 import { tryWith } from '../src/torture/run-task.ts'
 import type { Task } from '../src/torture/task.ts'
 import { judge } from '../src/torture/verdict.ts'
-import { directory, store } from './support.ts'
+import { directory, store } from './support/cli.ts'
 
 // Each check of a run, made to fail by the least that must make it fail. The verdict about holds: torture-checks.
 

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { isWatched } from '../src/torture/lease-length.ts'
 import { routeOf } from '../src/route.ts'
 import { judge } from '../src/torture/verdict.ts'
-import { store } from './support.ts'
+import { store } from './support/cli.ts'
 
 const at = { host: '127.0.0.1', port: 1 }
 const other = { host: '127.0.0.1', port: 2 }

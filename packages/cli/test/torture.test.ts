@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { directory, inTime, locks, ownAdapter, store } from './support.ts'
+import { directory, inTime, locks, ownAdapter, store } from './support/cli.ts'
 
 const short = ['--for', '5s', '--processes', '2', '--tasks', '2', '--names', '2', '--ttl', '500ms']
 

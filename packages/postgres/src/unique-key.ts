@@ -19,8 +19,8 @@ import { refusingPoolers } from './pooler.ts'
 import { runnerFor } from './runner.ts'
 import { strategyRecord } from './strategy.ts'
 import { tableCreation } from './tables.ts'
-import { Waits } from './waits.ts'
-import type { Wait } from './waits.ts'
+import { Waiters } from './waiters.ts'
+import type { Waiter } from './waiters.ts'
 
 /** How often a waiter looks at the store while it cannot listen. */
 const POLL_MS = 1_000
@@ -43,9 +43,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   const runner = runnerFor(settings, clock)
   const spare = runnerFor({ ...settings, pool: undefined, poolSize: SPARE_CONNECTIONS }, clock)
   const table = leaseTable(settings, runner, spare, clock)
-  const waits = new Waits(clock)
+  const waiters = new Waiters(clock)
   /** Waits that were withdrawn here, and perhaps not yet at the store. */
-  const withdrawn = new Map<string, Wait>()
+  const withdrawn = new Map<string, Waiter>()
   /** Set once a pooler was detected: listening never works. */
   let pooled = false
   /** After a try to listen that took too long: when to try again. */
@@ -55,30 +55,30 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     refusingPoolers((closing) => PostgresConnection.open(settings.config, { closing })),
     {
       received(message) {
-        if (message.kind === 'next') return waits.hint(message.tag, message.claimMs)
+        if (message.kind === 'next') return waiters.hint(message.tag, message.claimMs)
         const { tag, fence, storeMs } = message
-        const wait = waits.tagged(tag)
+        const wait = waiters.tagged(tag)
         const known = wait ?? withdrawn.get(tag)
         if (known === undefined) return
         // Every role may send messages: one without proof is only a reason to look at the store.
-        if (!message.proven(known.secret)) return waits.hint(tag, 0)
+        if (!message.proven(known.secret)) return waiters.hint(tag, 0)
         // Its withdrawal failed. If this one fails too, the claim expires.
         if (wait === undefined) return void withdraw(known.request).catch(() => undefined)
         const { name, attemptId } = wait.request
         const ttlMs = Math.min(message.ttlMs, wait.request.ttlMs, settings.claimTtlMs)
         const localMs = table.localMs(storeMs)
-        if (localMs === undefined) return waits.granted(wait, undefined)
+        if (localMs === undefined) return waiters.granted(wait, undefined)
         // If the server's clock was set forward meanwhile, the grant must not seem to lie in the future.
-        waits.granted(wait, { name, attemptId, fence, ttlMs, grantedAt: Math.min(clock.now(), localMs) })
+        waiters.granted(wait, { name, attemptId, fence, ttlMs, grantedAt: Math.min(clock.now(), localMs) })
       },
-      disconnected: () => waits.wakeAll(),
+      disconnected: () => waiters.wakeAll(),
     },
     clock,
   )
 
   async function ask(...call: Parameters<typeof table.attempt>): Promise<Grant | Busy> {
     const answer = await table.attempt(...call)
-    if ('fence' in answer) waits.forget(answer.attemptId)
+    if ('fence' in answer) waiters.forget(answer.attemptId)
     return answer
   }
 
@@ -87,11 +87,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     if (!listener.ready) {
       const answer = await ask(request)
       if ('fence' in answer) return answer
-      waits.expect(request)
+      waiters.expect(request)
       // The server answers, but messages cannot be received: poll.
       if (pooled || !(await listens())) return polled(answer)
     }
-    const { secret } = waits.expect(request)
+    const { secret } = waiters.expect(request)
     const answer = await ask(request, { key: await listener.key(), secret })
     if ('busy' in answer) listener.prove()
     return answer
@@ -117,7 +117,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 
   async function withdraw(request: AcquireRequest): Promise<void> {
-    const wait = waits.forget(request.attemptId)
+    const wait = waiters.forget(request.attemptId)
     if (wait !== undefined) withdrawn.set(wait.tag, wait)
     const [oldest] = withdrawn.keys()
     if (withdrawn.size > MAX_WITHDRAWN && oldest !== undefined) withdrawn.delete(oldest)
@@ -136,11 +136,11 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 
     ...(settings.listen && {
       wait: (request: AcquireRequest, maxMs: number, signal: AbortSignal) =>
-        waits.until(request.attemptId, maxMs, signal),
+        waiters.until(request.attemptId, maxMs, signal),
     }),
 
     async close() {
-      waits.wakeAll()
+      waiters.wakeAll()
       await Promise.all([listener.close(), runner.close(), spare.close()])
     },
   } satisfies Adapter<UniqueKeyCapabilities>

@@ -16,7 +16,7 @@ import { Fences } from './fences.ts'
 import type { Nodes } from './nodes.ts'
 import { answerOf, count, valuesOf } from './nodes.ts'
 import { breakHold, inspect, listHeld, pruneAll } from './operators.ts'
-import { Waits } from './waits.ts'
+import { Waiters } from './waiters.ts'
 
 const given = { wait: 'notify', lockDelay: true, minHold: true, list: true, break: true } as const
 
@@ -32,7 +32,7 @@ export function redlockAdapter(
   fencing: boolean,
   { clock }: AdapterHost,
 ): Adapter<RedlockCapabilities> {
-  const waits = new Waits(nodes, clock)
+  const waiters = new Waiters(nodes, clock)
   const fences = new Fences(clock)
   const pruning = new PruneSteps(clock, (idleMs, names) => pruneAll(nodes, idleMs, names))
   const { quorum, all } = nodes
@@ -53,15 +53,15 @@ export function redlockAdapter(
     }
     for (let round = 0; ; round += 1) {
       const last = round === SPLIT_ROUNDS
-      const woken = waits.trying(attemptId)
+      const woken = waiters.trying(attemptId)
       // Other clients were woken too, or have just split the votes.
       const ahead = woken || round > 0 ? await whoIsAhead(nodes, request, fencing) : undefined
       if (ahead === undefined) {
         const outcome = await vote(request)
         if ('fence' in outcome) return outcome
         // No attempt has a majority: those that split the votes try again at different times.
-        if (outcome.settled || last) return waits.busy(request, outcome)
-      } else if (request.willWait || last) return waits.behind(request, ahead)
+        if (outcome.settled || last) return waiters.busy(request, outcome)
+      } else if (request.willWait || last) return waiters.behind(request, ahead)
       await pause(clock, clock.random() * 10 * 2 ** round)
     }
   }
@@ -74,7 +74,7 @@ export function redlockAdapter(
     const outcome = await attemptAll(nodes, request, { fencing, inTime })
     if ('busy' in outcome) return outcome
     const { fence } = outcome
-    waits.over(attemptId)
+    waiters.over(attemptId)
     fences.set(attemptId, fence, sentAt + ttlMs + lockDelayMs)
     return { name, attemptId, fence, ttlMs }
   }
@@ -139,12 +139,12 @@ export function redlockAdapter(
     attempt,
 
     async wait(request, maxMs, signal) {
-      await waits.wait(request, maxMs, signal)
+      await waiters.wait(request, maxMs, signal)
       return undefined
     },
 
     withdraw({ name, attemptId }) {
-      waits.over(attemptId)
+      waiters.over(attemptId)
       return withdraw(name, attemptId)
     },
 
@@ -163,7 +163,7 @@ export function redlockAdapter(
     inspect: (name) => inspect(nodes, name, fencing),
 
     async close() {
-      waits.close()
+      waiters.close()
       await nodes.drained()
       for (const node of all) node.close()
     },

@@ -31,7 +31,7 @@ interface Waiter {
 const nobody = { attempt: undefined, holder: undefined }
 
 /** Waits for the hints of the nodes about releases, and looks again after a random while. */
-export class Waits {
+export class Waiters {
   readonly #nodes: Nodes
   readonly #clock: Clock
   readonly #waiters = new Map<string, Waiter>()

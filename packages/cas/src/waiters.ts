@@ -30,7 +30,7 @@ interface Waiter {
 }
 
 /** The waiting requests of one client, and the hints about their names. */
-export class Waits {
+export class Waiters {
   readonly #store: VersionedStore
   readonly #clock: Clock
   readonly #seen: Observations

@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url'
 import { openLocks } from '@locks/core'
 import type { Locks } from '@locks/core'
 import { onTestFinished } from 'vitest'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { scaled } from '../../../../conformance/services/timing.ts'
 
 /** Every test starts processes, which takes its time on a busy machine. */
 export const inTime = { timeout: scaled(120_000) } as const
 
-export const program: string = fileURLToPath(new URL('../bin/locks.js', import.meta.url))
+export const program: string = fileURLToPath(new URL('../../bin/locks.js', import.meta.url))
 
 export interface Ended {
   readonly code: number | null
@@ -102,8 +102,8 @@ export async function store(): Promise<{ readonly url: string; readonly client: 
   return { url, client }
 }
 
-const core = JSON.stringify(new URL('../../core/dist/index.js', import.meta.url).href)
-const memory = JSON.stringify(new URL('../../memory/dist/index.js', import.meta.url).href)
+const core = JSON.stringify(new URL('../../../core/dist/index.js', import.meta.url).href)
+const memory = JSON.stringify(new URL('../../../memory/dist/index.js', import.meta.url).href)
 
 /** A config file that names an adapter of this test's own: that of `@locks/memory`, with some of its steps replaced. */
 export async function ownAdapter(steps: string): Promise<string> {

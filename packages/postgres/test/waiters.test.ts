@@ -2,7 +2,7 @@ import type { AcquireRequest } from '@locks/core/adapter'
 import { expect, test } from 'vitest'
 import { never } from '../../../conformance/test-support/bare-adapter.ts'
 import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
-import { Waits } from '../src/waits.ts'
+import { Waiters } from '../src/waiters.ts'
 
 const request: AcquireRequest = {
   name: 'a',
@@ -17,31 +17,31 @@ const request: AcquireRequest = {
 
 function bed() {
   const clock = new HandClock()
-  const waits = new Waits(clock)
-  const { tag } = waits.expect(request)
+  const waiters = new Waiters(clock)
+  const { tag } = waiters.expect(request)
   /** Whether a wait that begins now is over. */
   const begin = (): (() => Promise<boolean>) => {
     let over = false
-    void waits.until(request.attemptId, 30_000, never).then(() => (over = true))
+    void waiters.until(request.attemptId, 30_000, never).then(() => (over = true))
     return async () => {
       await new Promise((resolve) => setImmediate(resolve))
       return over
     }
   }
-  return { clock, waits, begin, tag }
+  return { clock, waiters, begin, tag }
 }
 
 test('a message that may have been missed during the question ends the wait before it begins', async () => {
-  const { waits, begin, tag } = bed()
-  waits.wakeAll()
-  waits.hint(tag, 3_000)
+  const { waiters, begin, tag } = bed()
+  waiters.wakeAll()
+  waiters.hint(tag, 3_000)
   expect(await begin()()).toBe(true)
 })
 
 test('a waiter that became first in line during the question looks when the claim ends', async () => {
-  const { clock, waits, begin, tag } = bed()
-  waits.hint(tag, 3_000)
-  waits.hint(tag, 20_000)
+  const { clock, waiters, begin, tag } = bed()
+  waiters.hint(tag, 3_000)
+  waiters.hint(tag, 20_000)
   clock.move(1_000)
   const over = begin()
   clock.move(1_999)
@@ -51,10 +51,10 @@ test('a waiter that became first in line during the question looks when the clai
 })
 
 test('a new question answers earlier messages', async () => {
-  const { clock, waits, begin, tag } = bed()
-  waits.wakeAll()
-  waits.hint(tag, 3_000)
-  waits.expect(request)
+  const { clock, waiters, begin, tag } = bed()
+  waiters.wakeAll()
+  waiters.hint(tag, 3_000)
+  waiters.expect(request)
   const over = begin()
   clock.move(29_999)
   expect(await over()).toBe(false)
@@ -63,15 +63,15 @@ test('a new question answers earlier messages', async () => {
 })
 
 test('a message cannot delay a look, and cannot cause two within a second', async () => {
-  const { clock, waits, begin, tag } = bed()
+  const { clock, waiters, begin, tag } = bed()
   const first = begin()
-  waits.hint(tag, 3_000)
-  waits.hint(tag, 20_000)
+  waiters.hint(tag, 3_000)
+  waiters.hint(tag, 20_000)
   clock.move(3_000)
   expect(await first()).toBe(true)
-  waits.expect(request)
+  waiters.expect(request)
   const second = begin()
-  waits.hint(tag, 0)
+  waiters.hint(tag, 0)
   clock.move(999)
   expect(await second()).toBe(false)
   clock.move(1)
