@@ -9,12 +9,10 @@ export function httpLocks(url) {
   const store = openStore(url)
 
   /**
-   * Reads a record and writes the one that `decide` returns with its answer, if any. If another client wrote in
-   * between, it decides again. Times are the store's: a hold whose time is over does not count.
-   *
+   * Writes the record that `decide` returns with its answer; decides again if another client wrote in between. Times are
+   * the store's: a hold whose time is over does not count.
    * @template {readonly [answer: unknown, next?: LockRecord]} const D
-   * @param {string} name
-   * @param {(fence: number, hold: Hold | undefined, now: number) => D} decide
+   * @param {string} name @param {(fence: number, hold: Hold | undefined, now: number) => D} decide
    * @returns {Promise<D[0]>}
    */
   async function update(name, decide) {
@@ -29,7 +27,6 @@ export function httpLocks(url) {
 
   return () => ({
     capabilities: capabilities({ fencing: 'clock-assisted' }),
-
     attempt: ({ name, attemptId, owner, metadata, ttlMs }) =>
       update(name, (last, hold, now) => {
         if (hold && hold.attemptId !== attemptId)
@@ -46,7 +43,6 @@ export function httpLocks(url) {
           { fence, hold: next },
         ]
       }),
-
     renew: (renewals) =>
       Promise.all(
         renewals.map(({ grant: { name, attemptId }, ttlMs }) =>
@@ -56,13 +52,11 @@ export function httpLocks(url) {
           }),
         ),
       ),
-
     // Writes in any case: the new version defeats a write of this attempt that arrives late.
     release: ({ name, attemptId }) =>
       update(name, (fence, hold) =>
         hold?.attemptId === attemptId ? ['released', { fence }] : ['not-held', { fence, hold }],
       ),
-
     inspect: (name) =>
       update(name, (fence, hold, now) => {
         if (!hold) return [{ name, held: false }]
