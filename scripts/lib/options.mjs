@@ -23,11 +23,11 @@ export async function declarations() {
   for (const name of (await readdir(join(root, 'packages'))).toSorted()) {
     const files = await readdir(join(root, 'packages', name, 'src'))
     if (!files.includes('option-table.ts')) continue
-    /** @type {{ declared: Table, transaction?: Table['options'] }} */
-    const { declared, transaction } = await import(`../../packages/${name}/dist/option-table.js`)
+    /** @type {{ declared: Table, transactionOptions?: Table['options'] }} */
+    const { declared, transactionOptions: own } = await import(`../../packages/${name}/dist/option-table.js`)
     const source = await readFile(join(root, 'packages', name, 'src', 'option-table.ts'), 'utf8')
     const tables = Object.entries(declared.options).filter(([key]) => key === 'schema' || key === 'table')
-    const options = transaction && { ...Object.fromEntries(tables), ...transaction }
+    const options = own && { ...Object.fromEntries(tables), ...own }
     const more = options && { transaction: documented({ ...declared, options }, source) }
     found.set(name, { ...documented(declared, source), ...more })
   }

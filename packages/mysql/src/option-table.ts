@@ -57,7 +57,7 @@ export const declared = {
 } as const
 
 /** Options of `lockInTransaction`, beside `schema` and `table`. */
-export const transaction = {
+export const transactionOptions = {
   /** How long to wait for another holder; MySQL rounds up to seconds. 0: do not wait. */
   waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
 } as const

@@ -1,16 +1,16 @@
-import { inOneLine, settleOptions } from '@locks/core/adapter'
+import { settleOptions } from '@locks/core/adapter'
 import type { Duration } from '@locks/core/adapter'
-import { inTurn, keyOf, MIGRATE, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
-import type { TransactionQuery } from '@locks/sql'
+import { inTurn, keyOf, MIGRATE, strategyError, TransactionCall, transactionQuery } from '@locks/sql'
+import type { TransactionLock, TransactionQuery } from '@locks/sql'
 import { errors } from './errors.ts'
-import { declared, transaction } from './option-table.ts'
+import { declared, transactionOptions } from './option-table.ts'
 import type { Tables } from './options.ts'
 import { namesOf } from './schema.ts'
 import { transactionClients } from './transaction-clients.ts'
 import { transactionSql } from './transaction-sql.ts'
 import type { TransactionSql } from './transaction-sql.ts'
 
-export type { TransactionQuery } from '@locks/sql'
+export type { TransactionLock, TransactionQuery } from '@locks/sql'
 
 /** Where the tables are, and how long to wait. */
 // <options LockInTransactionOptions transaction>
@@ -24,18 +24,8 @@ export interface LockInTransactionOptions {
 }
 // </options>
 
-/** A name that this transaction holds until it ends. */
-export interface TransactionLock {
-  readonly name: string
-  /**
-   * Higher than that of every earlier holder of the name. After a rollback this is so as long as the server's clock did
-   * not go back.
-   */
-  readonly fence: bigint
-}
-
 const { schema, table } = declared.options
-const options = { adapter: declared.adapter, options: { schema, table, ...transaction } }
+const options = { adapter: declared.adapter, options: { schema, table, ...transactionOptions } }
 
 /** The wait was too long for `innodb_lock_wait_timeout`, or for `max_statement_time` of MariaDB. */
 const tooLong = new Set([1205, 1969])
@@ -126,7 +116,7 @@ async function minted(
   const [strategy = '-', last = '', floor = '', clock = '', isGuarded, afterRow] = words
   if (isGuarded !== '1')
     throw errors.invalid(`the tables have another version, so nothing was locked; ${MIGRATE}`)
-  if (strategy !== 'row' && strategy !== '-') throw elsewhere(tables, strategy)
+  if (strategy !== 'row' && strategy !== '-') throw strategyError(errors, namesOf(tables), 'row', strategy)
   const sees = level === 'READ-COMMITTED' || level === 'READ-UNCOMMITTED'
   // A holder of row counts first and writes then, so its counter does not show that this transaction missed something.
   if (!sees && afterRow === '1' && (await call.ask(sql.isMarked))[0] === '1') throw stale()
@@ -180,9 +170,4 @@ function stale(cause?: unknown): Error {
       'use SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED before you begin it',
     cause,
   )
-}
-
-function elsewhere(tables: Tables, owner: string): Error {
-  const { locks, strategy: record } = namesOf(tables)
-  return errors.invalid(inOneLine(otherStrategy({ locks, table: record }, 'row', owner)))
 }

@@ -79,7 +79,7 @@ export const declared = {
 } as const
 
 /** Options of `lockInTransaction`, beside `schema` and `table`. */
-export const transaction = {
+export const transactionOptions = {
   /** How long to wait for another holder. 0: do not wait. */
   waitMs: { kind: 'duration', range: [0, 2_147_483_647], default: 10_000 },
   /** Without tables, and without a fence: only the lock, also beside strategy `advisory`. */

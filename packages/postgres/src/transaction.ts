@@ -1,9 +1,9 @@
-import { inOneLine, settleOptions } from '@locks/core/adapter'
+import { settleOptions } from '@locks/core/adapter'
 import type { Duration } from '@locks/core/adapter'
-import { inTurn, keyOf, otherStrategy, TransactionCall, transactionQuery } from '@locks/sql'
-import type { TransactionQuery } from '@locks/sql'
+import { inTurn, keyOf, strategyError, TransactionCall, transactionQuery } from '@locks/sql'
+import type { TransactionLock, TransactionQuery } from '@locks/sql'
 import { randomBytes } from 'node:crypto'
-import { declared, transaction } from './option-table.ts'
+import { declared, transactionOptions } from './option-table.ts'
 import type { Tables } from './options.ts'
 import { errors, isDeadlock, isOfFailedTransaction } from './errors.ts'
 import { transactionClients } from './transaction-clients.ts'
@@ -11,7 +11,7 @@ import { namesOf } from './sql.ts'
 import { transactionSql } from './transaction-sql.ts'
 import type { TransactionSql } from './transaction-sql.ts'
 
-export type { TransactionQuery } from '@locks/sql'
+export type { TransactionLock, TransactionQuery } from '@locks/sql'
 
 /** Where the tables are, and how long to wait. */
 // <options LockInTransactionOptions transaction>
@@ -27,18 +27,8 @@ export interface LockInTransactionOptions {
 }
 // </options>
 
-/** A name that this transaction holds until it ends. */
-export interface TransactionLock {
-  readonly name: string
-  /**
-   * Higher than that of every earlier holder of the name. After a rollback this is so as long as the server's clock did
-   * not go back.
-   */
-  readonly fence: bigint
-}
-
 const { schema, table } = declared.options
-const options = { adapter: declared.adapter, options: { schema, table, ...transaction } }
+const options = { adapter: declared.adapter, options: { schema, table, ...transactionOptions } }
 
 /**
  * Locks `name` in an open transaction of the program, which then holds it until it ends: there is nothing to release.
@@ -112,7 +102,8 @@ async function locked(
     return taken
   }
   const tried = first.strategy === '-' ? await again() : first
-  if (tried.strategy !== 'row' && tried.strategy !== '-') throw elsewhere(tables, tried.strategy)
+  if (tried.strategy !== 'row' && tried.strategy !== '-')
+    throw strategyError(errors, namesOf(tables), 'row', tried.strategy)
   if (tried.got) return transaction
   await assertSame(call, sql, transaction)
   if (waitMs > 0) {
@@ -178,11 +169,6 @@ function wrongLevel(level = 'unknown'): Error {
     `the transaction is ${level.replace('-', ' ')}, so nothing was locked: it would not see what the previous holder ` +
       'wrote; begin it with ISOLATION LEVEL READ COMMITTED',
   )
-}
-
-function elsewhere(tables: Tables, owner: string): Error {
-  const { locks, strategy: record } = namesOf(tables)
-  return errors.invalid(inOneLine(otherStrategy({ locks, table: record }, 'row', owner)))
 }
 
 function failed(error: unknown): never {

@@ -1,5 +1,4 @@
-import { inOneLine } from '@locks/core/adapter'
-import { otherStrategy } from '@locks/sql'
+import { strategyError } from '@locks/sql'
 import type { StrategyRecord } from '@locks/sql'
 import { lockOf } from './advisory-sql.ts'
 import type { PostgresConnection } from './connection.ts'
@@ -75,8 +74,7 @@ export function keepingTables(settings: Settings, open: Open): Open {
       )
     const owner = (await ifRecorded(() => connection.ask(read)))?.[0] ?? 'advisory'
     if (owner === 'advisory') return
-    const { locks, strategy: table } = namesOf(settings)
-    throw errors.invalid(inOneLine(otherStrategy({ locks, table }, 'advisory', owner)))
+    throw strategyError(errors, namesOf(settings), 'advisory', owner)
   }
 
   return async (closing) => {

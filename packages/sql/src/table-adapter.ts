@@ -1,5 +1,5 @@
 import { inOneLine, Upkeep } from '@locks/core/adapter'
-import type { Adapter, Capabilities, Clock } from '@locks/core/adapter'
+import type { Adapter, Capabilities, Clock, LockError } from '@locks/core/adapter'
 import type { SqlErrors } from './errors.ts'
 import { creatingTables } from './first-use.ts'
 import type { TableCreation } from './first-use.ts'
@@ -41,6 +41,16 @@ export interface TableUse {
   readonly creation: TableCreation | undefined
   readonly fenceIdleMs: number
   readonly errors: SqlErrors
+}
+
+/** The error for that, before anything is locked. The names are those of a set of tables. */
+export function strategyError(
+  { invalid }: Pick<SqlErrors, 'invalid'>,
+  { locks, strategy: table }: { readonly locks: string; readonly strategy: string },
+  strategy: string,
+  owner: string,
+): LockError {
+  return invalid(inOneLine(otherStrategy({ locks, table }, strategy, owner)))
 }
 
 /**

@@ -7,6 +7,16 @@ import type { SqlErrors } from './errors.ts'
  */
 export type TransactionQuery = (sql: string) => Promise<unknown>
 
+/** A name that this transaction holds until it ends. */
+export interface TransactionLock {
+  readonly name: string
+  /**
+   * Higher than that of every earlier holder of the name. After a rollback this is so as long as the server's clock did
+   * not go back.
+   */
+  readonly fence: bigint
+}
+
 /**
  * How one library is recognised by its members; none of them is imported. Returns undefined for objects of other
  * libraries, and the text of an error for an object of this library that is not an open transaction.

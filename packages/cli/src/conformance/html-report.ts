@@ -1,7 +1,7 @@
+import { htmlPage, timeTag } from '../html-page.ts'
 import { escapeHtml } from './escape-html.ts'
 import { byArea, count } from './outcome.ts'
 import type { Outcome, RunInfo } from './outcome.ts'
-import { style } from './report-style.ts'
 import { circumstances } from './text-report.ts'
 import { timeline } from './timeline.ts'
 
@@ -28,33 +28,16 @@ export function htmlReport(
   const { passed, failed, notApplicable, notTried } = count(outcomes)
   const title = `Conformance of ${info.subject}`
   const verdict = failed > 0 ? `<strong class="failed">${failed} failed</strong>` : 'none failed'
-  const iso = when.toISOString()
-  const time = `<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(title)}</title>
-<style>${style}</style>
-</head>
-<body>
-<header>
-<h1>${escapeHtml(title)}</h1>
-<p>${passed} passed, ${verdict}, ${notApplicable} not applicable, ${notTried} not tried</p>
-<p>${escapeHtml(circumstances(info))} · ${time}</p>
-</header>
-<main>
-${failures(outcomes, again)}
+  return htmlPage(title, {
+    summary: `<p>${passed} passed, ${verdict}, ${notApplicable} not applicable, ${notTried} not tried</p>
+<p>${escapeHtml(circumstances(info))} · ${timeTag(when)}</p>`,
+    main: `${failures(outcomes, again)}
 ${matrix(outcomes)}
 ${pictures(outcomes)}
 ${voidRuns(outcomes)}
 ${leftOut(outcomes, 'not tried')}
-${leftOut(outcomes, 'not applicable')}
-</main>
-</body>
-</html>
-`
+${leftOut(outcomes, 'not applicable')}`,
+  })
 }
 
 function matrix(outcomes: readonly Outcome[]): string {

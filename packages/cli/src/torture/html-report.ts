@@ -1,8 +1,8 @@
 import type { HistoryEvent } from '@locks/core/conformance'
 import { escapeHtml } from '../conformance/escape-html.ts'
 import { hatch } from '../conformance/html-report.ts'
-import { style } from '../conformance/report-style.ts'
 import { timeline } from '../conformance/timeline.ts'
+import { htmlPage, timeTag } from '../html-page.ts'
 import { showDuration } from '../duration.ts'
 import { toJson } from '../output.ts'
 import type { TortureResult } from './options.ts'
@@ -34,26 +34,14 @@ dd { margin: 0 }
 export function htmlReport(backend: string, result: TortureResult, when: Date = new Date()): string {
   const { violations, withinBound, events, seed } = result
   const title = `Torture of ${backend}`
-  const iso = when.toISOString()
   const verdict =
     violations.length > 0
       ? `<strong class="failed">${countOf(violations.length)}</strong>`
       : `no violation${result.interrupted ? ' before the interruption' : ''}`
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(title)}</title>
-<style>${style}${ownStyle}</style>
-</head>
-<body>
-<header>
-<h1>${escapeHtml(title)}</h1>
-<p>${verdict} · seed ${seed} · <time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time></p>
-</header>
-<main>
-${figures(result)}
+  return htmlPage(title, {
+    css: ownStyle,
+    summary: `<p>${verdict} · seed ${seed} · ${timeTag(when)}</p>`,
+    main: `${figures(result)}
 ${violations.length === 0 ? '' : found('Violations', violations, events)}
 <section><h2>The run by worker</h2>
 <p><span class="key k0"></span> holds a lock; below it the faults:
@@ -62,11 +50,8 @@ ${violations.length === 0 ? '' : found('Violations', violations, events)}
 ✕ killed, ▾ lost a lease and noticed, ⊘ a stale write was refused. Point at a mark for more.</p>
 <figure><div class="scroll">${overview(events)}</div></figure></section>
 ${withinBound.length === 0 ? '' : found('Overlaps within the documented bound of this backend', withinBound, events)}
-${hatch}
-</main>
-</body>
-</html>
-`
+${hatch}`,
+  })
 }
 
 function figures(result: TortureResult): string {
