@@ -2,6 +2,7 @@ import { isLockError } from '@locks/core'
 import type { Lease, Locks } from '@locks/core'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'vitest'
 import { atLength } from '../selection.ts'
 import { redisConversation } from '../services/index.ts'
 import type { Address } from '../services/index.ts'
@@ -31,6 +32,8 @@ export interface Refusals {
   readonly doubleGrants: number
   /** The free name was called busy. */
   readonly falselyBusy: number
+  /** Rounds in which both tries were answered. The others show nothing. */
+  readonly answered: number
 }
 
 /**
@@ -40,7 +43,7 @@ export interface Refusals {
 export async function refuseReconnects(clients: RefusedClients, rounds: number): Promise<Refusals> {
   const { holder, other, servers, prefix = '' } = clients
   await other.with(`${prefix}warm-up:${randomUUID()}`, () => undefined)
-  let [doubleGrants, falselyBusy] = [0, 0]
+  let [doubleGrants, falselyBusy, answered] = [0, 0, 0]
   for (let round = 0; round < rounds; round += 1) {
     const [held, free] = [`${prefix}held:${randomUUID()}`, `${prefix}free:${randomUUID()}`]
     const lease = await holder.lock(held).acquire({ ttlMs: 60_000 })
@@ -51,10 +54,20 @@ export async function refuseReconnects(clients: RefusedClients, rounds: number):
     await Promise.all(refused.map(({ over }) => over))
     if (theirs !== null && theirs !== undefined) doubleGrants += 1
     if (mine === null) falselyBusy += 1
+    if (mine !== undefined && theirs !== undefined) answered += 1
     await mine?.release()
     await lease.release()
   }
-  return { doubleGrants, falselyBusy }
+  return { doubleGrants, falselyBusy, answered }
+}
+
+/** Neither a second holder nor a false refusal, in rounds of which at least half show something. */
+export function expectNothingMixedUp(
+  { doubleGrants, falselyBusy, answered }: Refusals,
+  rounds: number = refusedRounds,
+): void {
+  expect({ doubleGrants, falselyBusy }).toEqual({ doubleGrants: 0, falselyBusy: 0 })
+  expect(answered).toBeGreaterThanOrEqual(rounds / 2)
 }
 
 /** Cuts every connection to a server, and lets nobody connect for `ms`. Resolves once they are cut. */

@@ -99,8 +99,8 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     async wait(request, maxMs, signal) {
       const pushed = await waiters.wait(request, maxMs, signal)
-      // Only another attempt can show that the replicas, or the next primary, have it too.
-      return waitForReplicas > 0 || connection.replaced ? undefined : pushed
+      // Only another attempt can show that the replicas, or the primary that Sentinels have chosen, have it too.
+      return waitForReplicas > 0 || connection.replaceable ? undefined : pushed
     },
 
     withdraw(request) {

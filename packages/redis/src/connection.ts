@@ -79,9 +79,9 @@ export class Connection {
     return this.#breaks
   }
 
-  /** Whether Sentinels are replacing the primary that this leads to. */
-  get replaced(): boolean {
-    return this.#failovers?.underWay ?? false
+  /** Whether Sentinels can replace the server. */
+  get replaceable(): boolean {
+    return driver.behindSentinels(this.client) !== undefined
   }
 
   /** Whether the client leaves a primary as soon as Sentinels replace it. Undefined without Sentinels. */
@@ -125,8 +125,8 @@ export class Connection {
   }
 
   /** A command about `key` whose reply cannot name it. */
-  ask(key: string, name: string, ...args: Argument[]): Promise<unknown> {
-    return askChecked(this.client, name, args, this.#requests, keysOf([key]))
+  async ask(key: string, name: string, ...args: Argument[]): Promise<unknown> {
+    return this.#confirmed(await askChecked(this.client, name, args, this.#requests, keysOf([key])))
   }
 
   /**
@@ -144,7 +144,7 @@ export class Connection {
     const breaks = this.#breaks
     // One after the other: after a NOSCRIPT, WAIT would overtake the script.
     const answer = await this.run(script, keys, args, read, node)
-    const count = Number(await askChecked(node, 'wait', wait, this.#requests))
+    const count = Number(await this.#confirmed(await askChecked(node, 'wait', wait, this.#requests)))
     return { answer, replicas: this.#breaks === breaks ? count : undefined }
   }
 
@@ -188,16 +188,24 @@ export class Connection {
     if (this.#owned) this.client.disconnect()
   }
 
-  /** The next primary may not know what a primary that is being replaced replied: nothing follows from it. */
   #unlessReplaced<T>(read: Read<T>): Read<T> {
-    if (driver.isCluster(this.client) || !this.client.options.sentinels) return read
-    return async (reply) => {
-      // Read first what has arrived from the Sentinels, also after a pause of this process.
-      await new Promise(setImmediate)
-      while (this.#failovers?.looking !== undefined) await this.#failovers.looking
-      if (this.replaced) throw this.#failed(new Error('the primary that replied is being replaced'))
-      return read(reply)
-    }
+    return this.replaceable ? async (reply) => read(await this.#confirmed(reply)) : read
+  }
+
+  /** The next primary may not know what a primary that is being replaced replied: nothing follows from it. */
+  async #confirmed(reply: unknown): Promise<unknown> {
+    const behind = driver.behindSentinels(this.client)
+    if (behind === undefined) return reply
+    const from = driver.addressOf(behind.client)
+    // Read first what has arrived from the Sentinels, also after a pause of this process.
+    await new Promise(setImmediate)
+    while (this.#failovers?.looking !== undefined) await this.#failovers.looking
+    if (this.#failovers?.underWay === true)
+      throw this.#failed(new Error('the primary that replied is being replaced'))
+    // The Sentinels were asked about the next connection then.
+    if (driver.addressOf(behind.client) !== from)
+      throw this.#failed(new Error('the connection ended before the Sentinels were asked about it'))
+    return reply
   }
 
   #noticed(error: unknown): void {

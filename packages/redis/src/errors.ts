@@ -37,7 +37,9 @@ const permanent: ReadonlyMap<string, string> = new Map([
   ],
 ])
 
-/** The reply has no code of its own. */
+/** Redis gives these no code of their own. A server at `maxclients` answers SELECT too, if that comes first. */
+const noDatabase = /DB index is out of range|invalid DB index|SELECT is not allowed in cluster mode/
+
 const NO_DATABASE = 'the server does not have this database, so no lock can be taken; correct its number'
 
 /** Any failure of the client as an outage or as final. Never as "busy", and without secrets. */
@@ -58,7 +60,7 @@ export function failure(
 }
 
 function isNoDatabase(reason: unknown): boolean {
-  return codeOf(reason) === 'ERR' && refusesDatabase(reason)
+  return codeOf(reason) === 'ERR' && refusesDatabase(reason) && noDatabase.test(reason.message)
 }
 
 /** Where ioredis gave up, the last error of the connection says why. A Cluster says what its last node replied. */

@@ -6,21 +6,30 @@ import { mapped, openSentinel, opinionOf, sentinelsOf } from './drivers/ioredis-
 import type { Opinion } from './drivers/ioredis-sentinels.ts'
 import { addressOf } from './drivers/ioredis.ts'
 
-/** Published by the Sentinel that leads a failover: just before it promotes a replica, and when it gives up. */
+/**
+ * Published by the Sentinel that leads a failover: just before it promotes a replica, and when that did not become a
+ * primary. The other `-failover-abort-…` are about failovers that have not got as far.
+ */
 const PROMOTES = '+failover-state-send-slaveof-noone'
-const GIVES_UP = [
-  '-failover-abort-slave-timeout',
-  '-failover-abort-no-good-slave',
-  '-failover-abort-not-elected',
-]
+const GIVES_UP = '-failover-abort-slave-timeout'
 /** Published by every Sentinel when it learns of the new primary: `name old-host old-port new-host new-port`. */
 const SWITCHES = '+switch-master'
 
-/** A failover that takes longer will not end: the Sentinel that led it is gone. */
-const FORGET_MS = 60_000
+/** A failover that takes longer may not end, since the Sentinel that led it is gone. All are asked from then on. */
+const DOUBT_MS = 60_000
 /** How often the Sentinels are asked again about a suspected connection. */
 const AGAIN_MS = 500
 const GATHER_MS = 5
+
+/** A server that is about to be replaced, or was. */
+interface Doubt {
+  /** Of the client's connection. Undefined if there was none. */
+  readonly address: string | undefined
+  /** The Sentinel that may give it up. Undefined when that is not enough. */
+  readonly leader: Redis | undefined
+  /** When the Sentinels are asked whether the connection is right after all. */
+  readonly askAt: number
+}
 
 /**
  * Learns from the Sentinels when a primary is being replaced. Once a replica is promoted, the old primary still
@@ -28,7 +37,9 @@ const GATHER_MS = 5
  * only the old one has renewed ends early on the new one, which gives the lock to the next client. So from the
  * promotion on, replies of the old primary do not count. The Sentinel publishes the promotion before it sends it. A
  * later connection has missed that message, so for each new one the Sentinels are asked whether a failover is under
- * way and where it leads.
+ * way and where it leads. The doubt about a primary ends when the connection leads elsewhere, when the Sentinel that
+ * leads the failover gives it up, or when most Sentinels say that the connection is right: an old primary that is cut
+ * off from them is never demoted.
  */
 export class Failovers {
   readonly #client: Redis
@@ -36,15 +47,17 @@ export class Failovers {
   readonly #onSwitch: () => void
   readonly #sentinels: readonly Redis[]
   readonly #stopListening: () => void
-  /** The server that is about to be replaced, by the address of the client's connection. */
-  #replaced: { readonly address: string | undefined; readonly at: number } | undefined
+  #doubt: Doubt | undefined
   /** According to the Sentinels, the present connection may lead to a primary that is being replaced. */
   #suspected = false
   #looking: Promise<void> | undefined
   #again: NodeJS.Timeout | undefined
+  #asking: NodeJS.Timeout | undefined
   #gathering = false
   #closed = false
   #lastSwitch = ''
+  /** The last connection that clients were sent away from, since it leads to the wrong server. */
+  #left: Redis['stream'] | undefined
 
   /** Calls `onSwitch` when clients are sent to another primary. */
   constructor(client: Redis, name: string, onSwitch: () => void) {
@@ -53,11 +66,11 @@ export class Failovers {
     this.#onSwitch = onSwitch
     this.#sentinels = sentinelsOf(client.options).map((options) => {
       const sentinel = openSentinel(options)
-      sentinel.on('message', (event: string, text: string) => this.#received(event, text))
+      sentinel.on('message', (event: string, text: string) => this.#received(sentinel, event, text))
       // What was published while it was away is not repeated.
       sentinel.on('ready', () => this.#look())
       // ioredis retries until the connection is closed, and rejects then.
-      sentinel.subscribe(PROMOTES, SWITCHES, ...GIVES_UP).catch(() => undefined)
+      sentinel.subscribe(PROMOTES, SWITCHES, GIVES_UP).catch(() => undefined)
       return sentinel
     })
     this.#stopListening = shareListener(client, 'connect', () => this.#look())
@@ -71,38 +84,50 @@ export class Failovers {
 
   /** Whether the client is connected to a primary that is being replaced. */
   get underWay(): boolean {
-    if (this.#suspected) return true
-    if (this.#replaced === undefined) return false
-    const { address, at } = this.#replaced
-    if (addressOf(this.#client) !== address || performance.now() > at + FORGET_MS) this.#replaced = undefined
-    return this.#replaced !== undefined
+    return this.#suspected || this.#presentDoubt !== undefined
+  }
+
+  get #presentDoubt(): Doubt | undefined {
+    const at = addressOf(this.#client)
+    // Without a connection, the next one may lead there again.
+    if (at !== undefined && at !== this.#doubt?.address) this.#doubt = undefined
+    return this.#doubt
   }
 
   close(): void {
     this.#stopListening()
     clearTimeout(this.#again)
+    clearTimeout(this.#asking)
     this.#looking = undefined
     this.#closed = true
     for (const sentinel of this.#sentinels) sentinel.disconnect()
   }
 
-  #received(event: string, text: string): void {
+  #received(sentinel: Redis, event: string, text: string): void {
     // About a primary: `master name …`. About a replica: `slave … @ name …`.
     const [, host = '', port = ''] = text.split(' ')
     const concerned = text.startsWith(`master ${this.#name} `) || text.includes(` @ ${this.#name} `)
-    if (event === PROMOTES && concerned) this.#doubt()
-    else if (GIVES_UP.includes(event) && concerned) this.#replaced = undefined
-    else if (event === SWITCHES && text.startsWith(`${this.#name} `)) {
-      if (addressOf(this.#client) === `${host}:${port}`) this.#doubt()
+    if (event === PROMOTES && concerned) {
+      const doubt = this.#presentDoubt
+      this.#doubtPrimary(doubt === undefined || doubt.leader === sentinel ? sentinel : undefined)
+    } else if (event === GIVES_UP && concerned) {
+      if (this.#doubt?.leader === sentinel) this.#doubt = undefined
+    } else if (event === SWITCHES && text.startsWith(`${this.#name} `)) {
+      if (addressOf(this.#client) === mapped(`${host}:${port}`, this.#client.options))
+        this.#doubtPrimary(undefined)
       // Every Sentinel publishes it, some of them after the client has left the old primary.
       if (text === this.#lastSwitch) return
       this.#lastSwitch = text
+      // The old primary may be known to the Sentinels by another address.
+      this.#look()
       this.#onSwitch()
     }
   }
 
-  #doubt(): void {
-    this.#replaced = { address: addressOf(this.#client), at: performance.now() }
+  #doubtPrimary(leader: Redis | undefined): void {
+    this.#doubt = { address: addressOf(this.#client), leader, askAt: performance.now() + DOUBT_MS }
+    clearTimeout(this.#asking)
+    this.#asking = setTimeout(() => this.#look(), DOUBT_MS).unref()
   }
 
   /** Connections come in groups: those made within a few milliseconds are asked about together. */
@@ -116,26 +141,38 @@ export class Failovers {
       // A newer connection is asked about, or this was closed.
       if (this.#looking !== look) return
       this.#looking = undefined
-      this.#suspected = place !== 'right'
-      if (this.#suspected) this.#again = setTimeout(() => this.#look(), AGAIN_MS).unref()
-      if (place === 'wrong') this.#onSwitch()
+      this.#suspected = place === 'doubtful' || place === 'wrong'
+      const isDue = performance.now() >= (this.#presentDoubt?.askAt ?? Infinity)
+      if (isDue && place === 'confirmed') this.#doubt = undefined
+      // Without a connection, the next one is asked about.
+      else if (this.#suspected || (isDue && addressOf(this.#client) !== undefined))
+        this.#again = setTimeout(() => this.#look(), AGAIN_MS).unref()
+      if (place !== 'wrong' || this.#left === this.#client.stream) return
+      this.#left = this.#client.stream
+      this.#onSwitch()
     }))
   }
 
-  /** Whether the client is connected where the Sentinels want it to be; `wrong` when it has to leave. */
-  async #ask(): Promise<'right' | 'doubtful' | 'wrong'> {
+  /**
+   * Whether the client is connected where the Sentinels want it to be; `confirmed` if most of them answered, `wrong`
+   * when it has to leave.
+   */
+  async #ask(): Promise<'confirmed' | 'right' | 'doubtful' | 'wrong'> {
     if (this.#closed) return 'right'
     const { options } = this.#client
     const asked = await Promise.all(sentinelsOf(options).map((each) => opinionOf(each, this.#name)))
-    const trusted = newest(asked.filter((one) => one !== undefined))
+    const answers = asked.filter((one) => one !== undefined)
+    const trusted = newest(answers)
+    const right = answers.length > asked.length / 2 ? 'confirmed' : 'right'
     if (trusted.length === 0) return 'right'
     // Without a connection there is nothing to suspect; the next one is asked about.
     const at = addressOf(this.#client)
     const places = trusted.map(({ address }) => mapped(address, options))
-    if (at === undefined || places.includes(at)) return 'right'
+    if (at === undefined) return 'right'
+    if (places.includes(at)) return right
     const info = await this.#client.info('server').catch(() => '')
     const [, runId] = /^run_id:(\w+)/m.exec(info) ?? []
-    if (trusted.some((one) => one.runId !== undefined && one.runId === runId)) return 'right'
+    if (trusted.some((one) => one.runId !== undefined && one.runId === runId)) return right
     // A host name may be that of the present server, restarted, whose new run id the Sentinels do not know yet.
     return trusted.some(({ replacing }) => replacing) || !places.every(isNumeric) ? 'doubtful' : 'wrong'
   }

@@ -1,8 +1,8 @@
 import { redis } from '@locks/redis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { redisCommand, redisConversation, startService } from '../../../conformance/services/index.ts'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
-import { at, uniqueName } from './support/bed.ts'
+import { at, bare, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
@@ -48,6 +48,29 @@ test('a database that the server does not have, or forbids, is refused at once, 
   await expectRefusedAtOnce(redis({ connection: second }), /ACL of this user forbids.*NOPERM.*select/)
   expect(await redisCommand(server, 'DBSIZE')).toBe(0)
 })
+
+test.each([2, 3] as const)(
+  'a server at maxclients is an outage in any database, by RESP%i',
+  async (protocol) => {
+    const { adapter, request, take } = bare({ connection: { host, port, db: 1, protocol } })
+    await redisConversation(server, async (ask) => {
+      const [, most] = [await ask('CONFIG', 'GET', 'maxclients')].flat()
+      await ask('CONFIG', 'SET', 'maxclients', 1)
+      try {
+        // By RESP2, SELECT comes first and gets the refusal as its answer. The second attempt meets a connection in retry.
+        for (let n = 0; n < 2; n += 1)
+          await expect(adapter.attempt(request(uniqueName()))).rejects.toMatchObject({
+            code: 'LOCK_UNAVAILABLE',
+          })
+      } finally {
+        await ask('CONFIG', 'SET', 'maxclients', String(most))
+      }
+    })
+    const wanted = request(uniqueName())
+    await until(() => take(wanted).catch(() => false as const))
+    expect(await redisCommand(server, 'DBSIZE')).toBe(0)
+  },
+)
 
 test('a key of another type is refused at once', async () => {
   const name = uniqueName()

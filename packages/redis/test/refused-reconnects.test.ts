@@ -1,8 +1,9 @@
 import { Cluster, Redis } from 'ioredis'
-import { expect, onTestFinished, test } from 'vitest'
+import { onTestFinished, test } from 'vitest'
 import { sentinelPrimaryName, startService } from '../../../conformance/services/index.ts'
 import type { Address, Service } from '../../../conformance/services/index.ts'
 import {
+  expectNothingMixedUp,
   refusedRounds,
   refusedRoundsMs,
   refuseReconnects,
@@ -11,7 +12,6 @@ import { connect } from './support/bed.ts'
 
 // A connection that is refused in the middle of ioredis' handshake must not shift replies by one command.
 
-const none = { doubleGrants: 0, falselyBusy: 0 }
 const patient = { storeTimeoutMs: 20_000 }
 
 function addressOf({ host, port }: Address): Address {
@@ -36,7 +36,7 @@ test(
     await using service = await startService('redis', { needsControl: true })
     const options = { connection: addressOf(service.server('redis')) }
     const [holder, other] = [connect(options, patient), connect(options, patient)]
-    expect(await refuseReconnects({ holder, other, servers: service.servers }, refusedRounds)).toEqual(none)
+    expectNothingMixedUp(await refuseReconnects({ holder, other, servers: service.servers }, refusedRounds))
   },
 )
 
@@ -48,7 +48,24 @@ test(
     const address = addressOf(service.server('redis'))
     const holder = connect({ connection: address }, patient)
     const other = connect({ client: ended(new Redis(address)) }, patient)
-    expect(await refuseReconnects({ holder, other, servers: service.servers }, refusedRounds)).toEqual(none)
+    expectNothingMixedUp(await refuseReconnects({ holder, other, servers: service.servers }, refusedRounds))
+  },
+)
+
+// By RESP2, SELECT is the first command of a connection and gets the refusal as its answer.
+test.each(['own', "the user's"])(
+  'a refused reconnect grants nothing twice: database 1 by RESP2, %s client',
+  { timeout: refusedRoundsMs },
+  async (whose) => {
+    await using service = await startService('redis', { needsControl: true })
+    const connection = { ...addressOf(service.server('redis')), db: 1, protocol: 2 } as const
+    const holder = connect({ connection }, patient)
+    const other = connect(
+      whose === 'own' ? { connection } : { client: ended(new Redis(connection)) },
+      patient,
+    )
+    const clients = { holder, other, servers: service.servers }
+    expectNothingMixedUp(await refuseReconnects(clients, refusedRounds))
   },
 )
 
@@ -65,7 +82,7 @@ test.each(['own', "the user's"])(
       patient,
     )
     const servers = [service.server('primary')]
-    expect(await refuseReconnects({ holder, other, servers }, refusedRounds)).toEqual(none)
+    expectNothingMixedUp(await refuseReconnects({ holder, other, servers }, refusedRounds))
   },
 )
 
@@ -81,6 +98,6 @@ test.each(['own', "the user's"])(
       patient,
     )
     const clients = { holder, other, servers: service.servers, prefix: '{06S}:' }
-    expect(await refuseReconnects(clients, refusedRounds)).toEqual(none)
+    expectNothingMixedUp(await refuseReconnects(clients, refusedRounds))
   },
 )

@@ -16,6 +16,7 @@ test.each([
   const options = over(service.servers, { fencing })
   const [holder, other] = [connect(options, patient), connect(options, patient)]
   const { servers } = service
-  const { doubleGrants } = await refuseReconnects({ holder, other, servers }, refusedRounds)
+  const { doubleGrants, answered } = await refuseReconnects({ holder, other, servers }, refusedRounds)
   expect(doubleGrants).toBe(0)
+  expect(answered).toBeGreaterThanOrEqual(refusedRounds / 2)
 })
