@@ -49,9 +49,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     if (known?.session === session) return known
     // Nobody removes a directory at a raw path, so nobody has to recognise it.
     const place = { directory, mark: settings.rawPath ? undefined : MARK }
-    const node: QueueNode = new QueueNode(session, place, request, () =>
-      sweepLater(request.attemptId, node),
-    )
+    const node: QueueNode = new QueueNode(session, place, request, () => sweepLater(request.attemptId, node))
     return node
   }
 

@@ -58,9 +58,7 @@ export class Requests {
   }
 
   createDirectory(path: string, data: Buffer = Buffer.alloc(0)): Promise<string> {
-    return this.#send(true, (done) =>
-      this.#client.create(path, data, this.#acl, CreateMode.PERSISTENT, done),
-    )
+    return this.#send(true, (done) => this.#client.create(path, data, this.#acl, CreateMode.PERSISTENT, done))
   }
 
   /** Returns the path with its sequence. Calls `late` if the node appears after this request has failed. */

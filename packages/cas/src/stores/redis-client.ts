@@ -1,9 +1,10 @@
-import { settleOptions } from '@locks/core/adapter'
-import type { Settled } from '@locks/core/adapter'
+import { wrongOption } from '@locks/core/adapter'
 import type * as redis from '@locks/redis/connection'
 import { codeOf, errors } from '../errors.ts'
 import { declared } from '../option-table.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
+import { serverOf } from './redis-place.ts'
+import type { Server } from './redis-place.ts'
 
 type Library = typeof redis
 
@@ -25,14 +26,14 @@ interface Opened {
 
 /** The connection of `@locks/redis`, opened when first needed. */
 export class RedisLink {
-  readonly #settings: Settled<typeof declared.options>
+  readonly #server: Server
   readonly #scripts = new Map<string, redis.Script>()
   #opening: Promise<Opened> | undefined
   #opened: Opened | undefined
   #closed = false
 
   constructor(options: RedisStoreOptions) {
-    this.#settings = settleOptions(declared, { ...options, store: 'redis' })
+    this.#server = serverOf(options)
     // Loading takes a while, which should not be part of the first lease.
     void loadLibrary().catch(() => undefined)
   }
@@ -105,11 +106,17 @@ export class RedisLink {
 
   async #connect(): Promise<Opened> {
     const library = await loadLibrary()
-    const { url, client, prefix } = this.#settings
-    const place = { ...(library.isClient(client) && { client }), ...(url !== undefined && { url }) }
-    const connection = new library.Connection({ ...place, prefix, errors })
+    const connection = new library.Connection({ ...placeIn(library, this.#server), errors })
     // Scripts publish with PUBLISH, which also reaches a Cluster without sharded channels.
     const subscriber = new library.Subscriber(connection, { sharded: false })
     return (this.#opened = { library, connection, subscriber })
   }
+}
+
+/** Never without a client or a URL: ioredis would open its default, which is another server. */
+function placeIn(library: Library, { place, prefix }: Server): redis.ConnectionSettings {
+  if ('url' in place) return { ...place, prefix }
+  const { client } = place
+  if (!library.isClient(client)) throw wrongOption(declared, 'client', client)
+  return { client, prefix }
 }

@@ -24,7 +24,7 @@ export function tairStore(options: RedisStoreOptions): StoreFactory {
 
 /** The client library does not know the scheme `tair:`. */
 function withClientUrl(options: RedisStoreOptions): RedisStoreOptions {
-  return options.url === undefined ? options : { ...options, url: options.url.replace(/^tair:/, 'redis:') }
+  return options.url === undefined ? options : { ...options, url: options.url.replace(/^tair:/i, 'redis:') }
 }
 
 function openTairStore(link: RedisLink): VersionedStore {

@@ -160,7 +160,10 @@ export function queryOptions(
 ): Layer {
   const known = Object.entries(declared.options).filter(([, { inUrl }]) => inUrl === true)
   const found: [string, unknown][] = []
+  const seen = new Set<string>()
   for (const [key, text] of query) {
+    if (seen.has(key)) throw invalidOption(declared, `${key} stands twice in url; give it once`)
+    seen.add(key)
     if (others.includes(key)) continue
     const option = known.find(([name]) => name === key)?.[1]
     if (option === undefined)
