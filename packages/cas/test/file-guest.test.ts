@@ -3,7 +3,9 @@ import { createLocks } from '@locks/core'
 import { systemClock } from '@locks/core/adapter'
 import { lstat, mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { copyOf } from '../../../conformance/mutants/mutant.ts'
+import type { Edit } from '../../../conformance/mutants/mutant.ts'
 import { folderOf } from '../src/stores/file-paths.ts'
 import { temporaryDirectory } from './support/bed.ts'
 
@@ -19,6 +21,7 @@ const foreign: Readonly<Record<string, string | undefined>> = {
   'users/1': '{"name":"bob"}',
   'users/2': FREE,
   [`users/3.${ID}.next`]: 'x',
+  [`drafts/3.${ID}.next`]: 'x',
   'nested/deep/empty': undefined,
   [`cache-${MD5}`]: undefined,
   [`${MD5}-cache`]: undefined,
@@ -57,10 +60,14 @@ async function snapshot(directory: string): Promise<ReadonlyMap<string, string>>
   return found
 }
 
-async function useAll(directory: string): Promise<void> {
+async function useAll(
+  directory: string,
+  open: typeof cas = cas,
+  store: typeof fileStore = fileStore,
+): Promise<void> {
   // Random 0: it prunes after its first release.
   const clock = { ...systemClock, random: () => 0 }
-  const locks = createLocks(cas(fileStore({ directory })), { clock })
+  const locks = createLocks(open(store({ directory })), { clock })
   await locks.with('order', () => undefined)
   await locks.lock('order').acquire()
   expect((await locks.list()).map(({ name }) => name)).toEqual(['order'])
@@ -98,3 +105,51 @@ describe('a directory that is shared with another program', () => {
     expect(await snapshot(directory)).toEqual(before)
   })
 })
+
+const mutants: readonly (readonly [string, Edit])[] = [
+  [
+    'every folder is that of a key',
+    {
+      file: 'cas/stores/file-paths.js',
+      find: 'return /^[a-zA-Z0-9_-]{0,40}-[0-9a-f]{32}$/.test(folder);',
+      replace: "return !folder.startsWith('.');",
+    },
+  ],
+  [
+    'a record of another key is dropped',
+    {
+      file: 'cas/stores/file-paths.js',
+      find: 'name !== undefined && folderOf(name) !== folder',
+      replace: 'false',
+    },
+  ],
+  [
+    'every empty folder is that of a key',
+    { file: 'cas/stores/file-prune.js', find: 'isCertain(basename(folder))', replace: 'true' },
+  ],
+  [
+    'any JSON with a name is free',
+    { file: 'cas/record.js', find: "isFreed(parsed['freed'])", replace: 'true' },
+  ],
+  [
+    'any file may be the mark',
+    { file: 'cas/stores/file-prune.js', find: 'found.isFile() && found.size === 0', replace: 'true' },
+  ],
+]
+
+test.each(mutants)('is noticed: %s', async (_, edit) => {
+  const directory = await temporaryDirectory()
+  await settle(directory, { ...foreign, '.pruned': 'text' })
+  const before = await snapshot(directory)
+  const mutant = await copyOf(['core', 'cas'], [edit])
+  onTestFinished(mutant.dispose)
+  const loaded: unknown = await mutant.load('cas', 'index.js')
+  if (!isCas(loaded)) throw new Error('the mutant has no adapter')
+  await useAll(directory, loaded.cas, loaded.fileStore)
+  const marked = await readFile(join(directory, '.pruned'), 'utf8')
+  expect({ after: await snapshot(directory), marked }).not.toEqual({ after: before, marked: 'text' })
+})
+
+function isCas(module: unknown): module is { cas: typeof cas; fileStore: typeof fileStore } {
+  return typeof module === 'object' && module !== null && 'cas' in module && 'fileStore' in module
+}
