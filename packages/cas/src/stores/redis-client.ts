@@ -72,13 +72,17 @@ export class RedisLink {
     return `${prefix}changed:${db}:${key}`
   }
 
-  /** The keys under our prefix, without it; one may come twice. */
-  async *keys(...filter: string[]): AsyncGenerator<string> {
+  /** The keys under our prefix, without it, a page at a time; one may come twice. */
+  async *pages(...filter: string[]): AsyncGenerator<readonly string[]> {
     const { connection } = await this.#open()
     const { prefix } = connection
     const pattern = `${prefix.replaceAll(/[*?[\]\\]/g, '\\$&')}*`
     for await (const [, page] of connection.scan('MATCH', pattern, ...filter))
-      for (const key of page) yield key.slice(prefix.length)
+      yield page.map((key) => key.slice(prefix.length))
+  }
+
+  async *keys(...filter: string[]): AsyncGenerator<string> {
+    for await (const page of this.pages(...filter)) yield* page
   }
 
   /** Resolves once changes of `key` arrive. `hint` gets an empty message when some may have been missed. */
