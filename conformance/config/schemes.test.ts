@@ -98,3 +98,20 @@ test.each(durations)(
     }
   },
 )
+
+test.each([
+  ['@locks/redis', 'redis://h?prefix=a&prefix=b', 'prefix'],
+  ['@locks/redis', 'redis://h?tls=true&tls=false', 'tls'],
+  ['@locks/redlock', 'redlock://a,b,c?quorum=2&quorum=3', 'quorum'],
+  ['@locks/zookeeper', 'zookeeper://h?basePath=/a&basePath=/b', 'basePath'],
+  ['@locks/postgres', 'postgres://h/db?strategy=row&strategy=advisory', 'strategy'],
+  ['@locks/postgres', 'postgres://h/db?sslmode=require&sslmode=disable', 'sslmode'],
+  ['@locks/mysql', 'mysql://h/db?strategy=row&strategy=named', 'strategy'],
+  ['@locks/mysql', 'mysql://h/db?ssl=true&ssl=false', 'ssl'],
+  ['@locks/cas', 'tair://h?prefix=a&prefix=b', 'prefix'],
+])('%s refuses %s: one of the two would be ignored', async (name, url, key) => {
+  const refused = await refusalOf(name, { url })
+  expect(isLockError(refused, 'LOCK_INVALID_ARGUMENT') && refused.message).toContain(
+    `${key} stands twice in url; give it once`,
+  )
+})

@@ -43,6 +43,11 @@ const mutants: readonly RedisMutant[] = [
     caught: noGrantByHearsay,
     edit: { file: 'cas/waiters.js', find: 'this.#seen.hint(', replace: 'this.#seen.note(' },
   },
+  {
+    bug: 'clients drop a record that was not renewed for long, without watching it',
+    caught: noDropOfTheLiving,
+    edit: { file: 'cas/adapter.js', find: 'watching.isOver, true', replace: '() => true, true' },
+  },
 ]
 
 /** A reply is doubled, so that the next command gets it: that one must not be granted what another client holds. */
@@ -83,9 +88,10 @@ async function noGrantByHearsay(edits: readonly Edit[]): Promise<void> {
   const factory = await make({ store: 'redis', url: service.url })
   const [holder, waiter] = [open(factory), open(factory)]
   const { fence } = await holder.take(holder.request('held', { ttlMs: 600_000 }))
+  const freed = JSON.stringify({ name: 'held', freed: { client: 'c', write: 1 } })
   const wanted = waiter.request('held', { willWait: true })
   await waiter.adapter.attempt(wanted)
-  const [channel, free] = ['locks:cas:changed:0:held', `locks:${fence} {"name":"held"}`]
+  const [channel, free] = ['locks:cas:changed:0:held', `locks:${fence} ${freed}`]
   const heard = async (): Promise<boolean> =>
     (await redisCommand(service.server('redis'), 'PUBLISH', channel, free)) === 1
   await eventually('the waiter listens', 5_000, heard)
@@ -95,6 +101,23 @@ async function noGrantByHearsay(edits: readonly Edit[]): Promise<void> {
     await waiter.adapter.wait?.(wanted, 1_000, new AbortController().signal)
     expect(await outcome(waiter.adapter, wanted)).not.toHaveProperty('fence')
   }
+}
+
+/** How long a client goes on releasing: several times what it takes to search and to drop. */
+const RELEASING_MS = 4_000
+
+async function noDropOfTheLiving(edits: readonly Edit[]): Promise<void> {
+  await using service = await startService('redis')
+  const make = await factoryOf('cas', edits)
+  const [holder, other] = [
+    open(await make({ store: 'redis', url: service.url })),
+    open(await make({ store: 'redis', url: service.url, fenceIdleMs: 1_000 })),
+  ]
+  await holder.take(holder.request('held', { ttlMs: 600_000 }))
+  const from = performance.now()
+  while (performance.now() - from < RELEASING_MS)
+    await other.adapter.release(await other.take(other.request('busy')))
+  expect(await outcome(other.adapter, other.request('held'))).not.toHaveProperty('fence')
 }
 
 function open(factory: AdapterFactory): ReturnType<typeof openTestAdapter> {

@@ -13,8 +13,8 @@ import { capabilities, isAttemptId, PruneSteps, Upkeep } from '@locks/core/adapt
 import { changeOf } from './change.ts'
 import type { Change, Decision, Trace, Write } from './change.ts'
 import { Looks } from './looks.ts'
-import { blockedMs, fenceOf } from './observations.ts'
-import type { Observation, Observations } from './observations.ts'
+import { blockedMs, fenceOf, Observations } from './observations.ts'
+import type { Observation } from './observations.ts'
 import { encodeFree, encodeHeld, holderOf, keptHold, newHold } from './record.ts'
 import type { Held } from './record.ts'
 import { Waiters } from './waiters.ts'
@@ -98,7 +98,9 @@ export function casAdapter(
   } {
     const drop = store.prune?.bind(store)
     if (drop === undefined) return {}
-    const behind = new PruneSteps(clock, (idleMs) => drop(idleMs, looks.isOver, true))
+    // The names in use would push out what is watched from one pass to the next.
+    const watching = new Looks(store, new Observations(clock))
+    const behind = new PruneSteps(clock, (idleMs) => drop(idleMs, watching.isOver, true))
     return {
       prune: new PruneSteps(clock, (idleMs, names) => drop(idleMs, looks.isOver, false, names)),
       upkeep: new Upkeep(clock, fenceIdleMs, () => behind.step(fenceIdleMs)),

@@ -26,19 +26,28 @@ export const declared = {
       only: ['redis', 'tair'],
     },
     /** In front of every key and channel. */
-    prefix: { kind: 'text', default: 'locks:cas:', only: ['redis', 'tair', undefined] },
+    prefix: { kind: 'text', default: 'locks:cas:', only: ['redis', 'tair', undefined], inUrl: true },
     /** Clients of one name share a store, in configs. */
     name: { kind: 'text', default: '', only: ['memory'] },
     /** Time without a change until a free name's record is dropped, in the background after releases. 0: never. */
-    fenceIdleMs: { kind: 'duration', range: [1_000, 31_536_000_000], zero: true, default: 86_400_000 },
+    fenceIdleMs: {
+      kind: 'duration',
+      range: [1_000, 31_536_000_000],
+      zero: true,
+      default: 86_400_000,
+      inUrl: true,
+    },
   },
 } as const
 
-/** Without ioredis, which may not be installed. A client of node-redis has no status. */
+/** As `isClient` of @locks/redis, which may not be installed. A client of node-redis has no status. */
 function looksLikeClient(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
+  const field = (name: string): unknown => Reflect.get(value, name)
   return (
-    typeof Reflect.get(value, 'sendCommand') === 'function' &&
-    typeof Reflect.get(value, 'status') === 'string'
+    ['sendCommand', 'duplicate', 'disconnect', 'on'].every((method) => typeof field(method) === 'function') &&
+    typeof field('isCluster') === 'boolean' &&
+    typeof field('status') === 'string' &&
+    typeof field('options') === 'object'
   )
 }

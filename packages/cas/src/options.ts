@@ -6,6 +6,7 @@ import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import { fileStore } from './stores/file.ts'
 import { memoryStore } from './stores/memory.ts'
+import { parseServerUrl } from './stores/redis-place.ts'
 import { redisStore } from './stores/redis.ts'
 import { tairStore } from './stores/tair.ts'
 
@@ -22,7 +23,8 @@ const namedStores = new Map<string, StoreFactory>()
 
 /** `{ store, … }` with what that store needs, or `{ url }` alone: `file:/var/lock/app`, `tair://host:6379`. */
 export function settle(options: unknown): StoreSettings {
-  const read = settleOptions(declared, withStore(options))
+  const given = withStore(options)
+  const read = settleOptions(declared, given, urlLayer(given))
   const { store, fenceIdleMs } = read
   return { open: storeOf(read), needsClient: store === 'redis' || store === 'tair', fenceIdleMs }
 }
@@ -30,6 +32,12 @@ export function settle(options: unknown): StoreSettings {
 /** What `settle` opens, for programs that start others on the same store. */
 export function storeFrom(options: Readonly<Record<string, unknown>>): StoreFactory {
   return settle(options).open
+}
+
+/** Options in the URL of a server. */
+function urlLayer(options: unknown): Readonly<Record<string, unknown>> {
+  const url = urlOf(declared, options)
+  return url === undefined || !URL.canParse(url) ? {} : parseServerUrl(url).extra
 }
 
 /** A URL alone says which store it is. */
@@ -68,7 +76,7 @@ function memoryNamed(name: string): StoreFactory {
 
 function serverUrl(store: string, url: string | undefined, schemes: readonly string[]): string {
   if (url === undefined || !URL.canParse(url)) throw wrongOption(declared, 'url')
-  if (schemes.includes(new URL(url).protocol)) return url
+  if (schemes.includes(new URL(url).protocol)) return parseServerUrl(url).url
   throw errors.invalid(`url of store ${store} must begin with ${schemes.join(' or ')}`)
 }
 

@@ -54,13 +54,13 @@ export function encodeFree(name: string, client: string, write: number): string 
   return JSON.stringify({ name, freed: { client, write } })
 }
 
-/** Undefined means free. An unreadable record counts as held: a torn file, or a later format. */
+/** Undefined means free. An unreadable record counts as held: a torn file, a later format, or foreign data. */
 export function decode(value: string): Held | undefined {
   const parsed = parse(value)
   if (parsed === undefined) return unreadable
   const { attemptId, owner, fence, ttlMs, lockDelayMs, since, keptUntil, write } = parsed
   const metadata = readMetadata(parsed['metadata'])
-  if (attemptId === undefined) return undefined
+  if (attemptId === undefined) return isFreed(parsed['freed']) ? undefined : unreadable
   if (!isAttemptId(attemptId) || typeof owner !== 'string' || metadata === undefined) return unreadable
   if (!isLength(ttlMs) || !isLength(lockDelayMs) || !isLength(since) || !isLength(write)) return unreadable
   if (keptUntil !== undefined && !isLength(keptUntil)) return unreadable
@@ -72,10 +72,19 @@ export function decode(value: string): Held | undefined {
     : unreadable
 }
 
+function isFreed(freed: unknown): boolean {
+  return isRecord(freed) && typeof freed['client'] === 'string' && isLength(freed['write'])
+}
+
 /** The name that a held record carries; undefined when it is free, or cannot be read. */
 export function nameOfHeld(value: string): string | undefined {
   const held = decode(value)
-  return held === undefined || held === unreadable ? undefined : parse(value)?.name
+  return held === undefined || held === unreadable ? undefined : nameIn(value)
+}
+
+/** The name in any record; undefined if it has none. */
+export function nameIn(value: string): string | undefined {
+  return parse(value)?.name
 }
 
 function parse(value: string): (Readonly<Record<string, unknown>> & { readonly name: string }) | undefined {

@@ -53,7 +53,8 @@ if (isSelected('cas-redis'))
       const turn = waiter.lock(lock).acquire({ waitMs: 60_000 })
       let granted = false
       void turn.then(() => (granted = true))
-      const free = `locks:${lease.fence} {"name":"${lock}"}`
+      const freed = JSON.stringify({ name: lock, freed: { client: 'c', write: 1 } })
+      const free = `locks:${lease.fence} ${freed}`
       await until(async () => (await say('')) === 1)
       // Each of these makes it look.
       const before = await looks()

@@ -84,7 +84,7 @@ test('tair lists by SCAN, and shows a policy that evicts', async () => {
   const client = bare(open)
   await client.take(client.request({ ttlMs: 60_000 }))
   expect(await client.adapter.list?.(10)).toMatchObject([{ name: 'order', held: true }])
-  expect(await findingsOf(open)).toEqual({ 'eviction-policy': 'danger', persistence: 'ok' })
+  expect(await findingsOf(open)).toEqual({ 'eviction-policy': 'danger', persistence: 'ok', leftovers: 'ok' })
 })
 
 if (isSelected('cas-redis'))
@@ -122,7 +122,38 @@ if (isSelected('cas-redis'))
       expect(await settings('allkeys-lru', 'no')).toEqual({
         'eviction-policy': 'danger',
         persistence: 'danger',
+        leftovers: 'ok',
       })
-      expect(await settings('noeviction', 'yes')).toEqual({ 'eviction-policy': 'ok', persistence: 'ok' })
+      expect(await settings('noeviction', 'yes')).toEqual({
+        'eviction-policy': 'ok',
+        persistence: 'ok',
+        leftovers: 'ok',
+      })
+    })
+
+    test('reports what holders that crashed left, and when nobody has dropped it', async () => {
+      const prefix = 'crashed:'
+      const open = redisStore({ url: service.url, prefix })
+      const locks = createLocks(cas(open))
+      onTestFinished(() => locks.close())
+      const finding = async (): Promise<Finding | undefined> =>
+        (await locks.diagnose()).find(({ check }) => check === 'leftovers')
+      await locks.with('free', () => undefined)
+      await locks.lock('held').acquire()
+      await redisCommand(server, 'SET', `${prefix}foreign`, 'text')
+      expect(await finding()).toMatchObject({ level: 'ok', message: 'the records of 2 names are kept' })
+      const [, record = ''] = String(await redisCommand(server, 'GET', `${prefix}held`)).split(/ (.*)/s)
+      const daysAgo = (days: number): string => `locks:${(Date.now() - days * 86_400_000) * 1_000} ${record}`
+      await redisCommand(server, 'SET', `${prefix}old`, daysAgo(1))
+      expect(await finding()).toMatchObject({
+        level: 'ok',
+        message: 'the records of 3 names are kept; 1 of holders that crashed, the oldest for 1.0 days',
+      })
+      await redisCommand(server, 'SET', `${prefix}older`, daysAgo(30))
+      expect(await finding()).toMatchObject({
+        level: 'warning',
+        message: 'the records of 4 names are kept; 2 of holders that crashed, the oldest for 30.0 days',
+        advice: expect.stringContaining('run locks prune'),
+      })
     })
   })

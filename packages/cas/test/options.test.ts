@@ -1,9 +1,12 @@
 import { createLocks, isLockError, openLocks } from '@locks/core'
 import { loadAdapter } from '@locks/core/adapter'
-import { cas, fileStore, fromConfig, memoryStore, redisStore } from '@locks/cas'
+import { cas, fileStore, fromConfig, memoryStore, redisStore, tairStore } from '@locks/cas'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+
+import { settle } from '../src/options.ts'
+import { serverOf } from '../src/stores/redis-place.ts'
 import { temporaryDirectory } from './support/bed.ts'
 
 async function refusal(options: Readonly<Record<string, unknown>>): Promise<string> {
@@ -41,6 +44,15 @@ test.each([
   [{ url: 'file:///a?b=c' }, /no options after \? or #/],
   [{ url: 'file:a#b' }, /no options after \? or #/],
   [{ url: 'file:/a', directory: '/a' }, /give exactly one of url, directory/],
+  [{ url: 'tair://u:sesame@h#x' }, /url must not have a #/],
+  [{ url: 'tair://h?x=sesame' }, /unknown key "x" in url; known: prefix, fenceIdleMs/],
+  [{ url: 'tair://h?prefx=a:' }, /unknown key "prefx" in url; .*; did you mean prefix\?/],
+  [{ url: 'tair://h?keyPrefix=a:' }, /unknown key "keyPrefix" in url/],
+  [{ url: 'tair://h?fenceIdleMs=soon' }, /fenceIdleMs must be 0 or a whole number/],
+  [{ url: 'tair://h?prefix=a&prefix=b' }, /prefix stands twice in url/],
+  [{ store: 'redis', url: 'redis://h?keyPrefix=a:' }, /unknown key "keyPrefix" in url/],
+  [{ store: 'redis', url: 'redis://h?db=1' }, /unknown key "db" in url/],
+  [{ store: 'redis', url: 'rediss://:sesame@h/0#x' }, /url must not have a #/],
   [{ url: 'redis://u:sesame@host' }, /url must begin with file: or tair:/],
 ])('%j is refused by name, and shows no password', async (options, expected) => {
   const message = await refusal(options)
@@ -83,6 +95,22 @@ test('tair: URLs come here', async () => {
 test('a relative directory and two ways to name a server are refused', () => {
   expect(() => fileStore({ directory: 'relative' })).toThrow('directory must be an absolute path')
   expect(() => redisStore({})()).toThrow('give exactly one of url, client')
+})
+
+test('options in a url of redis and tair count', async () => {
+  const url = 'redis://127.0.0.1:1/1?prefix=a:&fenceIdleMs=1h'
+  expect(settle({ store: 'redis', url }).fenceIdleMs).toBe(3_600_000)
+  expect(settle({ url: url.replace('redis', 'tair') }).fenceIdleMs).toBe(3_600_000)
+  // As in every adapter: what a program gives comes before the URL.
+  expect(settle({ store: 'redis', url, fenceIdleMs: 0 }).fenceIdleMs).toBe(0)
+  for (const store of [redisStore, tairStore]) {
+    expect(() => store({ url: 'redis://h?keyPrefix=a' })()).toThrow(/unknown key "keyPrefix" in url/)
+    expect(() => store({ url })()).toThrow(/fenceIdleMs .* cas\(store, \{ fenceIdleMs \}\)/)
+  }
+  const { place, prefix } = serverOf({ url: 'redis://u:p%3F@127.0.0.1:1/1?prefix=a:' })
+  expect(place).toEqual({ url: 'redis://u:p%3F@127.0.0.1:1/1' })
+  expect(prefix).toBe('a:')
+  expect(serverOf({ url: 'redis://h?prefix=a:', prefix: 'b:' }).prefix).toBe('b:')
 })
 
 test('memory stores of one name are one store throughout the process', async () => {

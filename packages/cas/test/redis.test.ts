@@ -1,6 +1,7 @@
 import { createLocks } from '@locks/core'
 import { cas, redisStore } from '@locks/cas'
 import type { StoreFactory } from '@locks/cas'
+import { eventually } from '@locks/core/conformance'
 import { Redis } from 'ioredis'
 import { inspect } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -55,6 +56,49 @@ if (isSelected('cas-redis'))
       // As when it expired.
       await redisCommand(server, 'DEL', 'locks:cas:idle')
       await locks.with('idle', ({ fence }) => expect(fence).toBeGreaterThan(second.fence))
+    })
+
+    test('the record of a holder that crashed is dropped by clients, and its name comes back higher', async () => {
+      const dead = bare(open)
+      const { fence } = await dead.take(dead.request({ name: 'crashed', ttlMs: 500 }))
+      await redisCommand(server, 'SET', 'locks:cas:of others', 'text')
+      await redisCommand(server, 'SET', 'locks:cas:of others too', `locks:1 {"name":"bob"}`)
+      const alive = createLocks(cas(open), { ttlMs: 60_000 })
+      const slow = createLocks(cas(open))
+      onTestFinished(async () => void (await Promise.all([alive.close(), slow.close()])))
+      const [renewed, fixed] = [
+        await slow.lock('renewed').acquire({ ttlMs: 1_000 }),
+        await alive.lock('fixed').acquire(),
+      ]
+      const locks = createLocks(cas(open, { fenceIdleMs: 1_000 }))
+      onTestFinished(() => locks.close())
+      const isThere = async (key: string): Promise<boolean> =>
+        (await redisCommand(server, 'EXISTS', `locks:cas:${key}`)) === 1
+      await eventually('the record is dropped', 30_000, async () => {
+        await locks.with('busy', () => undefined)
+        return !(await isThere('crashed'))
+      })
+      for (const key of ['renewed', 'fixed', 'of others', 'of others too'])
+        expect(await isThere(key), key).toBe(true)
+      for (const lease of [renewed, fixed]) lease.assertHeld()
+      await locks.with('crashed', (lease) => expect(lease.fence).toBeGreaterThan(fence))
+    })
+
+    test('an unrenewed record is not dropped before it stood still for its whole length', async () => {
+      const holder = bare(open)
+      const grant = await holder.take(holder.request({ name: 'silent', ttlMs: 6_000 }))
+      const takenAt = performance.now()
+      const locks = createLocks(cas(open, { fenceIdleMs: 1_000 }))
+      onTestFinished(() => locks.close())
+      let dropped = false
+      await eventually('it is dropped', 60_000, async () => {
+        await locks.with('busy', () => undefined)
+        dropped = (await redisCommand(server, 'EXISTS', 'locks:cas:silent')) === 0
+        // Read after the look, which therefore saw at most this.
+        if (dropped) expect(performance.now() - takenAt).toBeGreaterThanOrEqual(6_000)
+        return dropped
+      })
+      expect(await holder.adapter.release(grant)).toBe('not-held')
     })
 
     test("costs two commands in an uncontended cycle, by the server's own count", async () => {

@@ -15,3 +15,17 @@ test.each(stores)('%s refuses what is not a client of ioredis before anything is
   expect(open(other)).toThrow(/not a client of node-redis/)
   expect(open(other)).toThrow(expect.objectContaining({ code: 'LOCK_INVALID_ARGUMENT' }))
 })
+
+test.each(stores)('%s never opens the default server in place of a client it cannot use', (_, store) => {
+  const whole = { sendCommand() {}, duplicate() {}, disconnect() {}, on() {}, isCluster: false, options: {} }
+  expect(() => store({ client: { ...whole, status: 'ready' } })()).not.toThrow()
+  for (const part of Object.keys(whole)) {
+    const client = { ...whole, status: 'ready', [part]: undefined }
+    expect(() => store({ client })(), part).toThrow(
+      expect.objectContaining({
+        code: 'LOCK_INVALID_ARGUMENT',
+        message: expect.stringMatching(/client must be a Redis or a Cluster/),
+      }),
+    )
+  }
+})

@@ -24,7 +24,7 @@ export interface Settings extends Omit<Settled<typeof declared.options>, 'url' |
 }
 
 /** Parameters of a URL that are for the client library, or that it passes over: hosting companies have them in URLs. */
-const passedOn = new Set([
+const passedOn: readonly string[] = [
   'application_name',
   'channel_binding',
   'client_encoding',
@@ -40,7 +40,7 @@ const passedOn = new Set([
   'sslrootcert',
   'target_session_attrs',
   'uselibpqcompat',
-])
+]
 
 export function settle(options: unknown): Settings {
   const url = urlOf(declared, options)
@@ -78,10 +78,7 @@ function parseUrl(url: string): { href: string; extra: ReturnType<typeof queryOp
     throw invalidOption(declared, 'url must not have a #; write %23 for one in a password')
   if (!/^postgres(ql)?:/.test(plain) || !URL.canParse(plain)) throw wrongOption(declared, 'url')
   const parsed = new URL(plain)
-  const extra = queryOptions(
-    declared,
-    [...parsed.searchParams].filter(([key]) => !passedOn.has(key)),
-  )
+  const extra = queryOptions(declared, parsed.searchParams, passedOn)
   for (const key of Object.keys(extra)) parsed.searchParams.delete(key)
   return { href: parsed.href, extra }
 }

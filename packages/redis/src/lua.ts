@@ -47,7 +47,8 @@ const isOfOtherType = (reply: string, call: string): string => `
 
 /**
  * Out: `readLock(lock)`, which returns fields, holder, fence, since and queued of our lock; fields and holder of
- * Redisson's; no fields of a free one; nil if the key is anything else. It reads only hashes as small as a lock.
+ * Redisson's; no fields of a free one; nil if the key is anything else. It reads only hashes as small as a lock. A
+ * holder field alone is Redisson's lock only with a ttl: Redisson sets one in the script that writes the field.
  */
 export const readLock: string = `
 local function readLock(lock)
@@ -69,6 +70,7 @@ local function readLock(lock)
     end
   end
   if others or (#fields > 0 and not holder) or (queued and not fence) then return nil end
+  if holder and not fence and redis.call('PTTL', lock) < 0 then return nil end
   return fields, holder, fence, since, queued
 end
 `

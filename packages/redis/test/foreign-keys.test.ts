@@ -25,6 +25,7 @@ const kinds: readonly (readonly [string, string, readonly (string | number)[]])[
   ['a hash with our fields and no holder', 'a hash of 2 fields', ['HSET', 'hold', '1;;x', 'queue', 1]],
   ['a hash with a field like a holder', 'a hash of 2 fields', ['HSET', java, 1, 'email', 'b@x']],
   ['a field like a holder with a text', 'a hash of 1 field', ['HSET', java, 'bob']],
+  ['a lock of Redisson without the ttl of each', 'a hash of 1 field', ['HSET', java, 1]],
   ["Redisson's read-write lock", 'a hash of 2 fields', ['HSET', 'mode', 'read', java, 1]],
 ]
 

@@ -40,6 +40,14 @@ async function foreignHash(factory: Factory): Promise<void> {
   await expect(locks.inspect(name)).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
 }
 
+async function foreignHolder(factory: Factory): Promise<void> {
+  const { adapter: locks } = bare(at(server), {}, factory)
+  const [name, owner] = [uniqueName(), '4d0f3c1e-7a52-4b6e-9d21-5c8e0b7f9a13:1']
+  await redisCommand(server, 'HSET', name, owner, '5')
+  await expect(locks.break?.(name, { owner })).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  expect(await redisCommand(server, 'HGET', name, owner)).toBe('5')
+}
+
 async function foreignCounter(factory: Factory): Promise<void> {
   const { adapter: locks, request } = bare(at(server), {}, factory)
   const name = uniqueName()
@@ -136,6 +144,11 @@ const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, 
       find: 'if others or (#fields > 0 and not holder) or (queued and not fence) then return nil end',
       replace: '',
     },
+  ],
+  [
+    'a field like a holder is a lock without a ttl too',
+    foreignHolder,
+    { file: 'redis/lua.js', find: "redis.call('PTTL', lock) < 0", replace: 'false' },
   ],
   [
     'any string is a counter of fences',

@@ -56,6 +56,12 @@ interface ParsedUrl {
 
 function parseUrl(url: string): ParsedUrl {
   const [, servers = '', query = ''] = /^redlock:([^?#]+)(?:\?([^#]*))?$/.exec(plainUrl(url)) ?? []
+  // What follows may be another server, which would then have no vote.
+  if (/[,?]/.test(query))
+    throw errors.invalid(
+      'options in url stand once, behind the last server: redlock:redis://a,redis://b,redis://c?prefix=x; ' +
+        'write %2C and %3F for a comma and a question mark in a value',
+    )
   return { nodes: nodesOf(servers), extra: queryOptions(declared, new URLSearchParams(query)) }
 }
 

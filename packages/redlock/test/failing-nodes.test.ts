@@ -58,7 +58,10 @@ test('one hung node of three costs a split vote nothing either', async () => {
   const { adapter, request, take } = bare(over(nodes, { nodeTimeoutMs }))
   await adapter.release(await take(request(uniqueName())))
   const lock = uniqueName()
-  if (second !== undefined) await redisCommand(second, 'HSET', lock, somebody(1), 1)
+  if (second !== undefined) {
+    await redisCommand(second, 'HSET', lock, somebody(1), 1)
+    await redisCommand(second, 'PEXPIRE', lock, 600_000)
+  }
   await third?.pause()
   onTestFinished(async () => third?.resume())
   const start = performance.now()

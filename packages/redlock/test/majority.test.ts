@@ -28,7 +28,10 @@ test('half of an even number is not a majority', async () => {
   const { servers: nodes } = await servers(4)
   const { adapter, request } = bare(over(nodes))
   const lock = uniqueName()
-  for (const node of nodes.slice(0, 2)) await redisCommand(node, 'HSET', lock, somebody(1), 1)
+  for (const node of nodes.slice(0, 2)) {
+    await redisCommand(node, 'HSET', lock, somebody(1), 1)
+    await redisCommand(node, 'PEXPIRE', lock, 600_000)
+  }
   expect(await adapter.attempt(request(lock))).toMatchObject({ busy: true })
   await until(async () => (await heldOn(nodes.slice(2), lock)) === 0)
 })

@@ -202,6 +202,7 @@ test('a foreign key on a majority of nodes fails at once, and stays; on a minori
   // The third alone has a lock there.
   const other = await locks.lock(uniqueName()).acquire()
   await redisCommand(nodes[2] ?? first, 'HSET', lock, javaOn(2), 1)
+  await redisCommand(nodes[2] ?? first, 'PEXPIRE', lock, 600_000)
   expect((await locks.list()).map(({ name }) => name)).toEqual([other.name])
   expect(await redisCommand(first, 'GET', lock)).toBe('precious')
   expect(await redisCommand(second, 'HGETALL', lock)).toEqual(['name', 'bob'])

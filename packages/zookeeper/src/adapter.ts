@@ -6,6 +6,7 @@ import { errors } from './errors.ts'
 import { holderOf } from './holders.ts'
 import { Janitor } from './janitor.ts'
 import { breakHold, inspect, list, prune } from './operators.ts'
+import { MARK } from './own-directories.ts'
 import { directoryOf, prefixOf } from './paths.ts'
 import { QueueNode, sweep } from './queue-node.ts'
 import { SessionManager } from './session-manager.ts'
@@ -46,9 +47,9 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     const session = await sessions.ready()
     const known = nodes.get(request.attemptId)
     if (known?.session === session) return known
-    const node: QueueNode = new QueueNode(session, directory, request, () =>
-      sweepLater(request.attemptId, node),
-    )
+    // Nobody removes a directory at a raw path, so nobody has to recognise it.
+    const place = { directory, mark: settings.rawPath ? undefined : MARK }
+    const node: QueueNode = new QueueNode(session, place, request, () => sweepLater(request.attemptId, node))
     return node
   }
 
@@ -199,8 +200,7 @@ export function zookeeperAdapter(settings: Settings, host: AdapterHost): Adapter
     diagnose: async () => diagnose(await sessions.ready(), settings, clock),
 
     async close() {
-      // Not awaited: the end of the session is sent after it.
-      janitor.finish()
+      await janitor.finish()
       await sessions.close()
     },
   }

@@ -2,6 +2,7 @@ import { danger, ok, warning } from '@locks/core/adapter'
 import type { Clock, Finding } from '@locks/core/adapter'
 import { reasonOf } from './errors.ts'
 import { ask, valueOf, votersOf } from './four-letter-words.ts'
+import { leftoversFinding } from './leftovers.ts'
 import { parentOf } from './paths.ts'
 import { addressOf } from './quirks.ts'
 import type { Session } from './session.ts'
@@ -27,6 +28,7 @@ export async function diagnose(
     tickTime(session.timeoutMs, valueOf(conf, 'tickTime')),
     ensemble(conf, valueOf(srvr, 'Mode')),
     await permissions(session, settings),
+    await leftoversFinding(session.requests, settings),
   ]
 }
 

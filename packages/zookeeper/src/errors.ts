@@ -8,6 +8,7 @@ export const code = {
   connectionLoss: -4,
   noNode: -101,
   noAuth: -102,
+  badVersion: -103,
   nodeExists: -110,
   notEmpty: -111,
   sessionExpired: -112,

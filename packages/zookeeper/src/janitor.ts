@@ -1,14 +1,19 @@
+import { orAfter } from '@locks/core/adapter'
 import type { Clock, Timer } from '@locks/core/adapter'
 import { isCutOff } from './errors.ts'
+import { removeOwn } from './own-directories.ts'
 import type { Session } from './session.ts'
 
 /** A directory that was not used for this long is removed if it is empty. */
 const LINGER_MS = 1_000
 
+/** How long `finish` takes at most. */
+const FINISH_MS = 1_000
+
 /**
  * Removes the directories of free locks once they have been idle for a while: at every release it would double the
- * cost. It needs no agreement: the server refuses to remove a directory that has children, and a client that finds its
- * directory missing creates it again.
+ * cost. Only those that this package created. It needs no agreement: the server refuses to remove a directory that has
+ * children, and a client that finds its directory missing creates it again.
  */
 export class Janitor {
   readonly #clock: Clock
@@ -39,13 +44,15 @@ export class Janitor {
   }
 
   /** Removes what is left, due or not, and nothing after that. */
-  finish(): void {
+  async finish(): Promise<void> {
     this.#finished = true
     this.#timer?.cancel()
     this.#timer = undefined
     const directories = [...this.#idle.keys()]
     this.#idle.clear()
-    for (const directory of directories) void this.#remove(directory)
+    if (directories.length === 0) return
+    const removed = Promise.all(directories.map((directory) => this.#remove(directory)))
+    await orAfter(this.#clock, FINISH_MS, removed, { keepAlive: true })
   }
 
   #arm(): void {
@@ -70,7 +77,7 @@ export class Janitor {
   async #remove(directory: string): Promise<void> {
     const session = this.#session()
     try {
-      if (session !== undefined) return void (await session.requests.remove(directory))
+      if (session !== undefined) return void (await removeOwn(session.requests, directory))
     } catch (error) {
       // A directory that is in use stays; the next client to leave it tries again.
       if (!isCutOff(error)) return

@@ -8,6 +8,8 @@ declare module 'node-zookeeper-client' {
     readonly czxid: Buffer
     readonly ctime: Buffer
     readonly ephemeralOwner: Buffer
+    readonly version: number
+    readonly numChildren: number
   }
 
   export class Exception extends Error {
@@ -84,6 +86,7 @@ declare module 'node-zookeeper-client' {
       callback: (error: Exception | null, path: string) => void,
     ): void
     remove(path: string, callback: (error: Exception | null) => void): void
+    remove(path: string, version: number, callback: (error: Exception | null) => void): void
     exists(path: string, callback: (error: Exception | null, stat: Stat | null) => void): void
     getData(path: string, callback: (error: Exception | null, data: Buffer, stat: Stat) => void): void
     getData(

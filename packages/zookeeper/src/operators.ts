@@ -1,9 +1,11 @@
 import { batchesOf } from '@locks/core/adapter'
 import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
-import { code, errors, isRequestError, missingChroot } from './errors.ts'
+import { errors, missingChroot } from './errors.ts'
 import { holderOf } from './holders.ts'
+import { ownDirectory, removeOwn } from './own-directories.ts'
 import { directoryOf, inOrder, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
+import { ifAllowed } from './requests.ts'
 import type { Requests } from './requests.ts'
 
 /** Give up after the holder has vanished this many times before it could be described. */
@@ -58,7 +60,7 @@ export async function list(requests: Requests, layout: Layout, limit: number): P
 }
 
 /**
- * Removes the directories of free locks that a crash left. The server refuses to remove one that is in use, and the
+ * Removes the directories of free locks that a crash left, of those that this package created. The server refuses to remove one that is in use, and the
  * next fence is higher in any case, so it does not matter how long it was idle.
  */
 export async function prune(requests: Requests, layout: Layout, names?: readonly string[]): Promise<Pruned> {
@@ -68,19 +70,10 @@ export async function prune(requests: Requests, layout: Layout, names?: readonly
   const own = names ?? (await requests.children(layout.basePath)).flatMap((one) => nameOf(one, layout) ?? [])
   let pruned = 0
   for (const batch of batchesOf(own, BATCH)) {
-    const removals = batch.map((name) => ifAllowed(removeIfEmpty(requests, directoryOf(name, layout))))
+    const removals = batch.map((name) => ifAllowed(removeOwn(requests, directoryOf(name, layout))))
     pruned += (await Promise.all(removals)).filter(Boolean).length
   }
   return { pruned, more: false }
-}
-
-async function removeIfEmpty(requests: Requests, directory: string): Promise<boolean> {
-  try {
-    return await requests.remove(directory)
-  } catch (error) {
-    if (isRequestError(error, code.notEmpty)) return false
-    throw error
-  }
 }
 
 /** The next waiter watches the node that is removed here; the holder finds it missing at its next renewal. */
@@ -107,14 +100,4 @@ async function look(requests: Requests, directory: string, name: string): Promis
     if (holder !== undefined) return { name, held: true, holder, waiters: order.length - 1 }
   }
   throw errors.unavailable('the lock changes hands faster than its holder can be read; try again')
-}
-
-/** Undefined for what the ACL denies this client. */
-async function ifAllowed<T>(asked: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asked
-  } catch (error) {
-    if (isRequestError(error, code.noAuth)) return undefined
-    throw error
-  }
 }

@@ -8,6 +8,11 @@ import type { Session } from './session.ts'
 /** Give up after the directory has been removed this many times before our node was in it. */
 const MAX_TRIES = 10
 
+interface Place {
+  readonly directory: string
+  readonly mark: Buffer | undefined
+}
+
 /** The node of one attempt in the queue of a lock, in one session. */
 export class QueueNode {
   readonly session: Session
@@ -26,11 +31,14 @@ export class QueueNode {
   /** The queue as it was when the node was created, for the first look. */
   #seen: Promise<readonly string[]> | undefined
   readonly #strayed: () => void
+  /** The data of the directory, if it is created. */
+  readonly #mark: Buffer | undefined
 
   /** Calls `strayed` when the attempt may have more nodes than this one. */
-  constructor(session: Session, directory: string, request: AcquireRequest, strayed: () => void) {
+  constructor(session: Session, place: Place, request: AcquireRequest, strayed: () => void) {
     this.session = session
-    this.directory = directory
+    this.directory = place.directory
+    this.#mark = place.mark
     this.prefix = prefixOf(request.attemptId)
     this.#data = describe(request)
     this.#strayed = strayed
@@ -150,7 +158,7 @@ export class QueueNode {
     let refusal: unknown
     // If this fails for any reason but that the directory exists, the next request fails too.
     if (sequence === undefined)
-      requests.createDirectory(this.directory).catch((error: unknown) => {
+      requests.createDirectory(this.directory, this.#mark).catch((error: unknown) => {
         if (!isRequestError(error, code.nodeExists, code.noNode)) refusal = error
       })
     const created = requests.createMember(prefix, this.#data, this.#strayed)

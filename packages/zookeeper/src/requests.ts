@@ -57,10 +57,8 @@ export class Requests {
     return undefined
   }
 
-  createDirectory(path: string): Promise<string> {
-    return this.#send(true, (done) =>
-      this.#client.create(path, Buffer.alloc(0), this.#acl, CreateMode.PERSISTENT, done),
-    )
+  createDirectory(path: string, data: Buffer = Buffer.alloc(0)): Promise<string> {
+    return this.#send(true, (done) => this.#client.create(path, data, this.#acl, CreateMode.PERSISTENT, done))
   }
 
   /** Returns the path with its sequence. Calls `late` if the node appears after this request has failed. */
@@ -72,9 +70,11 @@ export class Requests {
     )
   }
 
-  /** Returns whether the node was there. */
-  async remove(path: string): Promise<boolean> {
-    const removed = this.#send<true>(true, (done) => this.#client.remove(path, (error) => done(error, true)))
+  /** Returns whether the node was there. Rejects if its data is not at that version; -1 is any. */
+  async remove(path: string, version = -1): Promise<boolean> {
+    const removed = this.#send<true>(true, (done) =>
+      this.#client.remove(path, version, (error) => done(error, true)),
+    )
     return (await ifThere(removed)) ?? false
   }
 
@@ -206,6 +206,16 @@ async function ifThere<T>(asked: Promise<T>): Promise<T | undefined> {
     return await asked
   } catch (error) {
     if (isRequestError(error, code.noNode)) return undefined
+    throw error
+  }
+}
+
+/** Undefined for what the ACL denies this client. */
+export async function ifAllowed<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked
+  } catch (error) {
+    if (isRequestError(error, code.noAuth)) return undefined
     throw error
   }
 }

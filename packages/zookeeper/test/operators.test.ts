@@ -81,6 +81,7 @@ test('diagnose checks servers, timeouts and permissions, and changes nothing', a
     'session-timeout',
     'tick-time',
     'permissions',
+    'leftovers',
   ])
   expect(await findings(locks, 'warning')).toEqual(new Map([['ensemble', 'there is only one server']]))
   expect(await nodes()).toBe(before)

@@ -4,7 +4,7 @@ import { readdir, readFile, rename, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf, errors } from '../errors.ts'
 import { ifThere, syncDirectory, writeWhole } from './file-io.ts'
-import { entryOf, nextFile, presentFile, wasFile } from './file-paths.ts'
+import { entryOf, isFolder, nextFile, presentFile, wasFile } from './file-paths.ts'
 import type { Entry } from './file-paths.ts'
 
 /** A folder that is being changed may show nothing for a moment; this often it is looked at again. */
@@ -88,16 +88,18 @@ export async function removeIfEmpty(folder: string): Promise<boolean> {
   }
 }
 
-/** The folders of all keys. Other files are left alone. */
+/** The folders that are named like those of keys. Nothing else is opened. */
 export async function foldersIn(directory: string): Promise<readonly string[]> {
   const entries = await readdir(directory, { withFileTypes: true })
-  return entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.')).map(({ name }) => name)
+  return entries.filter((entry) => entry.isDirectory() && isFolder(entry.name)).map(({ name }) => name)
 }
 
 /** Undefined when there is no such folder. */
 export async function list(folder: string): Promise<readonly Entry[] | undefined> {
-  const files = await ifThere(readdir(folder))
-  return files?.map(entryOf).filter((entry) => entry !== undefined)
+  const files = await ifThere(readdir(folder, { withFileTypes: true }))
+  return files
+    ?.map((file) => (file.isFile() ? entryOf(file.name) : undefined))
+    .filter((entry) => entry !== undefined)
 }
 
 /**

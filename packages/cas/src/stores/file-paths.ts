@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import { nameIn } from '../record.ts'
 
 /**
  * What a directory of locks looks like:
@@ -23,6 +24,26 @@ export function folderOf(key: string): string {
   const readable = key.slice(0, 40).replace(/[^a-zA-Z0-9_-]+/g, '_')
   const hash = createHash('sha256').update(key).digest('hex').slice(0, 32)
   return `${readable}-${hash}`
+}
+
+/** Whether a folder is named like that of a key. Others of the directory are never opened. */
+export function isFolder(folder: string): boolean {
+  return /^[a-zA-Z0-9_-]{0,40}-[0-9a-f]{32}$/.test(folder)
+}
+
+/**
+ * Whether an empty folder is certainly that of a key: its hash is that of its readable part, with one of the usual
+ * separators in place of `_`. Nothing else identifies it, so that of an unusual name stays until the name is used.
+ */
+export function isCertain(folder: string): boolean {
+  const readable = folder.slice(0, -33)
+  return ['_', ':', '/', '.', ' '].some((one) => folderOf(readable.replaceAll('_', one)) === folder)
+}
+
+/** Whether a value names another key than that of its folder: another program's, whatever it looks like. */
+export function isForeign(folder: string, value: string): boolean {
+  const name = nameIn(value)
+  return name !== undefined && folderOf(name) !== folder
 }
 
 /** Where the folder of a new key is prepared. */

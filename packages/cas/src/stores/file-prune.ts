@@ -1,11 +1,11 @@
 import { batchesOf, ok } from '@locks/core/adapter'
 import type { Finding, Versioned } from '@locks/core/adapter'
-import { readdir, rm, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { lstat, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import type { Floor } from './file-floor.ts'
 import { drop, foldersIn, read, removeIfEmpty } from './file-folder.ts'
 import { ifThere } from './file-io.ts'
-import { folderOf, PRUNED } from './file-paths.ts'
+import { folderOf, isCertain, isForeign, PRUNED } from './file-paths.ts'
 import type { Idle, Released } from './file-released.ts'
 
 /** How many keys are looked at before the idle ones are dropped: the floor is raised once per batch. */
@@ -33,6 +33,12 @@ async function ageMs(path: string): Promise<number | undefined> {
   return found && Math.max(0, Date.now() - found.mtimeMs)
 }
 
+/** Whether the mark is ours, or not there. */
+async function isEmptyFile(path: string): Promise<boolean> {
+  const found = await ifThere(lstat(path))
+  return found === undefined || (found.isFile() && found.size === 0)
+}
+
 export async function* pruneFolders(
   directory: string,
   floor: Floor,
@@ -41,9 +47,10 @@ export async function* pruneFolders(
 ): AsyncGenerator<number, void> {
   if (background) yield* dropReleased(directory, floor, released)
   const mark = join(directory, PRUNED)
-  if (background && ((await ageMs(mark)) ?? Infinity) < idleMs / PASSES_PER_IDLE) return
+  const isMark = await isEmptyFile(mark)
+  if (background && (!isMark || ((await ageMs(mark)) ?? Infinity) < idleMs / PASSES_PER_IDLE)) return
   // A look at some keys does not replace a look at all of them.
-  if (keys === undefined) await writeFile(mark, '')
+  if (keys === undefined && isMark) await writeFile(mark, '')
   const found = keys?.map(folderOf) ?? (await foldersIn(directory))
   const folders = background ? found.filter((folder) => !released.has(folder)) : found
   // A process that ends early looks at other keys than the one before it.
@@ -56,8 +63,12 @@ export async function* pruneFolders(
       const looks = batch.map(async (folder): Promise<Idle | undefined> => {
         if (((await ageMs(folder)) ?? 0) < idleMs) return undefined
         const current = await read(folder)
-        if (current === undefined) await removeIfEmpty(folder)
-        return current !== undefined && isOver(current) ? { folder, version: current.version } : undefined
+        if (current !== undefined)
+          return !isForeign(basename(folder), current.value) && isOver(current)
+            ? { folder, version: current.version }
+            : undefined
+        if (keys !== undefined || isCertain(basename(folder))) await removeIfEmpty(folder)
+        return undefined
       })
       const idle = (await Promise.all(looks)).filter((look) => look !== undefined)
       yield await dropAll(floor, idle, false)

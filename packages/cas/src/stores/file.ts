@@ -10,7 +10,7 @@ import { diagnoseDirectory, prepareDirectory } from './file-directory.ts'
 import { Floor } from './file-floor.ts'
 import { foldersIn, list, read, replace } from './file-folder.ts'
 import { ifThere, syncDirectory, writeWhole } from './file-io.ts'
-import { entryOf, folderOf, folderOfNew, newFolder, presentFile } from './file-paths.ts'
+import { entryOf, folderOf, folderOfNew, isForeign, newFolder, presentFile } from './file-paths.ts'
 import { keptIn, pruneFolders } from './file-prune.ts'
 import { Released } from './file-released.ts'
 import { seenForMs } from './file-seen.ts'
@@ -128,7 +128,7 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
       await (prepared ??= prepare())
       for (const folder of await failing(foldersIn)(directory)) {
         const current = await failing(read)(join(directory, folder))
-        if (current !== undefined) yield current
+        if (current !== undefined && !isForeign(folder, current.value)) yield current
       }
     },
 

@@ -1,9 +1,10 @@
-import { settleOptions } from '@locks/core/adapter'
-import type { Settled } from '@locks/core/adapter'
+import { wrongOption } from '@locks/core/adapter'
 import type * as redis from '@locks/redis/connection'
 import { codeOf, errors } from '../errors.ts'
 import { declared } from '../option-table.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
+import { serverOf } from './redis-place.ts'
+import type { Server } from './redis-place.ts'
 
 type Library = typeof redis
 
@@ -25,14 +26,14 @@ interface Opened {
 
 /** The connection of `@locks/redis`, opened when first needed. */
 export class RedisLink {
-  readonly #settings: Settled<typeof declared.options>
+  readonly #server: Server
   readonly #scripts = new Map<string, redis.Script>()
   #opening: Promise<Opened> | undefined
   #opened: Opened | undefined
   #closed = false
 
   constructor(options: RedisStoreOptions) {
-    this.#settings = settleOptions(declared, { ...options, store: 'redis' })
+    this.#server = serverOf(options)
     // Loading takes a while, which should not be part of the first lease.
     void loadLibrary().catch(() => undefined)
   }
@@ -71,13 +72,17 @@ export class RedisLink {
     return `${prefix}changed:${db}:${key}`
   }
 
-  /** The keys under our prefix, without it; one may come twice. */
-  async *keys(...filter: string[]): AsyncGenerator<string> {
+  /** The keys under our prefix, without it, a page at a time; one may come twice. */
+  async *pages(...filter: string[]): AsyncGenerator<readonly string[]> {
     const { connection } = await this.#open()
     const { prefix } = connection
     const pattern = `${prefix.replaceAll(/[*?[\]\\]/g, '\\$&')}*`
     for await (const [, page] of connection.scan('MATCH', pattern, ...filter))
-      for (const key of page) yield key.slice(prefix.length)
+      yield page.map((key) => key.slice(prefix.length))
+  }
+
+  async *keys(...filter: string[]): AsyncGenerator<string> {
+    for await (const page of this.pages(...filter)) yield* page
   }
 
   /** Resolves once changes of `key` arrive. `hint` gets an empty message when some may have been missed. */
@@ -108,11 +113,17 @@ export class RedisLink {
 
   async #connect(): Promise<Opened> {
     const library = await loadLibrary()
-    const { url, client, prefix } = this.#settings
-    const place = { ...(library.isClient(client) && { client }), ...(url !== undefined && { url }) }
-    const connection = new library.Connection({ ...place, prefix, errors })
+    const connection = new library.Connection({ ...placeIn(library, this.#server), errors })
     // Scripts publish with PUBLISH, which also reaches a Cluster without sharded channels.
     const subscriber = new library.Subscriber(connection, { sharded: false })
     return (this.#opened = { library, connection, subscriber })
   }
+}
+
+/** Never without a client or a URL: ioredis would open its default, which is another server. */
+function placeIn(library: Library, { place, prefix }: Server): redis.ConnectionSettings {
+  if ('url' in place) return { ...place, prefix }
+  const { client } = place
+  if (!library.isClient(client)) throw wrongOption(declared, 'client', client)
+  return { client, prefix }
 }

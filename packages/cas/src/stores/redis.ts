@@ -1,8 +1,10 @@
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/adapter'
 import { errors, uncertainPut } from '../errors.ts'
 import { RedisLink } from './redis-client.ts'
+import { leftoversFinding } from './redis-leftovers.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
+import { Strays } from './redis-strays.ts'
 
 // A record is one text, `locks:version value`, which Redis reads and writes faster than a hash. No text of an
 // application begins like that by chance.
@@ -76,6 +78,19 @@ function openRedisStore(link: RedisLink): VersionedStore {
   const drop = async (key: string, { version }: Versioned, idleMs: number): Promise<boolean> =>
     (await link.run(key, DROP, String(version), String(idleMs))) === '1'
 
+  const now = async (key: string): Promise<number> => {
+    const [seconds, micros] = listOf(await link.run(key, TIME))
+    const ms = Number(seconds) * 1_000 + Number(micros) / 1_000
+    if (!Number.isFinite(ms))
+      throw errors.unavailable(
+        'the reply to TIME is not a time, so it is unknown who holds the lock; check the server',
+      )
+    return ms
+  }
+  const values = (): AsyncGenerator<Versioned> => valuesOf(link.keys('TYPE', 'string'), look)
+  // Of a Cluster any one server's clock: dropping asks that of the key.
+  const strays = new Strays({ pages: () => link.pages('TYPE', 'string'), look, now: () => now(''), drop })
+
   return {
     scope: 'cluster',
     fencing: 'clock-assisted',
@@ -95,30 +110,22 @@ function openRedisStore(link: RedisLink): VersionedStore {
       return { conflict: true, current }
     },
 
-    async now(key) {
-      const [seconds, micros] = listOf(await link.run(key, TIME))
-      const ms = Number(seconds) * 1_000 + Number(micros) / 1_000
-      if (!Number.isFinite(ms))
-        throw errors.unavailable(
-          'the reply to TIME is not a time, so it is unknown who holds the lock; check the server',
-        )
-      return ms
-    },
+    now,
 
     watch: (key, hint) => link.watch(key, (message) => hint(recordIn(message))),
 
-    values: () => valuesOf(link.keys('TYPE', 'string'), look),
+    values,
 
     async *prune(idleMs, isOver, background, keys) {
-      // What was released expires by itself; the rest is dropped on request only.
-      if (background) return
+      // What was released expires by itself.
+      if (background) return yield* strays.prune(idleMs, isOver)
       for await (const key of keys ?? link.keys('TYPE', 'string')) {
         const current = await look(key)
         yield current !== undefined && isOver(current) && (await drop(key, current, idleMs)) ? 1 : 0
       }
     },
 
-    diagnose: () => diagnoseServer(link),
+    diagnose: async () => [...(await diagnoseServer(link)), await leftoversFinding(values(), await now(''))],
 
     close: () => link.close(),
   }

@@ -2,6 +2,7 @@ import { isLockError } from '@locks/core/adapter'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/core/adapter'
 import { codeOf, errors, uncertainPut } from '../errors.ts'
 import { RedisLink } from './redis-client.ts'
+import { lastingFinding } from './redis-leftovers.ts'
 import type { RedisStoreOptions } from './redis-options.ts'
 import { diagnoseServer, valuesOf } from './redis-server.ts'
 
@@ -13,7 +14,9 @@ const NO_VERSION = '0'
  *
  * Only EXCAS replaces a value: `EXSET … VER n` on a missing key succeeds. A key is created by `EXSET … NX` with our own
  * version, since the server's would start at 1 again after a deletion. From there EXCAS counts by one: a key that fell
- * back to an older version in a failover gets versions that were returned before. No command here carries a ttl.
+ * back to an older version in a failover gets versions that were returned before. No command here carries a ttl, and no
+ * record is dropped: to create one takes two commands, and if the second were held up until the record that another
+ * client made meanwhile was dropped, versions would fall.
  *
  * Replies of these commands cannot name their command, so each is followed by one that can, in the same write. On a
  * Cluster that checks the connection only while neither is redirected to another node.
@@ -24,7 +27,7 @@ export function tairStore(options: RedisStoreOptions): StoreFactory {
 
 /** The client library does not know the scheme `tair:`. */
 function withClientUrl(options: RedisStoreOptions): RedisStoreOptions {
-  return options.url === undefined ? options : { ...options, url: options.url.replace(/^tair:/, 'redis:') }
+  return options.url === undefined ? options : { ...options, url: options.url.replace(/^tair:/i, 'redis:') }
 }
 
 function openTairStore(link: RedisLink): VersionedStore {
@@ -107,7 +110,7 @@ function openTairStore(link: RedisLink): VersionedStore {
 
     keeps: 'TairString counts versions in the record alone',
 
-    diagnose: () => diagnoseServer(link),
+    diagnose: async () => [...(await diagnoseServer(link)), await lastingFinding(valuesOf(link.keys(), get))],
 
     close: () => link.close(),
   }

@@ -160,7 +160,10 @@ export function queryOptions(
 ): Layer {
   const known = keysOf(declared, ({ inUrl }) => inUrl !== undefined)
   const found: [string, unknown][] = []
+  const seen = new Set<string>()
   for (const [key, text] of query) {
+    if (seen.has(key)) throw invalidOption(declared, `${key} stands twice in url; give it once`)
+    seen.add(key)
     const option = known.includes(key) ? declared.options[key] : undefined
     if (option === undefined) throw invalidOption(declared, unknownKey(key, known, ' in url'))
     found.push([key, valueOf(option, text)])

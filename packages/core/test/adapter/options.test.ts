@@ -144,6 +144,10 @@ describe('a URL', () => {
     ['waitMs=', 'waitMs must be'],
     ['size=1e0', 'size must be'],
     ['size=-1', 'size must be'],
+    ['votes=1&votes=3', 'votes stands twice in url; give it once'],
+    ['votes=3&way=sure&votes=3', 'votes stands twice in url'],
+    ['tls=true&tls=false', 'tls stands twice in url'],
+    ['waitMs=1s&%77aitMs=2s', 'waitMs stands twice in url'],
   ])('with ?%s is refused', (query, message) => {
     expect(() => read(query)).toThrow(message)
   })

@@ -1,0 +1,78 @@
+import { batchesOf } from '@locks/core/adapter'
+import type { Versioned } from '@locks/core/adapter'
+
+/** How many pages of keys one pass looks through, where the keys of others may be millions. */
+const PAGES = 10
+
+/** How many records are watched. */
+const MOST = 1_000
+
+/** How many records are read at a time. */
+const BATCH = 100
+
+type IsOver = (current: Versioned) => boolean
+
+export interface StrayStore {
+  /** Keys that may have a record, a page at a time. */
+  readonly pages: () => AsyncGenerator<readonly string[]>
+  readonly look: (key: string) => Promise<Versioned | undefined>
+  readonly now: () => Promise<number>
+  /** Drops a record if it is still at that version and older than `idleMs`. */
+  readonly drop: (key: string, current: Versioned, idleMs: number) => Promise<boolean>
+}
+
+/**
+ * Records of holders that crashed, searched for by sampling: each pass looks at those that it found before, and then
+ * goes on through the keys. Such a record must not expire by itself: a server's clock that jumps ahead would end a hold
+ * that is alive. It is dropped by the first client that saw it stand still for its whole length.
+ */
+export class Strays {
+  readonly #store: StrayStore
+  /** Keys whose record was not renewed for long. */
+  readonly #watched = new Set<string>()
+  #pages: AsyncGenerator<readonly string[]> | undefined
+
+  constructor(store: StrayStore) {
+    this.#store = store
+  }
+
+  async *prune(idleMs: number, isOver: IsOver): AsyncGenerator<number, void> {
+    // What was written later than this is in use.
+    const before = BigInt(Math.floor(((await this.#store.now()) - idleMs) * 1_000))
+    for (const batch of batchesOf([...this.#watched], BATCH))
+      yield await this.#lookAt(batch, before, idleMs, isOver)
+    for (let pages = 0; pages < PAGES && this.#watched.size < MOST; pages += 1) {
+      const page = await this.#nextPage()
+      if (page === undefined) return
+      for (const batch of batchesOf(page, BATCH)) yield await this.#lookAt(batch, before, idleMs, isOver)
+    }
+  }
+
+  /** Undefined after the last one; the next pass begins with the first. */
+  async #nextPage(): Promise<readonly string[] | undefined> {
+    const pages = (this.#pages ??= this.#store.pages())
+    try {
+      const { value, done } = await pages.next()
+      if (done !== true) return value
+    } catch (error) {
+      this.#pages = undefined
+      throw error
+    }
+    this.#pages = undefined
+    return undefined
+  }
+
+  async #lookAt(keys: readonly string[], before: bigint, idleMs: number, isOver: IsOver): Promise<number> {
+    const dropped = await Promise.all(
+      keys.map(async (key) => {
+        const current = await this.#store.look(key)
+        if (current === undefined || current.version >= before) return void this.#watched.delete(key)
+        // The first look begins to watch it.
+        if (!isOver(current)) return void (this.#watched.size < MOST && this.#watched.add(key))
+        this.#watched.delete(key)
+        return this.#store.drop(key, current, idleMs)
+      }),
+    )
+    return dropped.filter((one) => one === true).length
+  }
+}

@@ -1,0 +1,85 @@
+import { ACL, CreateMode } from 'node-zookeeper-client'
+import { expect, test } from 'vitest'
+import { directoryOf } from '../src/paths.ts'
+import { testBed } from './support/bed.ts'
+import { until } from './support/raw-client.ts'
+import type { RawClient } from './support/raw-client.ts'
+
+// A base path that another program also uses: its nodes stay.
+
+const bed = testBed()
+
+async function create({ client }: RawClient, path: string, data: string): Promise<void> {
+  await new Promise<void>((resolve, reject) =>
+    client.create(path, Buffer.from(data), ACL.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT, (error) =>
+      error ? reject(error) : resolve(),
+    ),
+  )
+}
+
+async function snapshot(raw: RawClient, paths: readonly string[]): Promise<unknown> {
+  const look = (path: string): Promise<unknown> =>
+    new Promise((resolve, reject) =>
+      raw.client.getData(path, (error, data, { czxid, version } = { czxid: Buffer.alloc(0), version: -1 }) =>
+        error ? reject(error) : resolve([path, data?.toString(), czxid.toString('hex'), version]),
+      ),
+    )
+  return Promise.all(paths.map(look))
+}
+
+test('nodes of other programs stay, whatever they contain and whoever locked their name', async () => {
+  const [basePath, raw] = ['/app', await bed.raw()]
+  await create(raw, basePath, '')
+  // `was` had a child, as the directory of a lock that is free.
+  const names = ['config', 'data', 'empty', 'locked empty', 'was', 'json']
+  const paths = names.map((name) => directoryOf(name, { basePath, rawPath: false }))
+  const contents = ['foreign', 'foreign', '', '', '', '{"owner":"us","version":1}']
+  for (const [n, path] of paths.entries()) await create(raw, path, contents[n] ?? '')
+  await raw.createMember(`${paths[4]}/child-`).then((child) => raw.remove(child))
+  const before = await snapshot(raw, paths)
+  const locks = bed.open({ basePath })
+  for (const name of ['config', 'locked empty', 'ours']) {
+    await locks.with(name, () => undefined)
+    await locks.lock(name).acquire()
+    await locks.lock(name).break()
+    await locks.inspect(name)
+  }
+  await locks.list()
+  await locks.diagnose()
+  const ours = directoryOf('ours', { basePath, rawPath: false })
+  // The others fell due before it.
+  await until('our own directory is removed', 20_000, async () => (await raw.stat(ours)) === null)
+  expect(await locks.prune()).toBe(0)
+  expect(await locks.prune({ names })).toBe(0)
+  await locks.with('config', () => undefined)
+  await locks.close()
+  expect(await snapshot(raw, paths)).toEqual(before)
+})
+
+test('our own directories are removed when a client closes, whichever client created them', async () => {
+  const [basePath, raw] = ['/closing', await bed.raw()]
+  const [first, last] = [bed.open({ basePath }), bed.open({ basePath })]
+  await first.with('shared', async () => expect(await last.lock('shared').tryAcquire()).toBeNull())
+  await last.with('shared', () => undefined)
+  await last.with('own', () => undefined)
+  await last.close()
+  expect(await raw.children(basePath)).toEqual([])
+})
+
+test('prune removes the directories that a crash left', async () => {
+  const basePath = '/crashed'
+  const { request, take } = bed.adapter({ basePath })
+  for (const name of ['a', 'b']) await take(request(name))
+  const raw = await bed.raw()
+  const nodes = ['a', 'b'].map((name) => `${basePath}/${name}`)
+  const locks = bed.open({ basePath })
+  expect(await locks.prune()).toBe(0)
+  // As when their session ends: nobody is there to remove the directories.
+  for (const node of nodes)
+    for (const child of (await raw.children(node)) ?? []) await raw.remove(`${node}/${child}`)
+  expect((await locks.diagnose()).find(({ check }) => check === 'leftovers')?.message).toMatch(
+    /^2 free locks have a directory/,
+  )
+  expect(await locks.prune()).toBe(2)
+  expect(await raw.children(basePath)).toEqual([])
+})
