@@ -25,7 +25,10 @@ test('tables of an earlier version are refused with advice, and migrate updates 
   await control.query(firstVersion)
   const message: unknown = expect.stringContaining('locks migrate')
   const late = open({ url })
-  await expect(late.lock('new').tryAcquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT', message })
+  await expect(late.lock('new').tryAcquire()).rejects.toMatchObject({
+    code: 'LOCK_INVALID_ARGUMENT',
+    message,
+  })
   const found = (await late.diagnose()).find(({ check }) => check === 'tables')
   expect(found).toMatchObject({ level: 'warning', advice: 'run migrate()' })
 
@@ -37,7 +40,9 @@ test('tables of an earlier version are refused with advice, and migrate updates 
   expect(wrong).toEqual([])
   const { rows } = await control.query("SELECT FROM pg_class WHERE relkind = 'S' AND relpersistence = 'u'")
   expect(rows).toEqual([])
-  const old = await control.query("SELECT oid::regprocedure::text FROM pg_proc WHERE proname = 'locks_attempt'")
+  const old = await control.query(
+    "SELECT oid::regprocedure::text FROM pg_proc WHERE proname = 'locks_attempt'",
+  )
   expect(old.rows).toEqual([])
   await lease.extend()
   const waits = contended(waiter, 'kept')

@@ -71,7 +71,8 @@ export const wireLosses: readonly Rule[] = [
   },
   {
     id: 'LOST-20',
-    title: 'a try that is cut off for longer than its lost grant lasts is granted the lock, in spite of a lock-delay',
+    title:
+      'a try that is cut off for longer than its lost grant lasts is granted the lock, in spite of a lock-delay',
     kind: 'optional',
     needs: ['wire', 'lock-delay', 'lease'],
     async run(h) {
@@ -89,7 +90,7 @@ export const wireLosses: readonly Rule[] = [
       })
       proxy.pass()
       const lease = await outcome
-      assert.ok(lease, 'it was told that the name is held, which only itself had been granted')
+      assert.ok(lease, 'it was refused the name, which nobody but itself had been granted')
       await assertHolder(h, lease)
       await lease.release()
       await soonFree(h, lock)
