@@ -96,6 +96,27 @@ export const storeMutants: readonly Mutant[] = [
   {
     bug: 'own lost reply blocks the retry',
     rule: 'LOST-1',
+    edits: [
+      adapter('if (isHolder(held, attemptId)) {', 'if (false) {'),
+      adapter(
+        'if (held.attemptId === attemptId)\n                return grantOf',
+        'if (false)\n                return grantOf',
+      ),
+    ],
+  },
+  {
+    bug: 'the lock-delay of its own lost grant keeps an attempt out',
+    rule: 'LOST-19',
+    edits: [
+      adapter(
+        'if (held.attemptId === attemptId)\n                return grantOf',
+        'if (false)\n                return grantOf',
+      ),
+    ],
+  },
+  {
+    bug: 'a repeated attempt is granted anew, also while its own hold lasts',
+    rule: 'LOST-2',
     edits: [adapter('if (isHolder(held, attemptId)) {', 'if (false) {')],
   },
   {

@@ -133,7 +133,9 @@ export function casAdapter(
       // The put that minted its fence was not answered, and may not be durable.
       return { ...grant(request, prolonged, (given) => given), durable: true }
     }
-    if (held !== undefined && seen.blocking(at) !== undefined) {
+    // Its own hold that is over was never answered, or it would not ask again: no client acts under it.
+    const isOwn = held !== undefined && isOf(held, request.attemptId)
+    if (held !== undefined && !isOwn && seen.blocking(at) !== undefined) {
       const holder = holderOf(held, fenceOf(at, held))
       const remainingMs = seen.remainingMs(at, blockedMs(held))
       return { answer: { busy: true, holder, retryInMs: waiters.retryInMs(held, remainingMs) } }

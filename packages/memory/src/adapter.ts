@@ -163,6 +163,8 @@ export function memoryAdapter(store: MemoryStore, { clock }: AdapterHost): Adapt
         entry.held = { ...held, ...term(request, held) }
         return grantOf(request, held)
       }
+      // Its own hold that is over was never answered, or it would not ask again: no client acts under it.
+      if (held.attemptId === attemptId) return grantOf(request, give(entry, request))
       if (request.willWait && !entry.queue.has(attemptId))
         entry.queue.set(attemptId, { request, since: Date.now(), wake: new Wake(clock) })
       return { busy: true, holder: describe(held), retryInMs: Math.max(1, held.blockedUntil - clock.now()) }

@@ -126,7 +126,8 @@ function statementsOf(tables: Tables) {
   const freed = 'attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL'
   return {
     /*
-     * A grant in one statement: for a name that is new, free or expired (verdict 2), or held by this attempt (1).
+     * A grant in one statement: for a name that is new, free or expired (verdict 2), or held by this attempt (1). A
+     * hold of this attempt that is over was never answered, so its lock-delay blocks only others (2).
      * Assignments take effect from left to right, so the verdict comes first; under a mode where they do not, the NULL
      * refuses the whole statement. The pruned fence is read under a lock, so that no pruning happens in between.
      */
@@ -136,7 +137,7 @@ VALUES (?, ${echoing(`IF(FIND_IN_SET('SIMULTANEOUS_ASSIGNMENT', @@sql_mode) > 0,
   2, ?, ?, ${now}, ${after('?')}, ${after('?')})
 ON DUPLICATE KEY UPDATE
   verdict = CASE WHEN attempt IS NULL OR blocked_until <= ${now} THEN 2
-    WHEN attempt = VALUES(attempt) AND expires_at > ${now} THEN 1 ELSE 0 END,
+    WHEN attempt <> VALUES(attempt) THEN 0 WHEN expires_at > ${now} THEN 1 ELSE 2 END,
   fence = CASE verdict WHEN 2 THEN ${echoing('fence + 1')} WHEN 1 THEN ${echoing('fence')}
     ELSE fence + ${echoing('0')} END,
   since = IF(verdict = 2, VALUES(since), since),

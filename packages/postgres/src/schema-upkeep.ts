@@ -50,7 +50,9 @@ END $locks$`,
     // Otherwise the old function would stay beside the one with other parameters or another result.
     `DROP FUNCTION IF EXISTS ${[
       `${to.passOn}(bytea, text)`,
-      `${to.attempt}(bytea, text, text, int, int, int, bigint)`,
+      `${to.oldAttempt}(bytea, text, text, int, int, int, bigint)`,
+      // Its own lost grant could keep an attempt out.
+      `${to.oldAttempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
       `${to.release}(bytea, text)`,
       `${to.withdraw}(bytea, text)`,
       `${to.break}(bytea, bigint)`,

@@ -133,6 +133,11 @@ BEGIN
       -- The first to come after an expiry serves the queue.
       PERFORM ${to.passOn}(p_name, p_attempt, p_tell);
       v_passed := true;
+    ELSIF v_lock.attempt = p_attempt THEN
+      -- Its own hold that is over was never answered, or it would not ask again: no client acts under it.
+      UPDATE ${to.locks} SET fence = fence + 1, holder = p_holder, since = clock_timestamp(),
+        ${later('p_ttl', 'p_delay')} WHERE name = p_name RETURNING fence INTO o_fence;
+      EXIT;
     ELSIF v_lock.attempt IS NOT NULL THEN
       o_granted := false;
       o_fence := v_lock.fence;

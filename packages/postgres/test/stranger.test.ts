@@ -3,6 +3,8 @@ import { migrate } from '@locks/postgres'
 import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { lockOf } from '../src/advisory-sql.ts'
+import { nameKeyOf } from '../src/name-key.ts'
 import { bare, connect, contended, never, open, startServer } from './support/setup.ts'
 
 // A role that may log in, without rights on the schema, its tables or its functions. NOTIFY and LISTEN need none.
@@ -142,3 +144,80 @@ test('a flood of messages does not cause a flood of statements', async () => {
   await lease.release()
   expect((await turn).fence).toBe(lease.fence + 1n)
 })
+
+/** What is answered to a call about an advisory lock: whether it took effect. */
+async function advisory(stranger: Client, call: string, key: string): Promise<boolean> {
+  const { rows } = await stranger.query<{ done: boolean }>(`SELECT ${call}($1::bigint) AS done`, [key])
+  return rows[0]?.done ?? false
+}
+
+/** Tries to take and to free every advisory lock that is visible, in both modes. Keeps what it gets. */
+async function meddle(stranger: Client, keys: readonly string[]): Promise<readonly string[]> {
+  const { rows } = await stranger.query<{ key: string }>(
+    `SELECT DISTINCT ((classid::bigint << 32) | objid::bigint)::text AS key FROM pg_locks
+     WHERE locktype = 'advisory' AND objsubid = 1`,
+  )
+  const got: string[] = []
+  for (const key of new Set([...keys, ...rows.map((row) => row.key)])) {
+    for (const call of ['pg_advisory_unlock', 'pg_advisory_unlock_shared'])
+      expect(await advisory(stranger, call, key), call).toBe(false)
+    for (const call of ['pg_try_advisory_lock', 'pg_try_advisory_lock_shared'])
+      if (await advisory(stranger, call, key)) got.push(key)
+  }
+  return got
+}
+
+const freeAll = (stranger: Client): Promise<unknown> => stranger.query('SELECT pg_advisory_unlock_all()')
+
+test('with unique-key, a stranger with advisory locks neither ends a hold nor keeps a waiter out', async () => {
+  const stranger = await strangerOf('locker')
+  const [holder, waiter] = [open(place), open(place)]
+  const lease = await holder.lock('locked').acquire()
+  const waits = contended(waiter, 'locked')
+  const turn = waiter.lock('locked').acquire({ waitMs: scaled(20_000) })
+  await waits
+  const keyOfName = { schema: 'vault', table: 'locks' }
+  await meddle(stranger, [lockOf(keyOfName, 'locked'), nameKeyOf(keyOfName, 'locked')])
+  await lease.extend()
+  expect(await open(place).lock('locked').tryAcquire()).toBeNull()
+  await lease.release()
+  expect((await turn).fence).toBe(lease.fence + 1n)
+})
+
+test.each([
+  ['advisory', lockOf],
+  ['row', nameKeyOf],
+] as const)(
+  'with %s, a stranger can keep everybody from a name, and makes no second holder',
+  async (strategy, keyOf) => {
+    const table = `locks_${strategy}`
+    const own = { url: server.url, schema: 'vault', table, strategy }
+    await migrate(own)
+    const stranger = await strangerOf(`locker_${strategy}`)
+    const [holder, other] = [open(own, { storeTimeoutMs: 1_000 }), open(own, { storeTimeoutMs: 1_000 })]
+    const key = keyOf({ schema: 'vault', table }, 'name')
+
+    const lease = await holder.lock('name').acquire()
+    const got = await meddle(stranger, [key])
+    await lease.extend()
+    expect(await other.lock('name').tryAcquire()).toBeNull()
+    await freeAll(stranger)
+    await lease.release()
+    // Beside a holder of `row` it can share the key of the name.
+    expect(got.filter((one) => one === key)).toHaveLength(strategy === 'row' ? 1 : 0)
+
+    expect(await advisory(stranger, 'pg_try_advisory_lock', key)).toBe(true)
+    for (const locks of [holder, other]) {
+      const outcome = await locks
+        .lock('name')
+        .tryAcquire()
+        .catch((error: unknown) => error)
+      if (strategy === 'row') expect(outcome).toBeNull()
+      else expect(outcome).toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    }
+    await freeAll(stranger)
+    const next = await other.lock('name').acquire({ waitMs: scaled(20_000) })
+    expect(next.fence).toBeGreaterThan(lease.fence)
+    expect(await holder.lock('name').tryAcquire()).toBeNull()
+  },
+)

@@ -10,6 +10,10 @@ const MAX_STEP_MS = 1_000
 /** Waiters that a release wakes do not all try in the same moment. */
 const WAKE_SPREAD_MS = 15
 
+/** Anyone may publish hints. After so many that taught a waiter nothing, it looks only this often for them. */
+const VAIN_LOOKS = 3
+const SPARING_MS = 250
+
 /** A waiter that was beaten at the first node looks at all of them after this: the winner there may be dead. */
 const BEHIND_MS = 250
 
@@ -24,6 +28,13 @@ interface Waiter {
   known: Pick<Refused, 'attempt' | 'holder'>
   /** A hint of a release arrived since its last try began. */
   hinted: boolean
+  /** When its last try began, and whether a hint caused it. */
+  triedAt: number
+  woken: boolean
+  /** The attempt that kept it out at its last try. */
+  blocker: string | undefined
+  /** How many tries in a row a hint caused that found nothing new. */
+  vain: number
   readonly wake: Wake
   unwatch: (() => void) | undefined
 }
@@ -44,9 +55,11 @@ export class Waiters {
   /** A try of this attempt begins, which may miss later hints. Returns whether a hint caused it. */
   trying(attemptId: string): boolean {
     const waiter = this.#waiters.get(attemptId)
-    const { hinted = false } = waiter ?? {}
-    if (waiter !== undefined) waiter.hinted = false
-    return hinted
+    if (waiter === undefined) return false
+    waiter.woken = waiter.hinted
+    waiter.hinted = false
+    waiter.triedAt = this.#clock.now()
+    return waiter.woken
   }
 
   busy({ attemptId, willWait }: AcquireRequest, { attempt, holder, settled, remainingMs }: Refused): Busy {
@@ -55,6 +68,7 @@ export class Waiters {
       const waiter = this.#waiter(attemptId)
       waiter.splits = settled ? 0 : splits + 1
       waiter.known = { attempt, holder }
+      refusedBy(waiter, attempt)
     }
     const retryInMs = settled
       ? Math.min(remainingMs + this.#upTo(FIRST_STEP_MS), MAX_POLL_MS)
@@ -64,7 +78,11 @@ export class Waiters {
 
   /** Another attempt was first and most likely has the lock by now; its release will send a hint. */
   behind({ attemptId, willWait }: AcquireRequest, ahead: Ahead): Busy {
-    if (willWait) this.#waiter(attemptId).splits = 0
+    if (willWait) {
+      const waiter = this.#waiter(attemptId)
+      waiter.splits = 0
+      refusedBy(waiter, ahead.attempt)
+    }
     const known = this.#waiters.get(attemptId)?.known
     // A single node may have another fence than the majority.
     const { holder } = known !== undefined && known.attempt === ahead.attempt ? known : ahead
@@ -95,7 +113,8 @@ export class Waiters {
   #waiter(attemptId: string): Waiter {
     let waiter = this.#waiters.get(attemptId)
     if (waiter === undefined) {
-      waiter = { splits: 0, known: nobody, hinted: false, wake: new Wake(this.#clock), unwatch: undefined }
+      const first = { hinted: false, triedAt: this.#clock.now(), woken: false, blocker: undefined, vain: 0 }
+      waiter = { ...first, splits: 0, known: nobody, wake: new Wake(this.#clock), unwatch: undefined }
       this.#waiters.set(attemptId, waiter)
     }
     return waiter
@@ -106,7 +125,8 @@ export class Waiters {
   }
 
   #wakeSoon(waiter: Waiter): void {
-    waiter.wake.wakeBy(this.#clock.now() + this.#upTo(WAKE_SPREAD_MS))
+    const soonest = waiter.vain < VAIN_LOOKS ? 0 : waiter.triedAt + SPARING_MS
+    waiter.wake.wakeBy(Math.max(this.#clock.now(), soonest) + this.#upTo(WAKE_SPREAD_MS))
   }
 
   /** Tasks of one client wait as one, so this is one subscription per name and node. */
@@ -119,4 +139,11 @@ export class Waiters {
     const ends = this.#nodes.all.map((node) => node.watch(name, hint))
     return () => ends.forEach((end) => end())
   }
+}
+
+/** A try was refused. A hint that led to it was in vain if the same attempt is in the way as before. */
+function refusedBy(waiter: Waiter, attempt: string | undefined): void {
+  const isSame = attempt !== undefined && attempt === waiter.blocker
+  waiter.vain = waiter.woken && isSame ? waiter.vain + 1 : 0
+  waiter.blocker = attempt
 }

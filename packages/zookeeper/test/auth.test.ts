@@ -2,6 +2,7 @@ import { openLocks } from '@locks/core'
 import { zookeeper } from '@locks/zookeeper'
 import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
+import { directoryOf } from '../src/paths.ts'
 import { lockName, testBed } from './support/bed.ts'
 import { ms } from './support/raw-client.ts'
 
@@ -77,6 +78,36 @@ test('a user with read permission sees the holder of a lock, and can neither acq
   expect(await reader.lock(held).tryAcquire()).toBeNull()
   await lease.extend()
   await lease.release()
+})
+
+test('a user with read permission cannot release a lock, and learns no attempt id', async () => {
+  const acl = [
+    { scheme: 'auth', id: '', permissions: 31 },
+    { scheme: 'world', id: 'anyone', permissions: 1 },
+  ]
+  const basePath = '/read-only'
+  const [alice, reader] = [bed.adapter({ auth, acl, basePath }), bed.adapter({ basePath })]
+  const name = lockName()
+  const wanted = alice.request(name)
+  const grant = await alice.take(wanted)
+  const raw = await bed.raw()
+  const directory = directoryOf(name, { basePath, rawPath: false })
+  const nodes = (await raw.children(directory)) ?? []
+  expect(nodes).toHaveLength(1)
+  for (const node of nodes) {
+    const path = `${directory}/${node}`
+    const data = await raw.data(path)
+    // Of the id it shows the client, which is no secret, and not the number.
+    const [, number = wanted.attemptId] = wanted.attemptId.split(':')
+    expect(`${path} ${data}`).not.toContain(number)
+    await expect(raw.remove(path)).rejects.toThrow('NO_AUTH')
+  }
+  // Not even with the id: the node cannot be deleted.
+  for (const attemptId of [wanted.attemptId, reader.request(name).attemptId])
+    expect(await reader.adapter.release({ ...grant, attemptId }).catch(() => 'refused')).not.toBe('released')
+  expect((await reader.adapter.inspect(name)).holder?.fence).toBe(grant.fence)
+  expect(await alice.renew({ grant, ttlMs: grant.ttlMs, lockDelayMs: 0 })).toBe('renewed')
+  expect(await alice.adapter.release(grant)).toBe('released')
 })
 
 test('an ACL can be a list of entries', async () => {

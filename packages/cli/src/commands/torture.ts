@@ -27,7 +27,10 @@ acquire to the start of the last assertHeld() that passed, so every overlap is r
 inject: let --on-fault restart a server or fail over. Names begin with "torture:" and an id of the run; no other lock
 is touched.`,
   options: {
-    for: { takes: 'TIME', help: 'length of the run; default 10m. The end of the run has no faults' },
+    for: {
+      takes: 'TIME',
+      help: 'how long faults are injected; default 10m. A few seconds without faults follow',
+    },
     processes: { takes: 'N', help: 'number of worker processes, each with its own client; default 4' },
     tasks: { takes: 'N', help: 'number of tasks per process; default 3' },
     names: { takes: 'N', help: 'number of locks that all tasks share; default 8' },
@@ -109,7 +112,7 @@ is touched.`,
 
 function begins({ runId, ttlMs, quietMs, leftOut }: Plan, askedMs: number): string {
   return [
-    `names begin with torture:${runId}: and the last ${showDuration(quietMs)} have no faults`,
+    `names begin with torture:${runId}: and the run ends with ${showDuration(quietMs)} without faults`,
     ...(ttlMs > askedMs ? [`the store or the URL sets the length of a lease to ${showDuration(ttlMs)}`] : []),
     ...(leftOut === undefined ? [] : [`not applied: ${leftOut.faults.join(', ')}; ${leftOut.reason}`]),
   ].join('\n')

@@ -17,6 +17,23 @@ export function isWireFault(kind: string): kind is WireFaultKind {
   return wireFaults.some((one) => one === kind)
 }
 
+/** Of the faults that were asked for, by what they hit: how often each happened. */
+export function countsByTarget(
+  asked: readonly FaultKind[],
+  serverFaults: readonly ServerFault[],
+  happened: Readonly<Record<string, number>>,
+): { readonly wire?: number; readonly process?: number; readonly server?: number } {
+  const kinds = {
+    wire: asked.filter((kind) => isWireFault(kind)),
+    process: asked.filter((kind) => !isWireFault(kind)),
+    server: serverFaults.map(({ name }) => name),
+  }
+  const counts = Object.entries(kinds)
+    .filter(([, names]) => names.length > 0)
+    .map(([target, names]) => [target, names.reduce((sum, name) => sum + (happened[name] ?? 0), 0)] as const)
+  return Object.fromEntries(counts)
+}
+
 /** One state of the connections, and for how long. */
 export interface WireStep {
   readonly fault: WireFault

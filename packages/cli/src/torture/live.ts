@@ -10,7 +10,9 @@ export function liveProgress(forMs: number): {
   let last = -Infinity
   return {
     show({ phase, elapsedMs, grants, faults }) {
-      const line = `${showDuration(elapsedMs)} of ${showDuration(forMs)}: ${grants} grants, ${faults} faults, ${phase}`
+      const time =
+        phase === 'faults' ? `${showDuration(elapsedMs)} of ${showDuration(forMs)}` : showDuration(elapsedMs)
+      const line = `${time}: ${grants} grants, ${faults} faults, ${phase}`
       if (stderr.isTTY) stderr.write(`\r\x1b[2K${line.slice(0, (stderr.columns ?? 80) - 1)}`)
       else if (elapsedMs - last >= 10_000) {
         last = elapsedMs

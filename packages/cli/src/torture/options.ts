@@ -5,6 +5,7 @@ import type { Route } from '../route.ts'
 import type { Verdict } from './verdict.ts'
 
 export interface TortureOptions extends Backend {
+  /** How long faults are injected, before the quiet end. */
   readonly forMs: number
   readonly processes: number
   readonly names: number
@@ -29,7 +30,7 @@ export interface Plan {
   readonly runId: string
   /** Length of a lease at this store. */
   readonly ttlMs: number
-  /** How long the workers continue without faults at the end. */
+  /** How long the workers then continue without faults. */
   readonly quietMs: number
   /** Requested faults that cannot be injected here. */
   readonly leftOut?: { readonly faults: readonly FaultKind[]; readonly reason: string }

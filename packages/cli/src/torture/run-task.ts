@@ -16,7 +16,7 @@ export async function runTask(task: Task): Promise<void> {
     const name = random.chance(0.2) ? own : sharedName(task)
     const way = random.fraction()
     if (way < 0.25) await acquire(task, name)
-    else if (way < 0.4) await tryWith(task, name)
+    else if (way < 0.4) await tryWith(task, name, delayed(task))
     else if (way < 0.6) await withLock(task, name)
     else if (way < 0.7) await abortedAcquire(task, name)
     else await severalAtOnce(task, name)
@@ -41,7 +41,7 @@ function sharedName({ random, order: { names } }: Task): string {
 }
 
 function acquire(task: Task, name: string, signal = task.stop): Promise<void> {
-  const options = optionsOf(task, signal)
+  const options = { ...optionsOf(task, signal), ...delayed(task) }
   return attempt(task, name, signal, options, () => task.locks.lock(name).acquire(options))
 }
 
@@ -54,12 +54,14 @@ function abortedAcquire(task: Task, name: string): Promise<void> {
 async function severalAtOnce(task: Task, name: string): Promise<void> {
   const others = Array.from({ length: 3 }, () => task.random.pick([...task.order.names, ownName(task)]))
   const ways = [tryWith, acquireSoon] as const
-  await Promise.all([...new Set([name, ...others])].map((one) => task.random.pick(ways)(task, one)))
+  await Promise.all(
+    [...new Set([name, ...others])].map((one) => task.random.pick(ways)(task, one, delayed(task))),
+  )
 }
 
-function acquireSoon(task: Task, name: string): Promise<void> {
+function acquireSoon(task: Task, name: string, own: Partial<Options>): Promise<void> {
   const retry = { delayMs: 2, maxDelayMs: 20 }
-  return acquireWith(task, name, { waitMs: task.random.between(0, 300), retry })
+  return acquireWith(task, name, { waitMs: task.random.between(0, 300), retry, ...own })
 }
 
 /** An acquire with these options in addition to the usual ones. */
@@ -87,6 +89,13 @@ function optionsOf(task: Task, signal: AbortSignal): Options {
   // One owner for each task, so that it can re-enter.
   const owner = `${order.process}/${task.task}`
   return { signal, waitMs: random.between(0, order.ttlMs * 2), owner, renew: renewedOrNot(task, 0.1) }
+}
+
+/** Sometimes a lock-delay, of at most one lease. It must not keep out the attempt whose own grant was lost. */
+function delayed({ random, locks, order: { ttlMs } }: Task): Pick<AcquireOptions, 'lockDelayMs'> {
+  return locks.capabilities.lockDelay && random.chance(0.2)
+    ? { lockDelayMs: random.between(Math.ceil(ttlMs / 4), ttlMs) }
+    : {}
 }
 
 /** Only a store with leases supports `renew: false`. */
@@ -126,7 +135,7 @@ async function attempt(
 
 /** The same with `with`, which releases itself and rejects after a loss. */
 async function withLock(task: Task, name: string): Promise<void> {
-  const { owner: _, ...options } = optionsOf(task, task.stop)
+  const { owner: _, ...options } = { ...optionsOf(task, task.stop), ...delayed(task) }
   task.recorder.record({ type: 'acquire-called', name, task: task.task })
   let used: Used | undefined
   let owner: string | undefined

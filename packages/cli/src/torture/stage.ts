@@ -4,6 +4,7 @@ import { createRecorder } from '@locks/core/conformance'
 import type { Recorder } from '@locks/core/conformance'
 import { keepersOf, keptNames } from './keeper.ts'
 import { leastGrants, tasksOf } from './liveness.ts'
+import { countsByTarget } from './faults.ts'
 import { hurtServers, hurtWorker } from './nemesis.ts'
 import type { Place } from './nemesis.ts'
 import type { Plan, Progress, TortureOptions } from './options.ts'
@@ -18,7 +19,7 @@ import { startWorker } from './worker-slot.ts'
 import type { Worker } from './worker-slot.ts'
 
 const PROGRESS_MS = 60_000
-/** Extra time for a machine that is too slow for the grants that a run needs. */
+/** Extra time for a machine that is too slow for the grants and faults that a run needs. */
 const MORE_MS = 120_000
 
 export interface StageOptions extends TortureOptions, Plan {
@@ -124,10 +125,12 @@ export async function runStage(options: StageOptions): Promise<Seen> {
       ...(fault === undefined ? [] : [hurtServers([fault, ...others], seeded(seed, 1_000), stage)]),
     ]
     const failed = Promise.all(hands).then(() => undefined)
-    const forMs = options.forMs - options.quietMs
+    const { forMs, serverFaults = [] } = options
     await Promise.race([failed.then(() => rest(forMs, options.signal)), rest(forMs, options.signal)])
     const least = leastGrants(options)
-    const isLittle = (): boolean => grants < least || (hands.length > 0 && sum(faults) === 0)
+    const isLittle = (): boolean =>
+      grants < least ||
+      Object.values(countsByTarget(options.faults, serverFaults, faults)).some((count) => count === 0)
     while (isLittle() && performance.now() - began < options.forMs + MORE_MS && !options.signal?.aborted)
       await rest(100, options.signal)
     calm.abort()

@@ -36,7 +36,7 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   const nemesis = createRecorder(join(folder, 'nemesis.jsonl'), 'nemesis')
   let proxies: Awaited<ReturnType<typeof startProxies>> | undefined
   try {
-    const { scope, kind, fencing } = locks.capabilities
+    const { scope, kind, fencing, lockDelay } = locks.capabilities
     if (scope === 'process')
       throw new UsageError(
         'this backend excludes only tasks of one process; torture needs a store that processes share',
@@ -65,7 +65,8 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
       nemesis,
       storeTimeoutMs: STORE_TIMEOUT_MS,
     })
-    const lingerMs = ttlMs * 3 + STORE_TIMEOUT_MS + 1_000
+    // A lock-delay lasts for at most one lease.
+    const lingerMs = ttlMs * (lockDelay ? 4 : 3) + STORE_TIMEOUT_MS + 1_000
     const left = await leftovers(locks, seen.names, lingerMs)
     const files = (await readdir(folder)).map((file) => join(folder, file))
     const events = readHistory(files)

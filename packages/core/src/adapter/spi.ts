@@ -42,7 +42,8 @@ export interface Adapter<C extends Capabilities = Capabilities> {
    * MUST be atomic: one winner among any number of concurrent attempts. MUST be idempotent per
    * `request.attemptId`: when that attempt already holds the name (its reply was lost), the answer is
    * a grant with the *same* fence and a *fresh* ttl. Every other grant MUST get a new fence, higher than any before
-   * for this name. When `request.willWait` is set, a busy answer is followed by `wait` or `withdraw`, so an adapter
+   * for this name. A lock-delay MUST NOT keep out the attempt whose own hold caused it: its grant was lost, or it would
+   * not try again. When `request.willWait` is set, a busy answer is followed by `wait` or `withdraw`, so an adapter
    * with a queue MAY enqueue in the same step.
    */
   attempt(request: AcquireRequest): Promise<Grant | Busy>

@@ -30,6 +30,7 @@ export interface RawClient extends AsyncDisposable {
   /** Undefined when there is no such node. */
   children(path: string): Promise<string[] | undefined>
   stat(path: string): Promise<Stat | null>
+  data(path: string): Promise<string>
   createDirectory(path: string): Promise<string>
   createMember(prefix: string): Promise<string>
   remove(path: string): Promise<void>
@@ -62,6 +63,7 @@ export async function rawClient(
         }),
       ),
     stat: (path) => call((done) => client.exists(path, done)),
+    data: (path) => call((done) => client.getData(path, (error, data) => done(error, String(data)))),
     createDirectory: (path) => create(path, CreateMode.PERSISTENT),
     createMember: (prefix) => create(prefix, CreateMode.EPHEMERAL_SEQUENTIAL),
     remove: (path) => call((done) => client.remove(path, (error) => done(error, undefined))),

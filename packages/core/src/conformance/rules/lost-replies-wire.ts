@@ -70,6 +70,33 @@ export const wireLosses: readonly Rule[] = [
     },
   },
   {
+    id: 'LOST-20',
+    title:
+      'a try that is cut off for longer than its lost grant lasts is granted the lock, in spite of a lock-delay',
+    kind: 'optional',
+    needs: ['wire', 'lock-delay', 'lease'],
+    async run(h) {
+      const lockDelayMs = h.ttlMs * 20
+      const { locks, proxy } = await wired(h, { storeTimeoutMs: lockDelayMs })
+      const { adapter } = h.adapter()
+      const lock = h.name()
+      const swallowed = proxy.swallowNextReply()
+      const outcome = locks.lock(lock).tryAcquire({ ttlMs: h.ttlMs, lockDelayMs })
+      await inTime('the fault', h.ms(1_000), swallowed)
+      proxy.refuse()
+      await h.eventually('the end of the lost grant', h.ttlMs + h.ms(1_000), async () => {
+        const { held, remainingMs = 0 } = await adapter.inspect(lock)
+        return held && remainingMs < lockDelayMs
+      })
+      proxy.pass()
+      const lease = await outcome
+      assert.ok(lease, 'it was refused the name, which nobody but itself had been granted')
+      await assertHolder(h, lease)
+      await lease.release()
+      await soonFree(h, lock)
+    },
+  },
+  {
     id: 'LOST-12',
     title:
       'connections reset in mid-request lose no update, let in no second holder and leave nothing behind',

@@ -243,5 +243,33 @@ export const lostReplies: readonly Rule[] = [
       }
     },
   },
+  {
+    id: 'LOST-19',
+    title: 'the lock-delay of a lost grant keeps out others, and not its own attempt when that is repeated',
+    kind: 'optional',
+    needs: ['lock-delay', 'lease'],
+    async run(h) {
+      const [holder, other] = [h.adapter(), h.adapter()]
+      const lock = h.name()
+      const lockDelayMs = h.ttlMs * 20
+      // Connects now, so that its look takes one round trip.
+      await other.take(other.request(h.name('warm-up')))
+      const wanted = holder.request(lock, { ttlMs: h.ttlMs, lockDelayMs })
+      const lost = await holder.take(wanted)
+      const grantedAt = performance.now()
+      await pass(h.ttlMs * 1.2)
+      const answer = await other.adapter.attempt(other.request(lock))
+      if (!('busy' in answer))
+        await assertInTime('a look', h.ttlMs + lockDelayMs, performance.now() - grantedAt)
+      assert.ok('busy' in answer, 'the lock-delay ended early')
+      const again = await holder.take(wanted)
+      assert.equal(again.attemptId, wanted.attemptId)
+      if (h.capabilities.fencing !== 'none')
+        assert.ok(again.fence >= lost.fence, 'its fence is lower than that of the lost grant')
+      await assertHolder(h, again)
+      assert.equal(await holder.adapter.release(again), 'released')
+      await h.free(lock)
+    },
+  },
   ...wireLosses,
 ]
