@@ -21,11 +21,8 @@ test.each(stores)('%s never opens the default server in place of a client it can
   expect(() => store({ client: { ...whole, status: 'ready' } })()).not.toThrow()
   for (const part of Object.keys(whole)) {
     const client = { ...whole, status: 'ready', [part]: undefined }
-    expect(() => store({ client })(), part).toThrow(
-      expect.objectContaining({
-        code: 'LOCK_INVALID_ARGUMENT',
-        message: expect.stringMatching(/client must be a Redis or a Cluster/),
-      }),
-    )
+    const open = (): unknown => store({ client })()
+    expect(open, part).toThrow(/client must be a Redis or a Cluster/)
+    expect(open).toThrow(expect.objectContaining({ code: 'LOCK_INVALID_ARGUMENT' }))
   }
 })

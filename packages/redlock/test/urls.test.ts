@@ -12,14 +12,10 @@ test.each([
   ['redlock://a,b?prefix=x,c', 'an address behind an option'],
   ['redlock:redis://a,redis://b?prefix=x?quorum=2', 'two question marks'],
 ])('%s is refused: %s', (url) => {
-  expect(() => redlock({ url })).toThrow(
-    expect.objectContaining({
-      code: 'LOCK_INVALID_ARGUMENT',
-      message: expect.stringMatching(
-        /options .* once, behind the last server: redlock:redis:\/\/a,redis:\/\/b,redis:\/\/c\?prefix=x/,
-      ),
-    }),
-  )
+  const form =
+    /options .* once, behind the last server: redlock:redis:\/\/a,redis:\/\/b,redis:\/\/c\?prefix=x/
+  expect(() => redlock({ url })).toThrow(form)
+  expect(() => redlock({ url })).toThrow(expect.objectContaining({ code: 'LOCK_INVALID_ARGUMENT' }))
 })
 
 test('options behind the last server are for all of them', () => {

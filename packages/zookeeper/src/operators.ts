@@ -2,7 +2,7 @@ import { batchesOf } from '@locks/core/adapter'
 import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
 import { errors, missingChroot } from './errors.ts'
 import { holderOf } from './holders.ts'
-import { ownDirectory, removeOwn } from './own-directories.ts'
+import { removeOwn } from './own-directories.ts'
 import { directoryOf, inOrder, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
 import { ifAllowed } from './requests.ts'
@@ -60,8 +60,8 @@ export async function list(requests: Requests, layout: Layout, limit: number): P
 }
 
 /**
- * Removes the directories of free locks that a crash left, of those that this package created. The server refuses to remove one that is in use, and the
- * next fence is higher in any case, so it does not matter how long it was idle.
+ * Removes the directories of free locks that a crash left, if this package created them. The server refuses to remove
+ * one that is in use, and the next fence is higher in any case, so it does not matter how long it was idle.
  */
 export async function prune(requests: Requests, layout: Layout, names?: readonly string[]): Promise<Pruned> {
   // Other programs may rely on a directory at a raw path.

@@ -20,14 +20,14 @@ async function create({ client }: RawClient, path: string, data: string): Promis
 async function snapshot(raw: RawClient, paths: readonly string[]): Promise<unknown> {
   const look = (path: string): Promise<unknown> =>
     new Promise((resolve, reject) =>
-      raw.client.getData(path, (error, data, { czxid, version } = { czxid: Buffer.alloc(0), version: -1 }) =>
-        error ? reject(error) : resolve([path, data?.toString(), czxid.toString('hex'), version]),
+      raw.client.getData(path, (error, data, stat) =>
+        error ? reject(error) : resolve([path, String(data), stat.czxid.toString('hex'), stat.version]),
       ),
     )
   return Promise.all(paths.map(look))
 }
 
-test('nodes of other programs stay, whatever they contain and whoever locked their name', async () => {
+test('nodes of other programs stay, with any content, also if their name was locked', async () => {
   const [basePath, raw] = ['/app', await bed.raw()]
   await create(raw, basePath, '')
   // `was` had a child, as the directory of a lock that is free.

@@ -40,7 +40,7 @@ export function isCertain(folder: string): boolean {
   return ['_', ':', '/', '.', ' '].some((one) => folderOf(readable.replaceAll('_', one)) === folder)
 }
 
-/** Whether a value names another key than that of its folder: another program's, whatever it looks like. */
+/** Whether a value names another key than that of its folder: then another program made it. */
 export function isForeign(folder: string, value: string): boolean {
   const name = nameIn(value)
   return name !== undefined && folderOf(name) !== folder

@@ -52,8 +52,8 @@ export class Strays {
   async #nextPage(): Promise<readonly string[] | undefined> {
     const pages = (this.#pages ??= this.#store.pages())
     try {
-      const { value, done } = await pages.next()
-      if (done !== true) return value
+      const next = await pages.next()
+      if (next.done !== true) return next.value
     } catch (error) {
       this.#pages = undefined
       throw error

@@ -87,9 +87,9 @@ export interface VersionedStore {
    * Drops values that were not replaced for `idleMs`, as far as the store can know, and that `isOver` accepts. Yields
    * now and then, with how many it dropped since. MUST drop a value only if its version is still the one that `isOver`
    * was asked about, as a put does. The next version of that key MUST be higher than every one it had, so keep one
-   * number for all dropped keys. With `background`, do nothing if another client has just done it, and no more than look
-   * at some of the keys of a server that others use too. With `keys` it MUST drop no other. Leave it out if values cannot be dropped, and give the reason in
-   * `keeps`.
+   * number for all dropped keys. With `background`, do nothing if another client has just done it, and look at some of
+   * the keys only where others use the server too. With `keys` it MUST drop no other. Leave it out if values cannot be
+   * dropped, and give the reason in `keeps`.
    */
   prune?(
     idleMs: number,
