@@ -21,6 +21,7 @@ export interface Stage {
   readonly proxies: Proxies
   /** Limits how many workers have a fault at a time. */
   readonly turns: Turns
+  readonly workers: () => readonly Worker[]
   /** Aborts when the faults end. */
   readonly calm: AbortSignal
   readonly onFault: (kind: string) => void
@@ -72,7 +73,7 @@ async function kill(place: Place, { recorder }: Stage): Promise<void> {
 }
 
 async function breakWire(
-  { slot }: Place,
+  { slot, worker }: Place,
   kind: 'cut' | 'delay' | 'swallow' | 'refuse',
   random: Random,
   stage: Stage,
@@ -80,6 +81,7 @@ async function breakWire(
   await during(`${kind} w${slot + 1}`, stage, async () => {
     for (const { fault, ms } of wireFault(kind, random, stage.ttlMs)) {
       stage.proxies.inject(slot, fault)
+      if (fault.kind === 'cut' || fault.kind === 'flap' || fault.kind === 'refuse') worker.burst()
       await rest(ms, stage.calm)
     }
     stage.proxies.heal(slot)
@@ -117,6 +119,7 @@ export async function hurtServers(
     const fault = random.pick(faults)
     stage.onFault(fault.name)
     await during(`${fault.name} server`, stage, async () => {
+      for (const worker of stage.workers()) worker.burst()
       try {
         await fault.run(random)
       } catch (error) {

@@ -20,6 +20,8 @@ export type WorkerCall =
   | { readonly type: 'begin'; readonly order: WorkerOrder }
   /** Blocks its event loop: at once, or as soon as a lock is granted. */
   | { readonly type: 'block'; readonly ms: number; readonly at: 'once' | 'grant' }
+  /** Its connections are about to be broken. */
+  | { readonly type: 'burst' }
   | { readonly type: 'written'; readonly id: number; readonly accepted: boolean }
   | { readonly type: 'stop' }
 

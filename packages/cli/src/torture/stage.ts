@@ -2,9 +2,11 @@ import { join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { createRecorder } from '@locks/core/conformance'
 import type { Recorder } from '@locks/core/conformance'
+import { burstTasks } from './burst.ts'
 import { keepersOf, keptNames } from './keeper.ts'
 import { leastGrants, tasksOf } from './liveness.ts'
-import { countsByTarget } from './faults.ts'
+import { countsByTarget, isWireFault } from './faults.ts'
+import type { FaultKind } from './faults.ts'
 import { hurtServers, hurtWorker } from './nemesis.ts'
 import type { Place } from './nemesis.ts'
 import type { Plan, Progress, TortureOptions } from './options.ts'
@@ -62,10 +64,14 @@ export async function runStage(options: StageOptions): Promise<Seen> {
   ] as const
   const first = shared[0] ?? ''
 
+  // A proxy accepts connections that a server refuses, which hides what clients do then: half do without.
+  const hurtsServers = (options.serverFaults ?? []).length > 0
+  const isDirect = (slot: number): boolean => hurtsServers && slot >= Math.ceil(processes / 2)
+
   const start = (slot: number, generation: number): Promise<Worker> => {
     const process = `w${slot + 1}.${generation}`
     const order = {
-      config: options.route.through(proxies.addresses(slot)),
+      config: isDirect(slot) ? options.config : options.route.through(proxies.addresses(slot)),
       ...(options.store !== undefined && { store: options.store }),
       process,
       file: join(options.folder, `${process}.jsonl`),
@@ -111,17 +117,21 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     recorder: nemesis,
     proxies,
     turns: turns(Math.max(1, Math.floor(processes / 2))),
+    workers: () => places.map(({ worker }) => worker).filter(({ gone }) => !gone),
     calm: calm.signal,
     onFault: (kind: string) => (faults[kind] = (faults[kind] ?? 0) + 1),
     onFailure: (why: string) => warnings.add(why),
   }
   try {
-    const [kind, ...kinds] = options.faults
     const [fault, ...others] = options.serverFaults ?? []
     const hands = [
-      ...(kind === undefined
-        ? []
-        : places.map((place) => hurtWorker(place, [kind, ...kinds], seeded(seed, place.slot), stage))),
+      ...places.flatMap((place) => {
+        const apply = (kind: FaultKind): boolean => !isDirect(place.slot) || !isWireFault(kind)
+        const [kind, ...kinds] = options.faults.filter(apply)
+        return kind === undefined
+          ? []
+          : [hurtWorker(place, [kind, ...kinds], seeded(seed, place.slot), stage)]
+      }),
       ...(fault === undefined ? [] : [hurtServers([fault, ...others], seeded(seed, 1_000), stage)]),
     ]
     const failed = Promise.all(hands).then(() => undefined)
@@ -147,9 +157,11 @@ export async function runStage(options: StageOptions): Promise<Seen> {
     const boundMs = ttlMs + options.storeTimeoutMs * 2 + 10_000
     await Promise.all(places.filter(({ worker }) => !worker.gone).map(({ worker }) => worker.stop(boundMs)))
     const own = places.flatMap(({ worker }) =>
-      [...tasksOf([''], tasks).map((task) => task.slice(1)), ...keepersOf(tasks).map(({ task }) => task)].map(
-        (task) => ownName({ order: { prefix, process: worker.process }, task }),
-      ),
+      [
+        ...tasksOf([''], tasks).map((task) => task.slice(1)),
+        ...keepersOf(tasks).map(({ task }) => task),
+        ...burstTasks,
+      ].map((task) => ownName({ order: { prefix, process: worker.process }, task })),
     )
     return {
       names: [...shared, ...keptNames(prefix, tasks), ...own],

@@ -13,6 +13,8 @@ export interface Worker {
   /** Whether it has ended. */
   readonly gone: boolean
   block(ms: number, at: 'once' | 'grant'): void
+  /** Calls in waves, see `burst.ts`. */
+  burst(): void
   signal(signal: NodeJS.Signals): void
   kill(): Promise<void>
   /** Asks it to stop, and kills it if it does not: that must never happen. */
@@ -74,6 +76,7 @@ export async function startWorker(order: WorkerOrder, events: WorkerEvents): Pro
       return gone
     },
     block: (ms, at) => tell({ type: 'block', ms, at }),
+    burst: () => tell({ type: 'burst' }),
     signal: (signal) => void child.kill(signal),
     async kill() {
       expected = true

@@ -1,6 +1,7 @@
 import { openLocks } from '@locks/core'
 import { block, createRecorder } from '@locks/core/conformance'
 import { signals } from '../invocation.ts'
+import { bursts, burstTasks } from './burst.ts'
 import { keepersOf, runKeeper } from './keeper.ts'
 import type { WorkerCall, WorkerMessage, WorkerOrder } from './protocol.ts'
 import { seeded } from './random.ts'
@@ -12,6 +13,7 @@ const stop = new AbortController()
 const writes = new Map<number, (accepted: boolean) => void>()
 let nextWrite = 0
 let blockAtGrantMs = 0
+let burst = (): void => undefined
 
 // Ctrl-C reaches every process of a terminal; the parent process shuts this one down.
 for (const signal of signals) process.on(signal, () => undefined)
@@ -28,6 +30,7 @@ process.on('message', (call: WorkerCall) => {
   if (call.type === 'begin') void begin(call.order)
   else if (call.type === 'block' && call.at === 'once') block(call.ms)
   else if (call.type === 'block') blockAtGrantMs = call.ms
+  else if (call.type === 'burst') burst()
   else if (call.type === 'stop') stop.abort(new Error('the run is over'))
   else {
     writes.get(call.id)?.(call.accepted)
@@ -67,7 +70,11 @@ async function begin(order: WorkerOrder): Promise<void> {
     const keepers = keepersOf(order.tasks).map((plan, n) =>
       runKeeper({ ...common, task: plan.task, random: seeded(order.seed, 500 + n) }, plan),
     )
+    const late = burstTasks.map((task, n) => ({ ...common, task, random: seeded(order.seed, 900 + n) }))
+    const waves = bursts(late, stop.signal)
+    burst = () => waves.begin()
     await Promise.all([...tasks, ...keepers])
+    await waves.over()
     await locks.close()
     process.exit(0)
   } catch (error) {
