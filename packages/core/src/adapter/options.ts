@@ -157,6 +157,7 @@ function wholeForm([min, max]: readonly [min: number, max: number]): string {
 export function queryOptions(
   declared: Declaration,
   query: Iterable<readonly [key: string, text: string]>,
+  others: readonly string[] = [],
 ): Layer {
   const known = keysOf(declared, ({ inUrl }) => inUrl !== undefined)
   const found: [string, unknown][] = []
@@ -164,8 +165,9 @@ export function queryOptions(
   for (const [key, text] of query) {
     if (seen.has(key)) throw invalidOption(declared, `${key} stands twice in url; give it once`)
     seen.add(key)
+    if (others.includes(key)) continue
     const option = known.includes(key) ? declared.options[key] : undefined
-    if (option === undefined) throw invalidOption(declared, unknownKey(key, known, ' in url'))
+    if (option === undefined) throw invalidOption(declared, unknownKey(key, [...known, ...others], ' in url'))
     found.push([key, valueOf(option, text)])
   }
   return Object.fromEntries(found)
