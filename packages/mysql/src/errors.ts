@@ -53,5 +53,7 @@ export const errors: SqlErrors = sqlErrors({
   transient,
   /** MySQL 8 reports the database where it is missing too. */
   missing: new Set([1146, 1049]),
+  /** Also a column that is missing, and a view. */
+  otherTables: new Set([1146, 1049, 1054, 1288, 1471]),
   forbidden: new Set([1044, 1142, 1227]),
 })

@@ -1,8 +1,11 @@
-import { MIGRATE, sqlErrors } from '@locks/sql'
+import { MIGRATE, NAME_TAKEN, sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
 /** Raised by our functions, before they do anything, under an isolation level they cannot work with. */
 export const WRONG_LEVEL = 'LK001'
+
+/** Raised by the SQL of a migration, before it does anything, where a table of another program has one of our names. */
+export const FOREIGN = 'LK002'
 
 /** The statement was rolled back as a whole, so it can simply be run again. */
 const transient: ReadonlySet<string> = new Set([
@@ -39,6 +42,7 @@ const setUp: ReadonlyMap<string, string> = new Map([
     WRONG_LEVEL,
     "locks need read committed transactions; set default_transaction_isolation = 'read committed'",
   ],
+  [FOREIGN, NAME_TAKEN],
   ['26000', 'a pooler does not keep prepared statements; set listen: false'],
   ['42P05', 'a pooler shares prepared statements between clients; set listen: false'],
 ])
@@ -71,6 +75,8 @@ export const errors: SqlErrors = sqlErrors({
   hints: mayPass,
   transient,
   missing: new Set(['42P01']),
+  /** Also a function that is missing, and something that is not a table. */
+  otherTables: new Set(['42P01', '42703', '42804', '42809', '42883']),
   forbidden: new Set(['42501']),
 })
 
