@@ -71,8 +71,8 @@ function decoded(text: string): string {
 }
 
 /** Of options that name the tables and nothing else. */
-export function placeOf({ schema, table }: PlaceOptions): Place {
-  return settleOptions(placeTable, { schema, table })
+export function placeOf(options: PlaceOptions): Place {
+  return settleOptions(placeTable, options)
 }
 
 const { schema: schemaOption, table: tableOption } = declared.options

@@ -4,6 +4,7 @@ import type { Queries } from './drivers/given.ts'
 import { errors } from './errors.ts'
 import type { PlaceOptions } from './option-table.ts'
 import { placeOf } from './options.ts'
+import type { Place } from './options.ts'
 import { namesOf } from './sql.ts'
 
 /**
@@ -35,7 +36,7 @@ ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING tr
   })
 }
 
-export function resourcesSchema(options: PlaceOptions): readonly string[] {
-  const { resources } = namesOf(placeOf(options))
+export function resourcesSchema(place: Place): readonly string[] {
+  const { resources } = namesOf(place)
   return [`CREATE TABLE IF NOT EXISTS ${resources} (resource bytea PRIMARY KEY, fence bigint NOT NULL)`]
 }

@@ -102,8 +102,8 @@ function addressIn(url: string): Address {
 }
 
 /** Of options that name the tables and nothing else. */
-export function placeOf({ schema, table }: PlaceOptions): Place {
-  return settleOptions(placeTable, { schema, table })
+export function placeOf(options: PlaceOptions): Place {
+  return settleOptions(placeTable, options)
 }
 
 const { schema: schemaOption, table: tableOption } = declared.options
