@@ -1,4 +1,10 @@
-import { errorsOf, isLockError, LockError } from '@locks/core/adapter'
+import {
+  CERTIFICATE_REFUSED,
+  errorsOf,
+  isCertificateError,
+  isLockError,
+  LockError,
+} from '@locks/core/adapter'
 import type { AdapterErrors } from '@locks/core/adapter'
 
 /** How one adapter reports errors of its server. */
@@ -27,7 +33,13 @@ export interface Dialect {
 export const MIGRATE = 'run: npx -p @locks/cli locks migrate URL'
 
 /** A table of another program has a name that we would use. What it is comes after the first half. */
-export const NAME_TAKEN = 'a name is taken; nothing was changed; set table or schema to another name'
+export const NAME_TAKEN: string = 'a name is taken; nothing was changed; set table or schema to another name'
+
+/** A pool that the program has ended, in `advice`. */
+export const POOL_ENDED: readonly [code: string, advice: string] = [
+  'POOL_ENDED',
+  'the given pool was ended, so no lock can be acquired; give a pool that is open',
+]
 
 export type Code = string | number
 
@@ -104,7 +116,8 @@ export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
       if (isLockError(error)) return error
       const { cause, shown } = shownOf(error)
       const code = codeOf(error) ?? ''
-      const advised = advice.get(code)?.replaceAll('URL', () => url)
+      const known = isCertificateError(error) ? CERTIFICATE_REFUSED : advice.get(code)
+      const advised = known?.replaceAll('URL', () => url)
       if (advised !== undefined) {
         // What to do comes last: it may be a line to copy.
         const [what, ...todo] = advised.split('; ')
