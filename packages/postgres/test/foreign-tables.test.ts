@@ -20,7 +20,9 @@ async function contentOf(table: string): Promise<unknown> {
     [table],
   )
   const tables = classes.filter(({ kind }) => kind === 'r')
-  const contents = tables.map(({ name }) => control.query(`SELECT xmin, ctid, * FROM ${name} ORDER BY 2`))
+  const contents = tables.map(({ name }) =>
+    control.query<Record<string, unknown>>(`SELECT xmin, ctid, * FROM ${name} ORDER BY 2`),
+  )
   return [classes, functions.rows, (await Promise.all(contents)).map(({ rows }) => rows)]
 }
 

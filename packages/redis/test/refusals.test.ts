@@ -73,7 +73,7 @@ test('a node of a Cluster is refused at once without redis+cluster://', async ()
   for (const name of slots.values())
     await admin
       .get(`locks:${name}`)
-      .catch((error: Error) => void (moved = /MOVED/.test(error.message) ? name : moved))
+      .catch((error: unknown) => void (moved = /MOVED/.test(String(error)) ? name : moved))
   admin.disconnect()
   await expectRefusedAtOnce(
     redis({ url: `redis://${first?.host}:${first?.port}` }),

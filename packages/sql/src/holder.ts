@@ -30,7 +30,8 @@ export function waitersFrom(list: Cell): Waiter[] {
   const items: unknown = JSON.parse(list ?? '[]')
   if (!Array.isArray(items)) return []
   return items.map((item: unknown) => {
-    const [text, since]: readonly unknown[] = Array.isArray(item) ? item : [item]
+    if (!Array.isArray(item)) return waiterFrom(String(item))
+    const [text, since] = item.map((part: unknown) => part)
     return { ...waiterFrom(String(text)), ...(typeof since === 'number' && { since }) }
   })
 }

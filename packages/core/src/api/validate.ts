@@ -89,7 +89,7 @@ const keysOf: Record<Purpose, ReadonlyMap<string, Check>> = {
   resume: resumeKeys,
 }
 
-/** Checks the options given for `purpose` and applies them over `base`. `others` are keys that were taken out before. */
+/** Checks the options given for `purpose` and applies them over `base`. `others` were taken out before. */
 export function settle(
   purpose: Purpose,
   options: unknown,
