@@ -17,3 +17,9 @@ test('what grows with every name is not flat, what varies around a level is', ()
   expect(isFlat(samples.map((i) => i * 3e6))).toBe(false)
   expect(isFlat(samples.map((i) => 30e6 + (i % 7) * 1e6))).toBe(true)
 })
+
+test('what still grows in its last third is not flat, however much there is already', () => {
+  const grown = (last: number): number[] => [20e6, 30e6, 70e6, 80e6, 90e6, last]
+  expect(isFlat(grown(100e6))).toBe(false)
+  expect(isFlat([20e6, 30e6, 78e6, 80e6, 79e6, 87e6])).toBe(true)
+})

@@ -20,11 +20,11 @@ export function medianOf(values: readonly number[]): Median {
 }
 
 /**
- * Whether it stays as it is while names come and go: linear growth from nothing makes the last third half as much again
- * as what came before.
+ * Whether it stays as it is while names come and go. The first third is the start; after it, the most of the last third
+ * is at most a tenth above the most of the middle third. Linear growth from nothing makes it half as much again.
  */
 export function isFlat(samples: readonly number[]): boolean {
-  const third = Math.ceil((samples.length * 2) / 3)
-  const [before, after] = [Math.max(...samples.slice(0, third)), Math.max(...samples.slice(third))]
-  return after <= before * 1.2 + 4e6
+  const third = Math.ceil(samples.length / 3)
+  const [middle, last] = [samples.slice(third, 2 * third), samples.slice(2 * third)]
+  return Math.max(...last) <= Math.max(...middle) * 1.1
 }

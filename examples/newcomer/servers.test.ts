@@ -6,7 +6,7 @@ import { startService } from '../../conformance/services/index.ts'
 import type { ServiceKind } from '../../conformance/services/index.ts'
 import { scaled } from '../../conformance/services/timing.ts'
 import { startRegistry } from './registry.ts'
-import { emptyDirectory, typed } from './shell.ts'
+import { emptyDirectory, FailedCommand, typed } from './shell.ts'
 
 // A newcomer types what the errors say, and reads nothing else.
 
@@ -49,8 +49,19 @@ const walks: readonly Walk[] = [
     library: 'node-zookeeper-client',
     mistakes: [
       [misspelt, /known schemes: .*\bzookeeper\b/],
-      [unreachable, /127\.0\.0\.1:1\b/],
-      [elsewhere, /\/nowhere/],
+      [unreachable, /there is no connection to ZooKeeper at 127\.0\.0\.1:1\b/],
+      [elsewhere, /the chroot of the url is missing, .*; create it, or correct the url/],
+    ],
+  },
+  {
+    adapter: 'redis',
+    service: 'redis',
+    library: 'ioredis',
+    mistakes: [
+      [(url) => url.replace(':', 'x:'), /known schemes: .*\bredis\b/],
+      [unreachable, /ECONNREFUSED 127\.0\.0\.1:1\b/],
+      [(url) => `${url.replace(/\/$/, '')}/99`, /does not have this database, .*correct its number/],
+      [(url) => url.replace('//', '//nobody:wrong@'), /refuses the user or the password, .*correct them/],
     ],
   },
 ]
@@ -85,7 +96,10 @@ if (scope() === 'all')
         const failure = (url: string): Promise<string> =>
           run(url).then(
             (output) => expect.fail(`expected an error, got ${output}`),
-            (error: unknown) => String(error),
+            (error: unknown) => {
+              if (error instanceof FailedCommand) return error.output
+              throw error
+            },
           )
 
         await writeFile(join(directory, 'order.mjs'), program)

@@ -10,6 +10,16 @@ export async function emptyDirectory(): Promise<string> {
   return directory
 }
 
+/** Its output is apart: the command has the URL in it. */
+export class FailedCommand extends Error {
+  readonly output: string
+
+  constructor(command: string, output: string) {
+    super(`${command}\n${output}`)
+    this.output = output
+  }
+}
+
 /** A shell of a user who knows nothing of this workspace. */
 export async function typed(command: string, cwd: string, registry: string): Promise<string> {
   const { PATH = '', HOME = '' } = process.env
@@ -28,6 +38,6 @@ export async function typed(command: string, cwd: string, registry: string): Pro
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => (output += text))
   const exitCode = await new Promise((resolve) => child.once('close', resolve))
-  if (exitCode !== 0) throw new Error(`${command}\n${output}`)
+  if (exitCode !== 0) throw new FailedCommand(command, output)
   return output
 }

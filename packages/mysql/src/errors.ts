@@ -1,4 +1,4 @@
-import { MIGRATE, sqlErrors } from '@locks/sql'
+import { MIGRATE, POOL_ENDED, sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
 /** The statement was rolled back as a whole, so it can simply be run again. */
@@ -10,9 +10,25 @@ const transient: ReadonlySet<number> = new Set([
 ])
 
 /** No retry mends these: the server refuses this user, or tables are missing or may not be used. */
-const setUp: ReadonlyMap<number, string> = new Map([
+const setUp: ReadonlyMap<number | string, string> = new Map<number | string, string>([
   [1045, 'the server refuses the user or the password, so no lock can be acquired; correct them in the url'],
   [1698, 'the server refuses the user or the password, so no lock can be acquired; correct them in the url'],
+  [1130, 'the server refuses this host, so no lock can be acquired; allow it for the user in the url'],
+  [
+    1251,
+    'this client lacks the authentication method of the user; give the user another, or use another user',
+  ],
+  [
+    1524,
+    'the server lacks the authentication method of the user; give the user another, or use another user',
+  ],
+  [3159, 'the server asks for TLS, so no lock can be acquired; add ?ssl=true to the url'],
+  [
+    'HANDSHAKE_NO_SSL_SUPPORT',
+    'the server does not support TLS; turn it on there, or remove ssl from the url',
+  ],
+  POOL_ENDED,
+  [1820, 'the password has expired, so no lock can be acquired; set a new one'],
   [1862, 'the password has expired, so no lock can be acquired; set a new one'],
   [3118, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
   [4151, 'the account is locked, so no lock can be acquired; unlock it, or use another in the url'],
@@ -46,6 +62,8 @@ export const errors: SqlErrors = sqlErrors({
   /** The server's error number comes last. Messages change with the locale. */
   codesOf: (error) => ({
     ...('code' in error && typeof error.code === 'string' && { code: error.code }),
+    // mysql2 notices this itself.
+    ...(error.message === 'Pool is closed.' && { code: 'POOL_ENDED' }),
     ...('errno' in error && typeof error.errno === 'number' && { errno: error.errno }),
   }),
   advice: setUp,
@@ -53,5 +71,7 @@ export const errors: SqlErrors = sqlErrors({
   transient,
   /** MySQL 8 reports the database where it is missing too. */
   missing: new Set([1146, 1049]),
+  /** Also a column that is missing, and a view. */
+  otherTables: new Set([1146, 1049, 1054, 1288, 1471]),
   forbidden: new Set([1044, 1142, 1227]),
 })

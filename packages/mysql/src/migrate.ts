@@ -2,13 +2,13 @@ import { systemClock } from '@locks/core/adapter'
 import { onOneConnection, retried, wholeNumber } from '@locks/sql'
 import { newEcho } from './echo.ts'
 import { errors } from './errors.ts'
+import { assertOurs } from './foreign.ts'
 import type { Result, Values } from './connection.ts'
 import type { ConnectionOptions, TableOptions } from './option-table.ts'
 import { tablesOf, settle } from './options.ts'
 import { pruneCounters, pruneRows } from './prune.ts'
 import type { Runner } from './runner.ts'
-import { schemaOf } from './schema.ts'
-import { migrating, opening, sqlOf } from './tables.ts'
+import { createTables, migrating, opening, sqlOf } from './tables.ts'
 
 const PATIENCE_S = 60
 
@@ -23,9 +23,7 @@ export function migrationSql(options: TableOptions = {}): string {
 export async function migrate(options: MigrateOptions): Promise<void> {
   const settings = settle(options)
   await onOneConnection(opening(settings), errors, (connection) =>
-    migrating(connection, PATIENCE_S, async () => {
-      for (const text of schemaOf(settings)) await connection.query(text)
-    }),
+    migrating(connection, PATIENCE_S, () => createTables(settings, connection)),
   )
 }
 
@@ -41,6 +39,7 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
     const run = retried(query, errors, systemClock)
     const look = async (text: string, values: Values = []): ReturnType<Runner['look']> =>
       (await run(text, [newEcho(), ...values])).rows.map(([, ...row]) => row)
+    await assertOurs(settings, connection)
     let pruned = 0
     for (const strategy of ['unique-key', 'row', 'named'] as const)
       for (let more = true; more;) {

@@ -66,8 +66,8 @@ function decoded(text: string): string {
 }
 
 /** Of options that name the tables and nothing else. */
-export function tablesOf({ schema, table }: TableOptions): Tables {
-  return settleOptions(placeTable, { schema, table })
+export function tablesOf(options: TableOptions): Tables {
+  return settleOptions(placeTable, options)
 }
 
 const { schema: schemaOption, table: tableOption } = declared.options

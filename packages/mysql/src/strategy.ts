@@ -1,5 +1,6 @@
 import type { StrategyRecord } from '@locks/sql'
 import { errors, rowLocked } from './errors.ts'
+import { foreignIn } from './foreign.ts'
 import type { Tables } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
@@ -18,6 +19,7 @@ export function strategyRecord(tables: Tables, runner: Pick<Runner, 'look' | 'ru
     async read() {
       return (await runner.look(`SELECT ?, strategy FROM ${table} WHERE id = 1`))[0]?.[0]
     },
+    foreign: () => foreignIn(tables, (...call) => runner.look(...call)),
     async write(strategy) {
       await runner.run(strategy === 'row' ? writeRow : writeOther, [strategy]).catch((error: unknown) => {
         // Nothing is recorded then, which the next look reports.

@@ -2,6 +2,7 @@ import { onOneConnection } from '@locks/sql'
 import type { TableCreation } from '@locks/sql'
 import { MysqlConnection } from './connection.ts'
 import { errors } from './errors.ts'
+import { assertOurs } from './foreign.ts'
 import type { Tables, Settings } from './options.ts'
 import { LOCK_WAIT_S, setUp } from './runner.ts'
 import { namesOf, plainNamesOf, schemaOf } from './schema.ts'
@@ -25,6 +26,12 @@ export function opening({ config, schema }: Settings, closing?: AbortSignal): ()
   const { database, ...elsewhere } = config
   const target = schema === undefined ? { ...elsewhere, ...(database && { database }) } : elsewhere
   return () => MysqlConnection.open(target, setUp(LOCK_WAIT_S), closing)
+}
+
+/** Creates the tables, unless one of the names is taken. */
+export async function createTables(tables: Tables, connection: MysqlConnection): Promise<void> {
+  await assertOurs(tables, connection)
+  for (const text of schemaOf(tables)) await connection.query(text)
 }
 
 /** Undefined where the program migrates by itself. */
@@ -52,7 +59,7 @@ WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?`
     if (recorded !== '0') return true
     // No transaction: a process that ended meanwhile has left some of the tables, all of them without a lock.
     if (await isUsed(connection)) return false
-    for (const text of schemaOf(settings)) await connection.query(text)
+    await createTables(settings, connection)
     return true
   }
 

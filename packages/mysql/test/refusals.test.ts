@@ -1,5 +1,8 @@
 import { fromConfig } from '@locks/mysql'
-import { describe, test } from 'vitest'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { createPool } from 'mysql2/promise'
+import { describe, onTestFinished, test } from 'vitest'
 import { mariadbQuery } from '../../../conformance/services/index.ts'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { startServer } from './support/setup.ts'
@@ -24,6 +27,38 @@ describe.each(['unique-key', 'row', 'named'])('%s', (strategy) => {
     await refused(`mysql://alice:right@${at}/locks`, /may not use this database: .*; grant/)
     await refused(`mysql://reader:right@${at}/locks`, /may not use the tables: .*; grant/)
     await refused(url.replace(/\/[^/]*$/, '/nowhere'), /database is missing/)
+  })
+
+  test('a pool that the program has ended is refused at once', async () => {
+    const pool = createPool(url)
+    await pool.end()
+    await expectRefusedAtOnce(fromConfig({ pool, strategy }), /pool was ended.*; give a pool that is open/)
+  })
+
+  test('a server without TLS is refused at once where it is asked for', async () => {
+    await refused(`${url}?ssl=true`, /server does not support TLS/)
+  })
+
+  test.each<readonly [number, string, RegExp]>([
+    [1130, "Host '10.0.0.9' is not allowed to connect", /server refuses this host/],
+    [1251, 'Client does not support authentication protocol', /authentication method/],
+    [1524, "Plugin 'absent' is not loaded", /authentication method/],
+    [3159, 'Connections using insecure transport are prohibited', /server asks for TLS.*; add \?ssl=true/],
+    [1820, 'You must reset your password', /password has expired/],
+  ])('error %i when connecting is refused at once', async (number, message, saying) => {
+    const body = Buffer.concat([
+      Buffer.from([0xff, number & 0xff, number >> 8]),
+      Buffer.from(`#HY000${message}`),
+    ])
+    const refusing = createServer((client) => {
+      client.on('error', () => undefined)
+      client.end(Buffer.concat([Buffer.from([body.length, 0, 0, 0]), body]))
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void refusing.close())
+    await once(refusing, 'listening')
+    const address = refusing.address()
+    const at = typeof address === 'object' ? address?.port : undefined
+    await refused(`mysql://alice:right@127.0.0.1:${at}/locks`, saying)
   })
 
   test('a missing table is refused at once', async () => {

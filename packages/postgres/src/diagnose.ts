@@ -4,6 +4,7 @@ import { onOneConnection } from '@locks/sql'
 import { errors } from './errors.ts'
 import { checks } from './findings.ts'
 import type { Facts } from './findings.ts'
+import { lookForForeign } from './foreign.ts'
 import { PostgresConnection } from './connection.ts'
 import type { Row } from './connection.ts'
 import type { Settings } from './options.ts'
@@ -27,11 +28,12 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const sentAt = clock.now()
     const [[inRecovery, connections, taken] = []] = await on.query(sql.server)
     const roundTripMs = clock.now() - sentAt
+    const fenced = settings.strategy !== 'advisory' || settings.fencing
+    const [foreign] = fenced ? await on.ask(lookForForeign(settings)) : []
     const missing = await on.query(sql.missing)
     const forbidden = await on.query(sql.forbidden)
     // Without fences there are no tables.
-    const fenced = settings.strategy !== 'advisory' || settings.fencing
-    const readable = fenced && missing.length === 0 && forbidden.length === 0
+    const readable = fenced && !foreign && missing.length === 0 && forbidden.length === 0
     // Without fences there may be a record all the same, of another client.
     const look = (): Promise<readonly Row[]> => on.query(readStrategy(settings), [''])
     const [[, owner] = []] = fenced ? (readable ? await look() : []) : ((await ifRecorded(look)) ?? [])
@@ -43,6 +45,7 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       inRecovery: inRecovery === 't',
       connections: Number(connections),
       locks: Number(taken),
+      foreign: foreign ?? undefined,
       missing: missing.map(([name]) => name ?? ''),
       forbidden: forbidden.map(([name]) => name ?? ''),
       record: fenced || owner ? { locks, table } : undefined,

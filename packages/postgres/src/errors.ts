@@ -1,8 +1,11 @@
-import { MIGRATE, sqlErrors } from '@locks/sql'
+import { MIGRATE, NAME_TAKEN, POOL_ENDED, sqlErrors } from '@locks/sql'
 import type { SqlErrors } from '@locks/sql'
 
 /** Raised by our functions, before they do anything, under an isolation level they cannot work with. */
 export const WRONG_LEVEL = 'LK001'
+
+/** Raised by the SQL of a migration, before it does anything, where a table of another program has one of our names. */
+export const FOREIGN = 'LK002'
 
 /** The statement was rolled back as a whole, so it can simply be run again. */
 const transient: ReadonlySet<string> = new Set([
@@ -39,6 +42,12 @@ const setUp: ReadonlyMap<string, string> = new Map([
     WRONG_LEVEL,
     "locks need read committed transactions; set default_transaction_isolation = 'read committed'",
   ],
+  [FOREIGN, NAME_TAKEN],
+  POOL_ENDED,
+  [
+    'NO_TLS',
+    'the server does not support TLS, so no lock can be acquired; turn it on there, or correct sslmode',
+  ],
   ['26000', 'a pooler does not keep prepared statements; set listen: false'],
   ['42P05', 'a pooler shares prepared statements between clients; set listen: false'],
 ])
@@ -54,12 +63,17 @@ const mayPass: ReadonlyMap<string, string> = new Map([
   ['55P03', 'another session has locked the table or a row of it; try again when that is over'],
 ])
 
-/** `pg` notices this itself, so the error has no code. */
-const noPassword = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be/
+/** `pg` notices these itself, so the errors have no code. */
+const uncoded: readonly (readonly [message: RegExp, code: string])[] = [
+  [/^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be/, 'NO_PASSWORD'],
+  [/^Cannot use a pool after calling end on the pool/, 'POOL_ENDED'],
+  [/^The server does not support SSL connections/, 'NO_TLS'],
+]
 
 function codesOf(error: Error): { code?: string } {
   if ('code' in error && typeof error.code === 'string') return { code: error.code }
-  return noPassword.test(error.message) ? { code: 'NO_PASSWORD' } : {}
+  const [, code] = uncoded.find(([message]) => message.test(error.message)) ?? []
+  return code === undefined ? {} : { code }
 }
 
 export const errors: SqlErrors = sqlErrors({
@@ -71,6 +85,8 @@ export const errors: SqlErrors = sqlErrors({
   ifItLasts: mayPass,
   transient,
   missing: new Set(['42P01']),
+  /** Also a function that is missing, and something that is not a table. */
+  otherTables: new Set(['42P01', '42703', '42804', '42809', '42883']),
   forbidden: new Set(['42501']),
 })
 

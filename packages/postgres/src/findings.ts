@@ -1,6 +1,6 @@
 import { verdicts } from '@locks/core/adapter'
 import type { Checks } from '@locks/core/adapter'
-import { connectionsVerdict, SPARE_CONNECTIONS, tableChecks } from '@locks/sql'
+import { connectionsVerdict, notOursText, SPARE_CONNECTIONS, tableChecks } from '@locks/sql'
 import type { TableFacts } from '@locks/sql'
 import type { Settings } from './options.ts'
 import type { Pooling } from './pooler.ts'
@@ -13,6 +13,8 @@ export interface Facts extends TableFacts {
   readonly connections: number
   /** Entries of the server's lock table that are in use. */
   readonly locks: number
+  /** A table or function of another program that has one of our names. */
+  readonly foreign: string | undefined
   /** Tables and functions that are missing. */
   readonly missing: readonly string[]
   /** Tables that this role may not read or write. */
@@ -55,8 +57,13 @@ export const checks: Checks<Facts, Settings> = {
     return warning(message, 'set default_transaction_read_only = off for this role')
   },
 
-  tables: ({ missing, forbidden, record }, { schema, table, migrate }) => {
+  tables: ({ foreign, missing, forbidden, record }, { schema, table, migrate }) => {
     if (record === undefined) return ok('no tables are needed without fences')
+    if (foreign !== undefined)
+      return warning(
+        `${notOursText('@locks/postgres', foreign)}; no lock can be acquired`,
+        'set table or schema to another name',
+      )
     if (missing.length > 0) {
       const unless = migrate === 'auto' ? ', unless the first acquire may create them all' : ''
       return warning(`missing: ${missing.join(', ')}; no lock can be acquired${unless}`, 'run migrate()')

@@ -4,6 +4,7 @@ import type { Queries } from './drivers/given.ts'
 import { errors } from './errors.ts'
 import type { TableOptions } from './option-table.ts'
 import { tablesOf } from './options.ts'
+import type { Tables } from './options.ts'
 import { namesOf } from './sql.ts'
 
 /**
@@ -35,7 +36,7 @@ ON CONFLICT (resource) DO UPDATE SET fence = $2 WHERE r.fence <= $2 RETURNING tr
   })
 }
 
-export function resourcesSchema(options: TableOptions): readonly string[] {
-  const { resources } = namesOf(tablesOf(options))
+export function resourcesSchema(tables: Tables): readonly string[] {
+  const { resources } = namesOf(tables)
   return [`CREATE TABLE IF NOT EXISTS ${resources} (resource bytea PRIMARY KEY, fence bigint NOT NULL)`]
 }

@@ -4,8 +4,9 @@ import { PostgresConnection } from './connection.ts'
 import type { ConnectionOptions, TableOptions, SharedOptions } from './option-table.ts'
 import { tablesOf, settle } from './options.ts'
 import type { Settings } from './options.ts'
+import { assertOurs } from './foreign.ts'
 import { namesOf, plain } from './sql.ts'
-import { inTransaction, migrating, schemaOf, sqlOf } from './tables.ts'
+import { createTables, inTransaction, migrating, sqlOf } from './tables.ts'
 
 /** Few enough that a batch holds its row locks only briefly. */
 const BATCH = 1_000
@@ -22,9 +23,7 @@ export function migrationSql(options: TableOptions = {}): string {
 export async function migrate(options: MigrateOptions): Promise<void> {
   const settings = settle(options)
   await onOneConnection(opening(settings), errors, (connection) =>
-    migrating(connection, 0, async () => {
-      for (const text of schemaOf(settings)) await connection.query(plain(text))
-    }),
+    migrating(connection, 0, () => createTables(settings, connection)),
   )
 }
 
@@ -47,6 +46,7 @@ export async function prune(options: MigrateOptions, olderThanMs: number): Promi
       })
     // Fails on a standby, with an error that says so.
     await connection.query(plain('SELECT pg_current_wal_lsn()'))
+    await assertOurs(settings, connection)
     await count(`${to.pruneWaiters}()`)
     let pruned = 0
     for (const some of [to.prune, to.pruneRows])

@@ -1,4 +1,12 @@
-import { invalidOption, plainUrl, queryOptions, settleOptions, urlOf, wrongOption } from '@locks/core/adapter'
+import {
+  invalidOption,
+  isWhole,
+  plainUrl,
+  queryOptions,
+  settleOptions,
+  urlOf,
+  wrongOption,
+} from '@locks/core/adapter'
 import type { Settled } from '@locks/core/adapter'
 import { shownUrl } from '@locks/sql'
 import type { Address, SqlErrors } from '@locks/sql'
@@ -23,7 +31,7 @@ export interface Settings extends Omit<Settled<typeof declared.options>, 'url' |
   readonly errors: SqlErrors
 }
 
-/** Parameters of a URL that are for the client library, or that it passes over: hosting companies have them in URLs. */
+/** Parameters of a URL that are for the client library. Hosting companies have them in URLs. */
 const passedOn: readonly string[] = [
   'application_name',
   'channel_binding',
@@ -42,11 +50,23 @@ const passedOn: readonly string[] = [
   'uselibpqcompat',
 ]
 
+/** What neither library does, or not for every value: these ask for nothing else. */
+const done: ReadonlyMap<string, readonly string[]> = new Map([
+  ['channel_binding', ['disable', 'prefer']],
+  ['gssencmode', ['disable', 'allow', 'prefer']],
+])
+
+/** `pg` connects to the one server of the URL. Locks work on a primary only, so these need no choice. */
+const attributes = ['any', 'read-write', 'primary', 'prefer-standby']
+
+const LONGEST_CONNECT_S = 3_600
+
 export function settle(options: unknown): Settings {
   const url = urlOf(declared, options)
   const parsed = url === undefined ? undefined : parseUrl(url)
   const { url: _, pool, ...rest } = settleOptions(declared, options, parsed?.extra)
   if (parsed !== undefined) {
+    checkPassedOn(new URL(parsed.href).searchParams, rest.library === 'postgres')
     const config = { library: rest.library, url: parsed.href }
     return { ...rest, pool: undefined, config, ...at(addressIn(parsed.href), rest) }
   }
@@ -83,6 +103,25 @@ function parseUrl(url: string): { href: string; extra: ReturnType<typeof queryOp
   return { href: parsed.href, extra }
 }
 
+/** Refuses what the library would pass over silently. */
+function checkPassedOn(query: URLSearchParams, choosesServer: boolean): void {
+  const values = choosesServer ? done : new Map([...done, ['target_session_attrs', attributes]])
+  for (const [key, fine] of values) {
+    const value = query.get(key)
+    if (value !== null && !fine.includes(value))
+      throw invalidOption(
+        declared,
+        `${key}=${value} in url asks for what is not done; remove it, or use one of ${fine.join(', ')}`,
+      )
+  }
+  const seconds = query.get('connect_timeout')
+  if (seconds !== null && !(/^\d+$/.test(seconds) && isWhole(Number(seconds), [1, LONGEST_CONNECT_S])))
+    throw invalidOption(
+      declared,
+      `connect_timeout in url must be a whole number of seconds from 1 to ${LONGEST_CONNECT_S}`,
+    )
+}
+
 /** A pool of the program may have any text there that `pg` understands, and some that it does not. */
 function addressIn(url: string): Address {
   try {
@@ -99,8 +138,8 @@ function addressIn(url: string): Address {
 }
 
 /** Of options that name the tables and nothing else. */
-export function tablesOf({ schema, table }: TableOptions): Tables {
-  return settleOptions(placeTable, { schema, table })
+export function tablesOf(options: TableOptions): Tables {
+  return settleOptions(placeTable, options)
 }
 
 const { schema: schemaOption, table: tableOption } = declared.options

@@ -75,8 +75,8 @@ END`),
     plpgsql(`${to.waiting}(p_name bytea) RETURNS text AS $locks$
 BEGIN
   RETURN (
-    SELECT json_agg(holder ORDER BY position)::text FROM (
-      SELECT holder, position FROM ${to.waiters}
+    SELECT json_agg(json_build_array(holder, ${epochMs('since')}) ORDER BY position)::text FROM (
+      SELECT holder, position, since FROM ${to.waiters}
       WHERE name = p_name AND NOT pg_try_advisory_xact_lock_shared(listener) ORDER BY position LIMIT 100
     ) AS waiting
   );

@@ -46,6 +46,11 @@ export function upgrade(tables: Tables): readonly string[] {
   IF NOT ${column("attname = 'secret'")} THEN
     ALTER TABLE ${to.waiters} ADD COLUMN secret text;
   END IF;
+  IF NOT ${column("attname = 'since'")} THEN
+    -- In two steps: otherwise waiters that are there would get the time of now.
+    ALTER TABLE ${to.waiters} ADD COLUMN since timestamptz;
+    ALTER TABLE ${to.waiters} ALTER COLUMN since SET DEFAULT clock_timestamp();
+  END IF;
 END $locks$`,
     // Otherwise the old function would stay beside the one with other parameters or another result.
     `DROP FUNCTION IF EXISTS ${[

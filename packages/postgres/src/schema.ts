@@ -38,6 +38,7 @@ export function uniqueKeySchema(tables: Tables): readonly string[] {
   claim_ms int NOT NULL,
   listener bigint NOT NULL,
   secret text,
+  since timestamptz DEFAULT clock_timestamp(),
   PRIMARY KEY (name, position)
 )`,
     ...upgrade(tables),

@@ -1,6 +1,7 @@
 import type { StrategyRecord } from '@locks/sql'
 import { lockOf } from './advisory-sql.ts'
 import type { Statement } from './connection.ts'
+import { lookForForeign } from './foreign.ts'
 import { isShared, transactionsKeyOf, unfencedKeyOf } from './name-key.ts'
 import type { Tables, Settings } from './options.ts'
 import type { Runner } from './runner.ts'
@@ -44,11 +45,15 @@ export function strategyRecord(tables: Owned, runner: Runner): StrategyRecord {
   const { locks, strategy: table } = namesOf(tables)
   const read = readStrategy(tables)
   const write = writeStrategy(tables)
+  const foreign = lookForForeign(tables)
   return {
     locks,
     table,
     async read() {
       return (await runner.find(read, []))?.[0] ?? undefined
+    },
+    async foreign() {
+      return (await runner.ask(foreign, []))[0][0] ?? undefined
     },
     write: (strategy) => runner.run(write, [strategy]),
   }

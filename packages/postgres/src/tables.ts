@@ -2,6 +2,7 @@ import { onOneConnection } from '@locks/sql'
 import type { TableCreation } from '@locks/sql'
 import { PostgresConnection } from './connection.ts'
 import { isUnsupported } from './errors.ts'
+import { assertOurs, refusingForeign } from './foreign.ts'
 import { resourcesSchema } from './guard.ts'
 import type { Tables, Settings } from './options.ts'
 import { rowSchema } from './row-schema.ts'
@@ -15,6 +16,7 @@ const OTHER_MIGRATION_MS = 2_000
 /** What creates the tables and functions. It can be run again, also over those of an earlier version. */
 export function schemaOf(tables: Tables): readonly string[] {
   return [
+    refusingForeign(tables),
     // IF NOT EXISTS alone asks for the right to create schemas first, which the owner of one may not have.
     `DO $locks$ BEGIN
   IF to_regnamespace('"${tables.schema}"') IS NULL THEN
@@ -46,6 +48,12 @@ export function migrating<T>(
   })
 }
 
+/** Creates or updates the tables and functions, unless one of the names is taken. */
+export async function createTables(tables: Tables, connection: PostgresConnection): Promise<void> {
+  await assertOurs(tables, connection)
+  for (const text of schemaOf(tables)) await connection.query(plain(text))
+}
+
 /** Undefined where the program migrates by itself. */
 export function tableCreation(settings: Settings): TableCreation | undefined {
   const { config, errors, migrate } = settings
@@ -58,7 +66,7 @@ export function tableCreation(settings: Settings): TableCreation | undefined {
     migrating(connection, OTHER_MIGRATION_MS, async () => {
       const [recorded, some] = await connection.ask(look)
       if (recorded === 't' || some === 't') return recorded === 't'
-      for (const text of schemaOf(settings)) await connection.query(plain(text))
+      await createTables(settings, connection)
       return true
     })
 

@@ -35,7 +35,13 @@ WHERE living.key = $1::bigint AND ${onPrimary}`)
 export function unfencedRecord(settings: Settings, runner: Runner): StrategyRecord {
   const record = strategyRecord(settings, runner)
   const read = (): Promise<string | undefined> => ifRecorded(() => record.read())
-  return { ...record, read: async () => (await read()) ?? 'advisory', write: () => Promise.resolve() }
+  return {
+    ...record,
+    read: async () => (await read()) ?? 'advisory',
+    write: () => Promise.resolve(),
+    // It uses no table.
+    foreign: () => Promise.resolve(undefined),
+  }
 }
 
 /** Undefined where there is no table. */

@@ -1,4 +1,5 @@
 import { fromConfig } from '@locks/postgres'
+import { Pool } from 'pg'
 import { describe, test } from 'vitest'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { connect, startServer } from './support/setup.ts'
@@ -35,6 +36,12 @@ describe.each(['unique-key', 'row'])('%s', (strategy) => {
         /wants a password and got none.*; give one|refuses the password/,
       )
     }
+  })
+
+  test('a pool that the program has ended is refused at once', async () => {
+    const pool = new Pool({ connectionString: url })
+    await pool.end()
+    await expectRefusedAtOnce(fromConfig({ pool, strategy }), /pool was ended.*; give a pool that is open/)
   })
 
   test('a missing table is refused at once', async () => {

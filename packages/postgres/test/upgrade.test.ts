@@ -6,7 +6,7 @@ import { connect, contended, open, startServer } from './support/setup.ts'
 const server = await startServer()
 
 /** The schema of the first version: an identity column, no secrets, functions with fewer parameters. */
-const firstVersion = `ALTER TABLE locks_waiters DROP COLUMN secret,
+const firstVersion = `ALTER TABLE locks_waiters DROP COLUMN secret, DROP COLUMN since,
   ALTER COLUMN position ADD GENERATED ALWAYS AS IDENTITY;
 DROP FUNCTION locks_attempt_next, locks_release, locks_withdraw, locks_break, locks_renew, locks_renew_locked;
 CREATE FUNCTION locks_attempt(bytea, text, text, int, int, int, bigint) RETURNS text LANGUAGE sql AS 'SELECT NULL';

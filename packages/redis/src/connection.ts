@@ -217,7 +217,7 @@ export class Connection {
   }
 
   #failed(error: unknown): LockError {
-    return failure(error, this.client, this.#lastError, this.#errors)
+    return failure(error, this.client, this.#lastError, this.#errors, !this.#owned)
   }
 
   #send(client: Client, name: string, args: readonly Argument[]): Promise<unknown> {

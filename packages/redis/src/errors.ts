@@ -1,6 +1,6 @@
-import { errorsOf } from '@locks/core/adapter'
+import { CERTIFICATE_REFUSED, errorsOf, isCertificateError } from '@locks/core/adapter'
 import type { AdapterErrors, LockError } from '@locks/core/adapter'
-import { codeOf, passwordsOf, refusesDatabase } from './drivers/ioredis.ts'
+import { codeOf, isCluster, passwordsOf, refusesDatabase } from './drivers/ioredis.ts'
 import type { Client } from './drivers/ioredis.ts'
 
 export const errors: AdapterErrors = errorsOf('@locks/redis')
@@ -42,18 +42,46 @@ const noDatabase = /DB index is out of range|invalid DB index|SELECT is not allo
 
 const NO_DATABASE = 'the server does not have this database, so no lock can be taken; correct its number'
 
+/** Errors without a code of their own: the message, and what to do. */
+const uncoded: readonly (readonly [message: RegExp, advice: string])[] = [
+  [
+    /^ERR unknown command/,
+    'the server does not know a command that locks need, so none can be taken; use another server, or allow it',
+  ],
+  [
+    /^Connection in subscriber mode/,
+    'the given client has subscribed, so it can send no commands; give a client of its own for locks',
+  ],
+]
+
+const MOVED =
+  'the server is a node of a Cluster, so this lock cannot be taken; connect with redis+cluster:// and its nodes'
+
+const ENDED = 'the given client was ended, so no lock can be taken; give a client that is open'
+
+/** What no retry mends is said here. */
+function adviceFor(reason: unknown, text: string, client: Client, isGiven: boolean): string | undefined {
+  if (isCertificateError(reason)) return CERTIFICATE_REFUSED
+  if (isGiven && client.status === 'end') return ENDED
+  const code = codeOf(reason)
+  if (code === 'MOVED') return isCluster(client) ? undefined : MOVED
+  if (isNoDatabase(reason)) return NO_DATABASE
+  return permanent.get(code) ?? uncoded.find(([message]) => message.test(text))?.[1]
+}
+
 /** Any failure of the client as an outage or as final. Never as "busy", and without secrets. */
 export function failure(
   error: unknown,
   client: Client,
   lastConnectionError?: unknown,
   given: AdapterErrors = errors,
+  isGiven = false,
 ): LockError {
   const reason = reasonOf(error, lastConnectionError)
   const text = reason instanceof Error ? reason.message : 'unknown error'
   const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), text)
   const cause = new RedisFailure(codeOf(reason), message)
-  const advice = permanent.get(cause.code) ?? (isNoDatabase(reason) ? NO_DATABASE : undefined)
+  const advice = adviceFor(reason, text, client, isGiven)
   return advice === undefined
     ? given.unavailable(`Redis failed (${cause.code}): ${message}`, cause)
     : given.invalid(`${advice}: ${message}`, cause)

@@ -1,4 +1,10 @@
-import { errorsOf, isLockError, LockError } from '@locks/core/adapter'
+import {
+  CERTIFICATE_REFUSED,
+  errorsOf,
+  isCertificateError,
+  isLockError,
+  LockError,
+} from '@locks/core/adapter'
 import type { AdapterErrors } from '@locks/core/adapter'
 
 /** How one adapter reports errors of its server. */
@@ -17,12 +23,23 @@ export interface Dialect {
   readonly transient?: ReadonlySet<Code>
   /** A table is missing. */
   readonly missing?: ReadonlySet<Code>
+  /** The tables are missing, or are not as the statement expects them. */
+  readonly otherTables?: ReadonlySet<Code>
   /** The user may not create tables. */
   readonly forbidden?: ReadonlySet<Code>
 }
 
 /** What makes the tables, as a line to copy. */
 export const MIGRATE = 'run: npx -p @locks/cli locks migrate URL'
+
+/** A table of another program has a name that we would use. What it is comes after the first half. */
+export const NAME_TAKEN: string = 'a name is taken; nothing was changed; set table or schema to another name'
+
+/** A pool that the program has ended, in `advice`. */
+export const POOL_ENDED: readonly [code: string, advice: string] = [
+  'POOL_ENDED',
+  'the given pool was ended, so no lock can be acquired; give a pool that is open',
+]
 
 export type Code = string | number
 
@@ -34,6 +51,10 @@ export interface SqlErrors extends AdapterErrors {
   readonly isTransient: (error: unknown) => boolean
   /** Whether a table is missing. */
   readonly isMissing: (error: unknown) => boolean
+  /** Whether the tables are missing, or are not as the statement expects them. */
+  readonly isOfOtherTables: (error: unknown) => boolean
+  /** A table of another program has one of our names. */
+  readonly notOurs: (table: string) => LockError
   /** Whether the server refuses to create tables for this user. */
   readonly isForbidden: (error: unknown) => boolean
   /** Tables are missing, and the user may not create them. The cause has the `sql` that does. */
@@ -46,8 +67,13 @@ export interface SqlErrors extends AdapterErrors {
   readonly at: (url: string) => SqlErrors
 }
 
+/** That a table is of another program. */
+export function notOursText(adapter: string, table: string): string {
+  return `${table} exists, and ${adapter} did not create it`
+}
+
 export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
-  const { adapter, server, advice, ifItLasts, transient, missing, forbidden } = dialect
+  const { adapter, server, advice, ifItLasts, transient, missing, otherTables, forbidden } = dialect
   const errors = errorsOf(adapter)
   const codesOf = (error: unknown): Readonly<Record<string, Code>> =>
     error instanceof Error ? dialect.codesOf(error) : {}
@@ -68,6 +94,12 @@ export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
     has,
     isTransient: (error) => has(error, transient),
     isMissing: (error) => has(error, missing),
+    isOfOtherTables: (error) => has(error, otherTables),
+    notOurs(table) {
+      const [what, ...todo] = NAME_TAKEN.split('; ')
+      const shown = `${what}: ${notOursText(adapter, table)}, so no lock can be kept there`
+      return errors.invalid([shown, ...todo].join('; '))
+    },
     isForbidden: (error) => has(error, forbidden),
     notCreated(error, sql) {
       const { cause, shown } = shownOf(isLockError(error) ? error.cause : error)
@@ -84,7 +116,8 @@ export function sqlErrors(dialect: Dialect, url = 'URL'): SqlErrors {
       if (isLockError(error)) return error
       const { cause, shown } = shownOf(error)
       const code = codeOf(error) ?? ''
-      const advised = advice.get(code)?.replaceAll('URL', () => url)
+      const known = isCertificateError(error) ? CERTIFICATE_REFUSED : advice.get(code)
+      const advised = known?.replaceAll('URL', () => url)
       if (advised !== undefined) {
         // What to do comes last: it may be a line to copy.
         const [what, ...todo] = advised.split('; ')

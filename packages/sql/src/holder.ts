@@ -25,10 +25,15 @@ export function stateFrom(name: string, [fence, holder, since, remaining]: reado
   }
 }
 
-/** Waiters from a JSON array of holder texts. */
+/** Waiters from a JSON array, each a holder text, with the time since when it waits where that is known. */
 export function waitersFrom(list: Cell): Waiter[] {
-  const texts: unknown = JSON.parse(list ?? '[]')
-  return Array.isArray(texts) ? texts.map((text) => waiterFrom(String(text))) : []
+  const items: unknown = JSON.parse(list ?? '[]')
+  if (!Array.isArray(items)) return []
+  return items.map((item: unknown) => {
+    if (!Array.isArray(item)) return waiterFrom(String(item))
+    const [text, since] = item.map((part: unknown) => part)
+    return { ...waiterFrom(String(text)), ...(typeof since === 'number' && { since }) }
+  })
 }
 
 function waiterFrom(text: string): Waiter {

@@ -11,6 +11,8 @@ export interface StrategyRecord {
   readonly table: string
   /** Undefined when no strategy has been used there yet. */
   read(): Promise<string | undefined>
+  /** A table of another program that has one of our names. */
+  foreign(): Promise<string | undefined>
   /** Records the strategy if none is recorded. */
   write(strategy: string): Promise<unknown>
   /** Opens what the first attempt needs, while the record is read. The attempt meets the same failure. */
@@ -67,6 +69,7 @@ export function tableAdapter<C extends Capabilities>(
   const { invalid, unavailable } = errors
   const upkeep = new Upkeep(clock, fenceIdleMs, () => adapter.prune(fenceIdleMs))
   const adopt = adapter.adopt?.bind(adapter)
+  const withdraw = adapter.withdraw?.bind(adapter)
   let ours = false
   let claiming: Promise<void> | undefined
   const closing = new AbortController()
@@ -81,10 +84,21 @@ export function tableAdapter<C extends Capabilities>(
     sql: () => creation.sql(),
   }
 
-  /** Whether the tables are ours already. Rejects when it belongs to another strategy. */
+  /** Before anything is written. */
+  async function assertNotForeign(): Promise<void> {
+    const foreign = await record.foreign()
+    if (foreign !== undefined) throw errors.notOurs(foreign)
+  }
+
+  /** Whether the tables are ours already. Rejects when they belong to another strategy, or to another program. */
   async function look(): Promise<boolean> {
-    const owner = await record.read()
-    if (owner === undefined || owner === strategy) return (ours = owner === strategy)
+    const owner = await record.read().catch(async (error: unknown) => {
+      if (errors.isOfOtherTables(error)) await assertNotForeign()
+      throw error
+    })
+    if (owner === strategy) return (ours = true)
+    await assertNotForeign()
+    if (owner === undefined) return false
     throw invalid(inOneLine(otherStrategy(record, strategy, owner)))
   }
 
@@ -118,9 +132,16 @@ export function tableAdapter<C extends Capabilities>(
     ...adapter,
     attempt: (request) => owned(() => adapter.attempt(request)),
     ...(adopt && { adopt: (from, request) => owned(() => adopt(from, request)) }),
+    // Until the place is ours no attempt was sent.
+    ...(withdraw && { withdraw: async (request) => (ours ? withdraw(request) : undefined) }),
     inspect: (name) => looked(() => adapter.inspect(name)),
     list: (limit) => looked(() => adapter.list(limit)),
     break: (name, holder) => looked(() => adapter.break(name, holder)),
+
+    async prune(...call) {
+      if (!ours) await assertNotForeign()
+      return adapter.prune(...call)
+    },
 
     async release(...call) {
       const outcome = await adapter.release(...call)

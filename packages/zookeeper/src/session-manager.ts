@@ -105,7 +105,9 @@ export class SessionManager {
       for (const { scheme, credentials } of auth) client.addAuthInfo(scheme, Buffer.from(credentials))
       client.connect()
     } else if (this.#givenIsOver || isOver(client))
-      throw errors.unavailable('the session of the given ZooKeeper client is over; pass a new client')
+      throw errors.invalid(
+        'the session of the given client is over, so it can hold no lock; pass a new client',
+      )
     const { clock, report } = this.#host
     const chores = given === undefined ? new Chores() : this.#chores
     const unlisten = given && forgetCutReplies(given)

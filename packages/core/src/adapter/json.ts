@@ -26,7 +26,8 @@ function jsonOf(key: string, part: unknown): unknown {
 /** Name, message and code of an error. Other properties, and values that are not errors, may contain a password. */
 export function errorJson(error: unknown): { name: string; message: string; code?: string } | undefined {
   if (typeof error === 'string') return { name: 'Error', message: error }
-  if (!types.isNativeError(error)) return undefined
+  // A DOMException, such as the reason of an aborted signal, is not a native error on every Node.
+  if (!types.isNativeError(error) && !(error instanceof Error)) return undefined
   const { name, message } = error
   const code = 'code' in error ? error.code : undefined
   return typeof code === 'string' ? { name, message, code } : { name, message }

@@ -26,9 +26,11 @@ import type {
 } from './options.ts'
 import type { Settings } from '../engine/settings.ts'
 import { readSequencer } from './sequencer.ts'
-import { checkInteger, checkName, checkText, settle } from './validate.ts'
+import { checkInteger, checkKnown, checkName, checkText, settle } from './validate.ts'
 import { invalid, unsupported } from '../adapter/lock-error.ts'
 import type { Purpose } from './validate.ts'
+
+const clientKeys = ['storeTimeoutMs', 'store', 'clock']
 
 /** Makes a client for the store of an adapter. The options are defaults for all its locks. */
 export function createLocks<C extends Capabilities>(
@@ -48,7 +50,8 @@ export function createLocks(adapter: AdapterFactory, options: LocksOptions = {})
   })
   const { context } = client
   try {
-    return new LocksClient(client, settle('lock', defaults, defaultSettings, context.adapter.capabilities))
+    const { capabilities } = context.adapter
+    return new LocksClient(client, settle('lock', defaults, defaultSettings, capabilities, clientKeys))
   } catch (error) {
     void context.inBackground(client.close())
     throw error
@@ -87,7 +90,9 @@ class LocksClient implements Locks {
     return this.lock(name).inspect()
   }
 
-  async list({ limit = 1_000 }: { readonly limit?: number } = {}): Promise<readonly LockState[]> {
+  async list(options: { readonly limit?: number } = {}): Promise<readonly LockState[]> {
+    checkKnown(options, ['limit'])
+    const { limit = 1_000 } = options
     return listHeld(this.#context, limit)
   }
 
@@ -197,7 +202,9 @@ class NamedLock implements Lock {
     return answer
   }
 
-  async break({ fence }: { readonly fence?: bigint } = {}): Promise<Holder | null> {
+  async break(options: { readonly fence?: bigint } = {}): Promise<Holder | null> {
+    checkKnown(options, ['fence'])
+    const { fence } = options
     if (fence !== undefined && typeof fence !== 'bigint') throw invalid('fence must be a bigint')
     return breakHold(this.#context, () => this.inspect(), fence)
   }

@@ -1,11 +1,10 @@
 import { adapterFault } from '../engine/adapter-fault.ts'
 import type { Context } from '../engine/context.ts'
-import { isWhole } from '../adapter/options.ts'
 import type { Finding, Holder, LockState } from '../adapter/spi.ts'
 import { boundedCall } from '../engine/deadlines.ts'
 import { FENCE_IDLE_MS, MAX_FENCE_IDLE_MS } from '../adapter/upkeep.ts'
 import type { PruneOptions } from './options.ts'
-import { checkInteger, checkName } from './validate.ts'
+import { checkInteger, checkKnown, checkName, checkWhole } from './validate.ts'
 import { invalid, unsupported } from '../adapter/lock-error.ts'
 
 // What operators do with a store, as opposed to what programs do with a lock.
@@ -45,13 +44,11 @@ export async function diagnose(context: Context): Promise<readonly Finding[]> {
 /** More steps without a result than any store needs for a full scan. */
 const MAX_EMPTY_STEPS = 1_000_000
 
-export async function prune(
-  context: Context,
-  { idleMs = FENCE_IDLE_MS, names }: PruneOptions,
-): Promise<number> {
+export async function prune(context: Context, options: PruneOptions): Promise<number> {
   context.assertOpen()
-  if (!isWhole(idleMs, [0, MAX_FENCE_IDLE_MS]))
-    throw invalid(`idleMs must be a whole number from 0 to ${MAX_FENCE_IDLE_MS}`)
+  checkKnown(options, ['idleMs', 'names'])
+  const { names } = options
+  const idleMs = checkWhole('idleMs', options.idleMs ?? FENCE_IDLE_MS, [0, MAX_FENCE_IDLE_MS])
   checkNames(names, context)
   const step = context.adapter.prune?.bind(context.adapter)
   let all = 0

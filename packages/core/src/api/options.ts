@@ -56,7 +56,7 @@ export type ResumeOptions = Pick<LockOptions, 'renew' | 'maxHoldMs' | 'label'>
 /** Options of `locks.prune`. */
 export interface PruneOptions {
   /** Names that were not granted for so long. Default: a day. */
-  readonly idleMs?: number
+  readonly idleMs?: Duration
   /** These alone. Default: all names. */
   readonly names?: readonly string[]
 }

@@ -26,7 +26,11 @@ export function checkText(what: string, value: unknown, maxBytes: number): asser
 
 /** The integer `value`; in milliseconds if the key ends in `Ms`, where a duration string is accepted too. */
 export function checkInteger(key: RangeKey, value: unknown): number {
-  const range = ranges[key]
+  return checkWhole(key, value, ranges[key])
+}
+
+/** The same with another range. */
+export function checkWhole(key: string, value: unknown, range: readonly [min: number, max: number]): number {
   const isDuration = key.endsWith('Ms')
   const number = isDuration ? toMs(value) : value
   if (isWhole(number, range)) return number
@@ -89,15 +93,16 @@ const keysOf: Record<Purpose, ReadonlyMap<string, Check>> = {
   resume: resumeKeys,
 }
 
-/** Checks the options given for `purpose` and applies them over `base`. */
+/** Checks the options given for `purpose` and applies them over `base`. `others` were taken out before. */
 export function settle(
   purpose: Purpose,
   options: unknown,
   base: Settings,
   capabilities: Capabilities,
+  others: readonly string[] = [],
 ): Settings {
   if (options === undefined) return base
-  const { retry, ...rest } = checkKeys('options', options, keysOf[purpose], capabilities)
+  const { retry, ...rest } = checkKeys('options', options, keysOf[purpose], capabilities, others)
   const settled: Settings = Object.assign({ ...base }, rest, retry)
   // A resumed lease uses the `minHoldMs` of its text, not the client's.
   if (purpose !== 'resume' && settled.minHoldMs > settled.maxHoldMs)
@@ -108,17 +113,26 @@ export function settle(
   return settled
 }
 
+/** Refuses an options object with a key that is not among `known`: it would be ignored. */
+export function checkKnown(options: unknown, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    throw invalid(`options must be an object, got ${kindOf(options)}`)
+  for (const key of Object.keys(options))
+    if (!known.includes(key)) throw invalid(unknownKey(key, known, ' in options'))
+}
+
 function checkKeys(
   what: string,
   value: unknown,
   keys: ReadonlyMap<string, Check>,
   capabilities: Capabilities,
+  others: readonly string[] = [],
 ): Record<string, unknown> {
   if (!isRecord(value)) throw invalid(`${what} must be an object, got ${kindOf(value)}`)
   const checked: [string, unknown][] = []
   for (const [key, given] of Object.entries(value)) {
     const check = keys.get(key)
-    if (check === undefined) throw invalid(unknownKey(key, [...keys.keys()], ` in ${what}`))
+    if (check === undefined) throw invalid(unknownKey(key, [...keys.keys(), ...others], ` in ${what}`))
     // An explicit undefined means "not given", also for callers without exactOptionalPropertyTypes.
     if (given !== undefined) checked.push([key, check(given, capabilities)])
   }

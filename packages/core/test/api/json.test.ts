@@ -57,6 +57,23 @@ describe('JSON.stringify', () => {
     expect(logged(seen.get('contended'))).toMatchObject({ holder: { owner: 'me', fence: '1' } })
   })
 
+  test('of an acquire that was aborted or timed out has the reason', async () => {
+    const { locks } = harness()
+    const controller = new AbortController()
+    controller.abort()
+    const overdue = new DOMException('The operation was aborted due to timeout', 'TimeoutError')
+    for (const [signal, name, message] of [
+      [controller.signal, 'AbortError', 'This operation was aborted'],
+      [AbortSignal.abort(overdue), 'TimeoutError', overdue.message],
+    ] as const) {
+      const ends: unknown[] = []
+      const off = locks.on('acquire', (end) => ends.push(end))
+      await expect(locks.lock('a').acquire({ signal })).rejects.toThrow()
+      off()
+      expect(logged(ends)).toMatchObject([{ error: { name, message } }])
+    }
+  })
+
   test('of an error has its message, holder and cause, with any kind of cause', () => {
     const details = { lock: 'a', holder: { owner: 'me', fence: 7n } }
     const cause = Object.assign(new TypeError('why'), { config: { password: 'hunter2' } })

@@ -146,3 +146,52 @@ test('prune of a store that keeps nothing is 0; an answer that makes no sense is
     await locks.close()
   }
 })
+
+test('an unknown key of an operator call is refused with what is meant, before the store is asked', async () => {
+  const calls: string[] = []
+  const note =
+    <T>(call: string, answer: T) =>
+    async (): Promise<T> => {
+      calls.push(call)
+      return answer
+    }
+  const held = { name: 'a', held: true, holder: { owner: 'stranger', fence: 1n } }
+  const { factory } = storeWith({
+    inspect: note('inspect', held),
+    break: note('break', 'broken' as const),
+    list: note('list', []),
+    prune: note('prune', { pruned: 0, more: false }),
+  })
+  await using locks = createLocks(factory)
+  const lock = locks.lock('a')
+  const typo = (options: object): object => options
+  for (const [call, meant] of [
+    [() => lock.break(typo({ fense: 1n })), 'did you mean fence?'],
+    [() => lock.break(typo({ force: true, fence: 1n })), 'unknown key "force" in options; known: fence'],
+    [() => locks.prune(typo({ idelMs: 5 })), 'did you mean idleMs?'],
+    [() => locks.prune(typo({ name: ['a'] })), 'did you mean names?'],
+    [() => locks.list(typo({ limt: 5 })), 'did you mean limit?'],
+    [() => lock.break(typo([])), 'options must be an object, got an array'],
+    [() => locks.list(typo(['a'])), 'options must be an object, got an array'],
+  ] as const) {
+    const error = await lockErrorOf(call())
+    expect(error.code).toBe('LOCK_INVALID_ARGUMENT')
+    expect(error.message).toContain(meant)
+  }
+  expect(calls).toEqual([])
+})
+
+test('the idle time of prune may be a string', async () => {
+  const idle: number[] = []
+  const { factory } = storeWith({
+    async prune(idleMs) {
+      idle.push(idleMs)
+      return { pruned: 1, more: false }
+    },
+  })
+  await using locks = createLocks(factory)
+  expect(await locks.prune({ idleMs: '1h' })).toBe(1)
+  expect(idle).toEqual([3_600_000])
+  const typo: object = { idleMs: 'soon' }
+  expect((await lockErrorOf(locks.prune(typo))).message).toContain("or a string such as '500ms'")
+})

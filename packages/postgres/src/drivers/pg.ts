@@ -1,10 +1,11 @@
 import { Socket } from 'node:net'
 import { Client } from 'pg'
 import type { ConnectOptions, Driver, DriverConnection, Row, Statement, Target } from './driver.ts'
+import { connectTimeoutS } from './connect-timeout.ts'
 import { send } from './pg-send.ts'
 
-/** Overrides the settings of the program's pool: connecting is bounded, and no wait for a lock is cut short. */
-const ours = { connectionTimeoutMillis: 5_000, query_timeout: 0 } as const
+/** Overrides the settings of the program's pool: no wait for a lock is cut short. */
+const ours = { query_timeout: 0 } as const
 
 /** By default the system probes an idle connection only after hours. */
 const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as const
@@ -14,7 +15,9 @@ class PgConnection implements DriverConnection {
 
   constructor(target: Target, { pipeline, ended }: ConnectOptions) {
     const config = 'url' in target ? { connectionString: target.url } : target.like
-    this.#client = new Client({ ...keepAlive, ...config, ...ours, pipeline })
+    const timeoutS = connectTimeoutS('url' in target ? new URL(target.url) : undefined)
+    const connectionTimeoutMillis = timeoutS * 1_000
+    this.#client = new Client({ ...keepAlive, ...config, ...ours, connectionTimeoutMillis, pipeline })
     // An error ends the connection, whose socket may still be open. Statements under way fail by themselves.
     this.#client.on('error', () => {
       this.cut()

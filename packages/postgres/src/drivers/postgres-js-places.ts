@@ -2,6 +2,7 @@ import { isRecord } from '@locks/core/adapter'
 import { Duplex } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 import { errors } from '../errors.ts'
+import { connectTimeoutS } from './connect-timeout.ts'
 import type { Target } from './driver.ts'
 import { databaseIn, serversIn } from './postgres-js-url.ts'
 
@@ -18,9 +19,8 @@ export interface Place {
 /** By default the library has the system probe an idle connection only after a minute. */
 const KEEP_ALIVE_S = 10
 
-/** All servers are tried within the time that core waits for a store by default, and each has at least a second. */
-const CONNECTING_S = 5
-const timeoutS = (places: number): number => Math.max(1, CONNECTING_S / places)
+/** All servers are tried within the time for connecting, and each has at least a second. */
+const timeoutS = (places: number, url?: URL): number => Math.max(1, connectTimeoutS(url) / places)
 
 /** The library would send these to the server as settings, which refuses them. */
 const dropped = ['channel_binding', 'client_encoding', 'gssencmode', 'uselibpqcompat', 'connect_timeout']
@@ -66,6 +66,8 @@ function placesLike(like: object): readonly Place[] {
 
 function placesIn(url: URL): readonly Place[] {
   const query = url.searchParams
+  const servers = serversIn(url)
+  const connect_timeout = timeoutS(servers.length, url)
   for (const key of dropped) query.delete(key)
   if (query.get('sslrootcert') === 'system') {
     query.delete('sslrootcert')
@@ -78,12 +80,11 @@ function placesIn(url: URL): readonly Place[] {
     )
   if (query.get('sslmode') === 'no-verify') query.set('sslmode', 'require')
   if (anyServer.has(query.get('target_session_attrs'))) query.delete('target_session_attrs')
-  const servers = serversIn(url)
   const database = databaseIn(url)
   // The library reads hosts in its own way.
   query.delete('host')
   Object.assign(url, { hostname: 'localhost', port: '' })
-  const settings = { keep_alive: KEEP_ALIVE_S, connect_timeout: timeoutS(servers.length) }
+  const settings = { keep_alive: KEEP_ALIVE_S, connect_timeout }
   return servers.map(({ host, port }) => ({
     url: url.href,
     settings: {

@@ -123,7 +123,8 @@ export const operation: readonly Rule[] = [
   },
   {
     id: 'OPER-8',
-    title: 'inspect lists the actual waiters, in order, and shows none of their secrets',
+    title:
+      'inspect lists the actual waiters, in order, since when they wait, and shows none of their secrets',
     kind: 'required',
     async run(h) {
       const [holder, ...others] = [await h.client(), await h.client(), await h.client()]
@@ -152,6 +153,15 @@ export const operation: readonly Rule[] = [
         await h.eventually('both are queued', h.ms(5_000), async () => (await labels())?.length === 2)
         const shown = (await labels()) ?? []
         assert.deepEqual(h.capabilities.fairness === 'fifo' ? shown : shown.toSorted(), expected)
+        const state = await adapter.inspect(lock)
+        const times = [state.holder?.since ?? 0, ...(state.waiting ?? []).map(({ since }) => since ?? NaN)]
+        const inOrder = times.every(
+          (since, n) => since >= (times[h.capabilities.fairness === 'fifo' ? n - 1 : 0] ?? 0),
+        )
+        assert.ok(
+          inOrder,
+          `the waiters must have waited since after the hold began, in order: ${times.join()}`,
+        )
         const text = JSON.stringify(await holder.locks.inspect(lock))
         assert.ok(!/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}:\d/.test(text), 'an attempt id is shown')
       }
