@@ -7,6 +7,7 @@ import type {
   CapabilitiesOf,
   Grant,
   LockState,
+  PushedGrant,
 } from '@locks/core/adapter'
 import { Connection } from './connection.ts'
 import { diagnose } from './diagnose.ts'
@@ -73,6 +74,13 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
     return holder === undefined ? { busy: true, retryInMs } : { busy: true, holder, retryInMs }
   }
 
+  /** The push may come from another primary than the one that Sentinels have chosen. A reply is checked for that. */
+  async function confirmed(request: AcquireRequest): Promise<PushedGrant | undefined> {
+    const grantedAt = host.clock.now()
+    const answer = await attempt(request)
+    return 'fence' in answer ? { ...answer, grantedAt } : undefined
+  }
+
   async function inspect(name: string): Promise<LockState> {
     const { attempt: _, holder, remainingMs, ...queue } = await store.look(name)
     return holder === undefined
@@ -99,8 +107,9 @@ export function redisAdapter(settings: RedisSettings, host: AdapterHost): Adapte
 
     async wait(request, maxMs, signal) {
       const pushed = await waiters.wait(request, maxMs, signal)
-      // Only another attempt can show that the replicas, or the primary that Sentinels have chosen, have it too.
-      return waitForReplicas > 0 || connection.replaceable ? undefined : pushed
+      // Only another attempt can show that the replicas have it too.
+      if (pushed === undefined || waitForReplicas > 0) return undefined
+      return connection.replaceable ? confirmed(request) : pushed
     },
 
     withdraw(request) {
