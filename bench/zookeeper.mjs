@@ -32,7 +32,9 @@ function create(path, mode) {
 
 /** @param {string} path @returns {Promise<void>} */
 function remove(path) {
-  return new Promise((resolve, reject) => plain.remove(path, (error) => (error ? reject(error) : resolve())))
+  return new Promise((resolve, reject) =>
+    plain.remove(path, -1, (error) => (error ? reject(error) : resolve())),
+  )
 }
 
 /** @param {string} name @param {number} cycles */

@@ -85,7 +85,6 @@ declare module 'node-zookeeper-client' {
       mode: number,
       callback: (error: Exception | null, path: string) => void,
     ): void
-    remove(path: string, callback: (error: Exception | null) => void): void
     remove(path: string, version: number, callback: (error: Exception | null) => void): void
     exists(path: string, callback: (error: Exception | null, stat: Stat | null) => void): void
     getData(path: string, callback: (error: Exception | null, data: Buffer, stat: Stat) => void): void

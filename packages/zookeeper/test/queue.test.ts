@@ -90,9 +90,9 @@ test('a try that finds the lock held does not block others, however slow its nex
   let arrive: () => void = () => undefined
   const onItsWay = new Promise<void>((resolve) => {
     const remove = slow.client.remove.bind(slow.client)
-    slow.client.remove = (path, callback) => {
+    slow.client.remove = (path, version, callback) => {
       resolve()
-      arrive = () => remove(path, callback)
+      arrive = () => remove(path, version, callback)
     }
   })
   const lease = await holder.lock(name).acquire()

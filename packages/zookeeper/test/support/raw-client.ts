@@ -66,7 +66,7 @@ export async function rawClient(
     data: (path) => call((done) => client.getData(path, (error, data) => done(error, String(data)))),
     createDirectory: (path) => create(path, CreateMode.PERSISTENT),
     createMember: (prefix) => create(prefix, CreateMode.EPHEMERAL_SEQUENTIAL),
-    remove: (path) => call((done) => client.remove(path, (error) => done(error, undefined))),
+    remove: (path) => call((done) => client.remove(path, -1, (error) => done(error, undefined))),
     async [Symbol.asyncDispose]() {
       if (client.getState() !== State.SYNC_CONNECTED) return
       const closed = new Promise((resolve) => client.once('disconnected', resolve))
