@@ -14,7 +14,7 @@ import { strategySchema } from './strategy.ts'
 const OTHER_MIGRATION_MS = 2_000
 
 /** What creates the tables and functions. It can be run again, also over those of an earlier version. */
-export function schemaOf(tables: Tables): readonly string[] {
+function schemaOf(tables: Tables): readonly string[] {
   return [
     refusingForeign(tables),
     // IF NOT EXISTS alone asks for the right to create schemas first, which the owner of one may not have.
