@@ -23,7 +23,7 @@ export interface LockErrorDetails {
   readonly lock?: string
   /** The holder, where the store knows it. */
   readonly holder?: Holder
-  /** How long the lock was waited for. */
+  /** How long the lock, or the answer of a silent store, was waited for. */
   readonly waitedMs?: number
 }
 
@@ -35,7 +35,7 @@ export class LockError extends Error {
   // Only declared, so that an error without them does not have the keys.
   declare readonly lock?: string
   declare readonly holder?: Holder
-  /** Of a `LOCK_TIMEOUT`: how long the lock was waited for. */
+  /** Of a `LOCK_TIMEOUT`: how long the lock was waited for. Of a silent store: how long its answer was waited for. */
   declare readonly waitedMs?: number
 
   static {
@@ -82,14 +82,14 @@ export function isFinal(error: unknown): error is LockError {
 }
 
 /** Why the store is unavailable: its own `LockError` unchanged, any other failure wrapped, or silence. */
-export function storeError(lock: string, failure?: unknown): LockError {
+export function storeError(lock: string, failure: unknown, waitedMs: number): LockError {
   if (isLockError(failure)) return failure
   if (failure === undefined)
     return new LockError(
       'LOCK_UNAVAILABLE',
-      `the store did not answer for lock ${quote(lock)}, so it is unknown whether the call took effect; ` +
-        'check the store and the network',
-      { lock },
+      `the store did not answer for lock ${quote(lock)} within ${Math.round(waitedMs)} ms, so it is unknown whether ` +
+        'the call took effect; check the store and the network',
+      { lock, waitedMs },
     )
   // Only texts meant for people: an object may contain a password.
   const why =

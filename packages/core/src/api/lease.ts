@@ -122,7 +122,7 @@ export class LeaseHandle implements Lease {
     hold.answered(outcome, sentAt, asked, failure)
     if (hold.ended !== undefined) throw hold.ended
     if (this.#left) throw this.#notOwned()
-    if (outcome !== 'renewed') throw storeError(this.name, failure)
+    if (outcome !== 'renewed') throw storeError(this.name, failure, clock.now() - sentAt)
   }
 
   release(): Promise<void> {

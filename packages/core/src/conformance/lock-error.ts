@@ -13,7 +13,11 @@ export async function lockError(outcome: Promise<unknown>, code: LockErrorCode):
   )
   if (isLockError(error, code)) return error
   const message = `expected ${code}, got ${String(error)}`
-  if (isLockError(error)) throw new LockError(error.code, message, { cause: error })
+  if (isLockError(error)) {
+    const { code: actual, waitedMs } = error
+    // The wait decides which stalls excuse it.
+    throw new LockError(actual, message, { cause: error, ...(waitedMs !== undefined && { waitedMs }) })
+  }
   assert.fail(message)
 }
 

@@ -153,7 +153,7 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
   }
 
   fail(failure: unknown): void {
-    this.end('unavailable', storeError(this.#queue.name, failure))
+    this.end('unavailable', storeError(this.#queue.name, failure, this.#context.clock.now() - this.calledAt))
   }
 
   arm(): void {

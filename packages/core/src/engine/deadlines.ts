@@ -212,6 +212,7 @@ class BoundedCall<T> implements AlarmTarget {
   readonly #retry: boolean
   readonly #resolve: (result: { answer: T; tries: number }) => void
   readonly #reject: (error: LockError) => void
+  readonly #since: number
   #giveUpAt: number
   #patience: Patience | undefined
   #tries = 0
@@ -234,6 +235,7 @@ class BoundedCall<T> implements AlarmTarget {
     this.#resolve = resolve
     this.#reject = reject
     this.#alarm = bounds.timers.alarm(this, 'ref')
+    this.#since = since
     this.#giveUpAt = since + bounds.storeTimeoutMs
   }
 
@@ -271,7 +273,7 @@ class BoundedCall<T> implements AlarmTarget {
 
   #fail(): void {
     if (!this.#end()) return
-    this.#reject(storeError(this.#lock, this.#failure))
+    this.#reject(storeError(this.#lock, this.#failure, this.#bounds.clock.now() - this.#since))
   }
 
   #end(): boolean {

@@ -10,7 +10,11 @@ import { queueUp } from './waiting-in-line.ts'
 /** Fails the rule if another client gets the name before the time is over. */
 async function assertTaken(locks: Locks, lock: string, askedAt: number, minHoldMs: number): Promise<void> {
   const early = await locks.lock(lock).tryAcquire()
-  if (early === null) return
+  if (early !== null) isOver(askedAt, minHoldMs)
+}
+
+/** The name is free: too early, or later than this rule could look. */
+function isOver(askedAt: number, minHoldMs: number): never {
   assertNotEarly(askedAt, minHoldMs)
   throw new Error('the time was over before it could be checked')
 }
@@ -32,6 +36,7 @@ export const once: readonly Rule[] = [
       await assertTaken(other.locks, lock, askedAt, minHoldMs)
       await assertTaken(holder.locks, lock, askedAt, minHoldMs)
       const state = await other.locks.inspect(lock)
+      if (state.holder === undefined) isOver(askedAt, minHoldMs)
       assert.equal(state.holder?.owner, 'the job')
       assert.ok((state.remainingMs ?? 0) <= minHoldMs, `${state.remainingMs} ms remain of ${minHoldMs}`)
       assertRising(h, [lease.fence, await freesInTime(h, lock, askedAt, minHoldMs)])
