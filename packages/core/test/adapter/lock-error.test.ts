@@ -26,7 +26,7 @@ describe('LockError', () => {
     expect(isLockError(error)).toBe(true)
     expect(isLockError(error, 'LOCK_LOST')).toBe(true)
     expect(isLockError(error, 'LOCK_TIMEOUT')).toBe(false)
-    expect(storeError('a', error)).toBe(error)
+    expect(storeError('a', error, 0)).toBe(error)
   })
 
   test.each([undefined, null, 'LOCK_LOST', 5, new Error('x'), { code: 'LOCK_LOST' }, Object.create(null)])(
@@ -53,9 +53,15 @@ describe('LockError', () => {
 
   test('wraps anything that a store threw as an outage', () => {
     for (const thrown of [new Error('down'), 'down', { toString: () => 'down' }])
-      expect(storeError('a', thrown)).toMatchObject({ code: 'LOCK_UNAVAILABLE', lock: 'a', cause: thrown })
+      expect(storeError('a', thrown, 0)).toMatchObject({ code: 'LOCK_UNAVAILABLE', lock: 'a', cause: thrown })
     for (const odd of [undefined, null, Object.create(null), Symbol('x')])
-      expect(storeError('a', odd).code).toBe('LOCK_UNAVAILABLE')
+      expect(storeError('a', odd, 0).code).toBe('LOCK_UNAVAILABLE')
+  })
+
+  test('of a silent store says how long its answer was waited for', () => {
+    const silent = storeError('a', undefined, 5_000.4)
+    expect(silent).toMatchObject({ code: 'LOCK_UNAVAILABLE', waitedMs: 5_000.4 })
+    expect(silent.message).toMatch(/did not answer for lock "a" within 5000 ms/)
   })
 
   test('quotes a name on one short line of well-formed text', () => {
