@@ -1,6 +1,7 @@
+import { batchesOf } from '@locks/core/adapter'
 import type { Put, Versioned } from '@locks/core/adapter'
 import { randomUUID } from 'node:crypto'
-import { readdir, readFile, rename, rmdir, unlink } from 'node:fs/promises'
+import { lstat, readdir, readFile, rename, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf, errors } from '../errors.ts'
 import { ifThere, syncDirectory, writeWhole } from './file-io.ts'
@@ -9,6 +10,9 @@ import type { Entry } from './file-paths.ts'
 
 /** A folder that is being changed may show nothing for a moment; this often it is looked at again. */
 const MAX_LOOKS = 100
+
+/** How many folders are looked at at a time. */
+const BATCH = 64
 
 /** The present value of a key, after finishing the put of a process that died. */
 export async function read(folder: string): Promise<Versioned | undefined> {
@@ -90,16 +94,30 @@ export async function removeIfEmpty(folder: string): Promise<boolean> {
 
 /** The folders that are named like those of keys. Nothing else is opened. */
 export async function foldersIn(directory: string): Promise<readonly string[]> {
-  const entries = await readdir(directory, { withFileTypes: true })
-  return entries.filter((entry) => entry.isDirectory() && isFolder(entry.name)).map(({ name }) => name)
+  const folders: string[] = []
+  for (const batch of batchesOf((await readdir(directory)).filter(isFolder), BATCH)) {
+    const found = await Promise.all(batch.map((name) => ifThere(lstat(join(directory, name)))))
+    folders.push(...batch.filter((_, index) => found[index]?.isDirectory() === true))
+  }
+  return folders
 }
 
-/** Undefined when there is no such folder. */
+/**
+ * Undefined when there is no such folder. Never `withFileTypes`: where a directory tells no types, it rejects as if the
+ * folder were missing when one of its files goes meanwhile. Such a file stays in the list: without it, a key that
+ * changes fast would seem to be free.
+ */
 export async function list(folder: string): Promise<readonly Entry[] | undefined> {
-  const files = await ifThere(readdir(folder, { withFileTypes: true }))
-  return files
-    ?.map((file) => (file.isFile() ? entryOf(file.name) : undefined))
-    .filter((entry) => entry !== undefined)
+  const files = await ifThere(readdir(folder))
+  if (files === undefined) return undefined
+  const entries = files.map(entryOf).filter((entry) => entry !== undefined)
+  const isFile = await Promise.all(
+    entries.map(async ({ file }) => {
+      const found = await ifThere(lstat(join(folder, file)))
+      return found === undefined || found.isFile()
+    }),
+  )
+  return entries.filter((_, index) => isFile[index])
 }
 
 /**
