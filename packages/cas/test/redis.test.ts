@@ -101,6 +101,36 @@ if (isSelected('cas-redis'))
       expect(await holder.adapter.release(grant)).toBe('not-held')
     })
 
+    test.each([
+      ['no prefix', '', 0],
+      ['the prefix of an application', 'app:', 200],
+    ])('in the background no value of others is sent: %s', async (_, prefix, mostLooks) => {
+      await redisCommand(server, 'FLUSHALL')
+      const fill = `for n = 1, 300 do redis.call('SET', 'app:' .. n, string.rep('x', 100000)) end`
+      await redisCommand(server, 'EVAL', fill, '0')
+      onTestFinished(async () => void (await redisCommand(server, 'FLUSHALL')))
+      const sent = async (): Promise<number> =>
+        Number((await redisFields(server, 'INFO', 'stats')).get('total_net_output_bytes'))
+      const store = redisStore({ url: service.url, prefix })()
+      onTestFinished(() => store.close())
+      await redisCommand(server, 'CONFIG', 'RESETSTAT')
+      const before = await sent()
+      for (let passes = 0; passes < 3; passes += 1)
+        for await (const dropped of store.prune?.(1_000, () => true, true) ?? []) expect(dropped).toBe(0)
+      expect((await sent()) - before).toBeLessThan(300_000)
+      const stats = await redisFields(server, 'INFO', 'commandstats')
+      const looks = Number(/^calls=(\d+),/.exec(stats.get('cmdstat_getrange') ?? 'calls=0,')?.[1])
+      expect(looks).toBeLessThanOrEqual(mostLooks)
+      expect(stats.has('cmdstat_scan')).toBe(mostLooks > 0)
+      // What an operator asks for looks at every key, and sends as little.
+      const operator = createLocks(cas(redisStore({ url: service.url, prefix })))
+      onTestFinished(() => operator.close())
+      await operator.with('order', () => undefined)
+      expect(await operator.prune({ idleMs: 0 })).toBe(1)
+      await operator.diagnose()
+      expect((await sent()) - before).toBeLessThan(600_000)
+    })
+
     test("costs two commands in an uncontended cycle, by the server's own count", async () => {
       const locks = createLocks(cas(open))
       onTestFinished(() => locks.close())

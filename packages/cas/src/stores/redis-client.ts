@@ -72,6 +72,11 @@ export class RedisLink {
     return `${prefix}changed:${db}:${key}`
   }
 
+  /** Without a prefix of the store, the keys are among those of an application. */
+  async hasPrefix(): Promise<boolean> {
+    return !(await this.#open()).connection.isShared
+  }
+
   /** The keys under our prefix, without it, a page at a time; one may come twice. */
   async *pages(...filter: string[]): AsyncGenerator<readonly string[]> {
     const { connection } = await this.#open()

@@ -21,8 +21,11 @@ end
 /** KEYS the record. Returns it, or nothing. */
 const GET = `${READ} return at`
 
-/** KEYS any string. Returns it, or nothing. */
-const LOOK = `return redis.call('GET', KEYS[1])`
+/** KEYS any string. Returns it if it is a record. Texts of an application may be long, and are not sent. */
+const LOOK = `
+if redis.call('GETRANGE', KEYS[1], 0, 5) ~= 'locks:' then return false end
+return redis.call('GET', KEYS[1])
+`
 
 /** KEYS the record, to reach its server. Returns the time of that server: [seconds, microseconds]. */
 const TIME = `return redis.call('TIME')`
@@ -118,7 +121,10 @@ function openRedisStore(link: RedisLink): VersionedStore {
 
     async *prune(idleMs, isOver, background, keys) {
       // What was released expires by itself.
-      if (background) return yield* strays.prune(idleMs, isOver)
+      if (background) {
+        if (await link.hasPrefix()) yield* strays.prune(idleMs, isOver)
+        return
+      }
       for await (const key of keys ?? link.keys('TYPE', 'string')) {
         const current = await look(key)
         yield current !== undefined && isOver(current) && (await drop(key, current, idleMs)) ? 1 : 0
