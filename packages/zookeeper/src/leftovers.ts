@@ -1,6 +1,6 @@
 import { batchesOf, ok, warning } from '@locks/core/adapter'
 import type { Finding } from '@locks/core/adapter'
-import { ownDirectory } from './own-directories.ts'
+import { isOwn, isUnmarked } from './own-directories.ts'
 import { directoryOf, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
 import { ifAllowed } from './requests.ts'
@@ -24,19 +24,29 @@ export async function leftoversFinding(requests: Requests, layout: Layout): Prom
   const children = await ifAllowed(requests.children(layout.basePath))
   if (children === undefined) return ok(check, 'not checked: this client may not list the base path')
   const names = children.flatMap((segment) => nameOf(segment, layout) ?? [])
-  let [kept, oldestMs] = [0, 0]
+  let [kept, oldestMs, unmarked] = [0, 0, 0]
   for (const batch of batchesOf(names.slice(0, MOST), BATCH)) {
-    const looks = batch.map((name) => ifAllowed(ownDirectory(requests, directoryOf(name, layout))))
+    const looks = batch.map((name) => ifAllowed(requests.data(directoryOf(name, layout))))
     for (const found of await Promise.all(looks)) {
       if (found === undefined || found.stat.numChildren > 0) continue
+      if (isUnmarked(found)) unmarked += 1
+      if (!isOwn(found)) continue
       kept += 1
       oldestMs = Math.max(oldestMs, Date.now() - Number(found.stat.ctime.readBigInt64BE()))
     }
   }
   const many = names.length > MOST ? `at least ${kept}` : `${kept}`
-  if (kept === 0) return ok(check, `${many} free locks have a directory`)
   const days = (oldestMs / DAY_MS).toFixed(1)
-  const message = `${many} free locks have a directory, the oldest was created ${days} days ago`
-  if (kept < MANY || oldestMs < DAY_MS) return ok(check, message)
-  return warning(check, message, 'run locks prune; a client that crashes leaves the directories of its locks')
+  const age = kept === 0 ? '' : `, the oldest was created ${days} days ago`
+  const unsure =
+    unmarked === 0 ? '' : `; ${unmarked} empty nodes may be directories of an earlier version, and stay`
+  const message = `${many} free locks have a directory${age}${unsure}`
+  if (kept >= MANY && oldestMs >= DAY_MS)
+    return warning(
+      check,
+      message,
+      'run locks prune; a client that crashes leaves the directories of its locks',
+    )
+  if (unmarked < MANY) return ok(check, message)
+  return warning(check, message, 'remove by hand the empty nodes that belong to no other program')
 }

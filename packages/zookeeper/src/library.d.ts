@@ -9,6 +9,8 @@ declare module 'node-zookeeper-client' {
     readonly ctime: Buffer
     readonly ephemeralOwner: Buffer
     readonly version: number
+    /** How often its children changed. */
+    readonly cversion: number
     readonly numChildren: number
   }
 

@@ -2,7 +2,7 @@ import { batchesOf } from '@locks/core/adapter'
 import type { Holder, LockState, Pruned, Waiter } from '@locks/core/adapter'
 import { errors, missingChroot } from './errors.ts'
 import { holderOf } from './holders.ts'
-import { removeOwn } from './own-directories.ts'
+import { isUnmarked, removeOwn } from './own-directories.ts'
 import { directoryOf, inOrder, nameOf } from './paths.ts'
 import type { Layout } from './paths.ts'
 import { ifAllowed } from './requests.ts'
@@ -16,6 +16,10 @@ const MAX_WAITING = 100
 
 /** How many directories are read at a time. */
 const BATCH = 50
+
+/** Why a directory that may be our own stays. */
+const UNMARKED =
+  'an empty node without the text @locks/zookeeper may belong to another program; remove it by hand if it does not'
 
 export async function inspect(requests: Requests, layout: Layout, name: string): Promise<LockState> {
   const directory = directoryOf(name, layout)
@@ -68,12 +72,21 @@ export async function prune(requests: Requests, layout: Layout, names?: readonly
   if (layout.rawPath) return { pruned: 0, more: false }
   await requests.catchUp()
   const own = names ?? (await requests.children(layout.basePath)).flatMap((one) => nameOf(one, layout) ?? [])
-  let pruned = 0
+  let [pruned, kept] = [0, 0]
   for (const batch of batchesOf(own, BATCH)) {
-    const removals = batch.map((name) => ifAllowed(removeOwn(requests, directoryOf(name, layout))))
-    pruned += (await Promise.all(removals)).filter(Boolean).length
+    const outcomes = batch.map((name) => ifAllowed(pruneOne(requests, directoryOf(name, layout))))
+    for (const outcome of await Promise.all(outcomes)) {
+      if (outcome === 'pruned') pruned += 1
+      if (outcome === 'kept') kept += 1
+    }
   }
-  return { pruned, more: false }
+  return { pruned, more: false, ...(kept > 0 && { kept: { names: kept, why: UNMARKED } }) }
+}
+
+async function pruneOne(requests: Requests, directory: string): Promise<'pruned' | 'kept' | undefined> {
+  if (await removeOwn(requests, directory)) return 'pruned'
+  const node = await requests.data(directory)
+  return node !== undefined && isUnmarked(node) ? 'kept' : undefined
 }
 
 /** The next waiter watches the node that is removed here; the holder finds it missing at its next renewal. */

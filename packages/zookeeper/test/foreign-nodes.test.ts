@@ -83,3 +83,36 @@ test('prune removes the directories that a crash left', async () => {
   expect(await locks.prune()).toBe(2)
   expect(await raw.children(basePath)).toEqual([])
 })
+
+test('empty nodes that may be of a version without marks stay, and operators learn of them', async () => {
+  const [basePath, raw] = ['/unmarked', await bed.raw()]
+  await create(raw, basePath, '')
+  const pathOf = (name: string): string => directoryOf(name, { basePath, rawPath: false })
+  const names = ['a/b', 'old', 'data', 'never used', 'in use']
+  for (const name of names) await create(raw, pathOf(name), name === 'data' ? 'foreign' : '')
+  await create(raw, `${basePath}/%2`, '')
+  for (const path of [...['a/b', 'old', 'data'].map(pathOf), `${basePath}/%2`])
+    await raw.createMember(`${path}/child-`).then((child) => raw.remove(child))
+  const { adapter, request, take } = bed.adapter({ basePath })
+  await take(request('in use'))
+  const leftovers = async (): Promise<unknown> =>
+    (await adapter.diagnose?.())?.find(({ check }) => check === 'leftovers')
+  const message =
+    '0 free locks have a directory; 2 empty nodes may be directories of an earlier version, and stay'
+  expect(await leftovers()).toMatchObject({ level: 'ok', message })
+  const why: unknown = expect.stringMatching(/may belong to another program.*remove/)
+  const kept = { pruned: 0, more: false, kept: { names: 2, why } }
+  expect(await adapter.prune?.(0)).toEqual(kept)
+  expect(await adapter.prune?.(0, names)).toEqual(kept)
+  expect(await adapter.prune?.(0, ['data'])).toEqual({ pruned: 0, more: false })
+  for (let n = 0; n < 98; n += 1) {
+    await create(raw, pathOf(`old ${n}`), '')
+    await raw.createMember(`${pathOf(`old ${n}`)}/child-`).then((child) => raw.remove(child))
+  }
+  const advice: unknown = expect.stringContaining('by hand')
+  expect(await leftovers()).toMatchObject({
+    level: 'warning',
+    message: message.replace('2 empty', '100 empty'),
+    advice,
+  })
+})
