@@ -117,11 +117,15 @@ describe('what the module answers', () => {
     })
   })
 
-  test('a server without the commands is an outage that says so', async () => {
+  test('a server without the commands is refused, and the error says what to do', async () => {
     const { stub, store } = await setUp()
     stub.unknown = true
-    await expect(store.get('order')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
-    await expect(store.put('order', 'x', undefined, true)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    const message: unknown = expect.stringMatching(
+      /no command EX.*so no lock can be taken; load the module TairString/,
+    )
+    const refusal = { code: 'LOCK_INVALID_ARGUMENT', message }
+    await expect(store.get('order')).rejects.toMatchObject(refusal)
+    await expect(store.put('order', 'x', undefined, true)).rejects.toMatchObject(refusal)
   })
 
   test('a change wakes a waiter', async () => {

@@ -22,6 +22,12 @@ export interface TairStub {
 const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`
 const nothing = '$-1\r\n'
 
+/** Of a server without the module, by what the command begins with: EX…, and COMMAND INFO about one of these. */
+const unknownReplies: ReadonlyMap<string, string> = new Map([
+  ['EX', "-ERR unknown command 'EX', with args beginning with: \r\n"],
+  ['CO', '*1\r\n*-1\r\n'],
+])
+
 export async function startTairStub(): Promise<TairStub> {
   const records: TairStub['records'] = new Map()
   const commands: string[][] = []
@@ -103,9 +109,8 @@ export async function startTairStub(): Promise<TairStub> {
         if (/^(EX|PUBLISH|TIME)/.test(command)) commands.push(parsed.words)
         acts.get(command)?.()
         acts.delete(command)
-        const reply =
-          stub.unknown && command.startsWith('EX') ? '-ERR unknown command\r\n' : run(parsed.words, socket)
-        socket.write(reply, 'latin1')
+        const reply = stub.unknown ? unknownReplies.get(command.slice(0, 2)) : undefined
+        socket.write(reply ?? run(parsed.words, socket), 'latin1')
       }
     })
   })
