@@ -3,6 +3,7 @@ import { zookeeper } from '@locks/zookeeper'
 import { createLocks } from '@locks/core'
 import { assertInTime, startChild } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
+import { expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
 import { directory, lockName, testBed } from './support/bed.ts'
 import { expectLoss, ms, pass, rawClient, until } from './support/raw-client.ts'
 
@@ -137,7 +138,7 @@ test('after a lost session all its leases are lost together, and none is restore
   await fresh.release()
 })
 
-test('a session that ended during an outage is lost as soon as the server is reached', async () => {
+test('a session of a given client that ended during an outage is lost as soon as the server is reached', async () => {
   const proxy = await bed.proxy()
   const own = await rawClient(`${proxy.host}:${proxy.port}`)
   const locks = createLocks(zookeeper({ client: own.client }))
@@ -153,7 +154,9 @@ test('a session that ended during an outage is lost as soon as the server is rea
   const passedAt = performance.now()
   // Long before its own clock would end it.
   await assertInTime('the loss', 3_000, (await lost) - passedAt)
-  await expect(locks.lock(name).acquire({ waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  // The given client makes no other session.
+  await expect(locks.lock(name).acquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  await expectRefusedAtOnce(zookeeper({ client }), /session of the given client is over.*; pass a new client/)
   await locks.close()
 })
 
