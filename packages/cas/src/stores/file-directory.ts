@@ -36,7 +36,8 @@ const UNCERTAIN = 'where two renames may both succeed'
 async function checkDirectory(directory: string): Promise<string | undefined> {
   if (!(await stat(directory)).isDirectory())
     throw errors.invalid(
-      `${JSON.stringify(directory)} is not a directory, so no lock can be acquired; remove the file, or name a directory`,
+      `${JSON.stringify(directory)} is not a directory, so no lock can be acquired; ` +
+        'remove the file, or name a directory',
     )
   await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
   return untrustedFileSystem(Number((await statfs(directory)).type))
