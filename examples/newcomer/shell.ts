@@ -25,7 +25,7 @@ await locks.close()
 `
 
 /** Its output is apart: the command has the URL in it. */
-export class FailedCommand extends Error {
+class FailedCommand extends Error {
   readonly output: string
 
   constructor(command: string, output: string) {
