@@ -51,10 +51,10 @@ const passedOn: readonly string[] = [
 ]
 
 /**
- * What neither library does, or not for every value: these ask for nothing else. `channel_binding` is passed over, since
+ * What neither library does, or not for every value: these ask for nothing else. `channel_binding` is passed over:
  * hosting companies have `require` in their URLs.
  */
-const done: ReadonlyMap<string, readonly string[]> = new Map([['gssencmode', ['disable', 'allow', 'prefer']]])
+const done = new Map([['gssencmode', ['disable', 'allow', 'prefer']]])
 
 /** `pg` connects to the one server of the URL. Locks work on a primary only, so these need no choice. */
 const attributes = ['any', 'read-write', 'primary', 'prefer-standby']
