@@ -45,7 +45,7 @@ const long = {
     'services/{guardian,mariadb,postgres,zookeeper}.test.ts',
   ],
   docs: ['test/site/**'],
-  examples: ['newcomer/jest.test.ts', 'in-transaction/orms.test.ts'],
+  examples: ['newcomer/{jest,frameworks}.test.ts', 'in-transaction/orms.test.ts'],
 }
 /** Tests of `packages/postgres` about connections, which `npm test -- --all` repeats with another client library. */
 const aboutConnections = [

@@ -236,6 +236,11 @@ export const clientMutants: readonly Mutant[] = [
     edits: [adapter('|| blockerOf(entry)?.fence !== fence', '')],
   },
   {
+    bug: 'a break ignores a misspelt fence',
+    rule: 'OPER-3',
+    edits: [core('api/locks')("checkKnown(options, ['fence']);", '')],
+  },
+  {
     bug: 'the last to come is shown as next in line',
     rule: 'OPER-8',
     edits: [adapter('const waiting = queue.map(', 'const waiting = queue.toReversed().map(')],

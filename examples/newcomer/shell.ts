@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 
 export async function emptyDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'locks-newcomer-'))
@@ -10,8 +10,22 @@ export async function emptyDirectory(): Promise<string> {
   return directory
 }
 
+/** Holds a lock while a second process of it tries to get the same one. */
+export const holding = `import { openLocks } from '@locks/core'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+const locks = await openLocks(process.env.LOCKS_URL)
+const lease = await locks.lock('order:42').tryAcquire()
+console.log(lease === null ? 'taken' : 'held under fence ' + lease.fence)
+if (lease !== null && process.argv[2] === 'twice')
+  await once(spawn(process.execPath, ['order.mjs'], { stdio: 'inherit' }), 'close')
+await lease?.release()
+await locks.close()
+`
+
 /** Its output is apart: the command has the URL in it. */
-export class FailedCommand extends Error {
+class FailedCommand extends Error {
   readonly output: string
 
   constructor(command: string, output: string) {
@@ -27,6 +41,8 @@ export async function typed(command: string, cwd: string, registry: string): Pro
     npm_config_registry: registry,
     npm_config_cache: join(cwd, '.npm'),
     npm_config_userconfig: '',
+    // What npx asks at a terminal.
+    npm_config_yes: 'true',
   }
   const child = spawn('sh', ['-ec', command], {
     cwd,
@@ -40,4 +56,14 @@ export async function typed(command: string, cwd: string, registry: string): Pro
   const exitCode = await new Promise((resolve) => child.once('close', resolve))
   if (exitCode !== 0) throw new FailedCommand(command, output)
   return output
+}
+
+/** What a command that should fail prints. */
+export async function failureOf(command: Promise<string>): Promise<string> {
+  try {
+    return expect.fail(`expected an error, got ${await command}`)
+  } catch (error) {
+    if (error instanceof FailedCommand) return error.output
+    throw error
+  }
 }

@@ -130,7 +130,8 @@ describe('a directory that cannot serve is refused at once, saying why', () => {
   test('not a directory', async () => {
     const file = join(await temporaryDirectory(), 'file')
     await writeFile(file, '')
-    expect(await outcome(file)).toMatch(/^LOCK_INVALID_ARGUMENT .*is not a directory/)
+    expect(await outcome(file)).toMatch(/^LOCK_INVALID_ARGUMENT .*is not a directory.*; remove the file/)
+    expect(await outcome(join(file, 'locks'))).toMatch(/^LOCK_INVALID_ARGUMENT .*is below a file.*; remove/)
   })
 
   test('not writable', async () => {

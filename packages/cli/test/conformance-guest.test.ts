@@ -9,6 +9,7 @@ import {
   redisCommand,
   startService,
 } from '../../../conformance/services/index.ts'
+import { scaled } from '../../../conformance/services/timing.ts'
 import { directory, inTime, locks } from './support/cli.ts'
 
 /** Odd names, a holder that is killed, waiters that are killed, and fences: what leaves most behind. */
@@ -22,6 +23,12 @@ const further = [
   ['postgres', postgres],
   ['mysql', mysql],
   ['zookeeper', zookeeper],
+  ['redlock', redlock],
+] as const
+/** With every rule, since each may leave something of its own. */
+const whole = [
+  ['redis', redis],
+  ['postgres', postgres],
 ] as const
 
 /** An adapter is looked up from where the command runs. */
@@ -71,6 +78,18 @@ async function zookeeper(): Promise<Store> {
   return { url: `${service.url}?sessionTimeoutMs=4s`, entries }
 }
 
+async function redlock(): Promise<Store> {
+  const service = await startService('redis-independent', { count: 3, needsControl: true })
+  onTestFinished(() => service.close())
+  const entries = async (): Promise<unknown> =>
+    Promise.all(
+      service.servers.map(
+        async (server) => new Set([await redisCommand(server, 'KEYS', '*')].flat().map(String)),
+      ),
+    )
+  return { url: `redlock:${service.servers.map(({ url }) => url).join()}`, entries }
+}
+
 async function file(): Promise<Store> {
   const folder = await directory()
   const entries = async (): Promise<unknown> =>
@@ -84,22 +103,32 @@ async function useBefore(url: string, cwd: string): Promise<void> {
   expect(await locks(args, { cwd }).ended).toMatchObject({ code: 0 })
 }
 
+/** Runs rules where somebody uses a name, and expects the store to be as before. */
+async function expectAsBefore(adapter: string, start: () => Promise<Store>, rules?: string): Promise<void> {
+  const { url, entries } = await start()
+  const cwd = folderOf(adapter)
+  if (isSql(adapter)) expect(await locks(['migrate', url], { cwd }).ended).toMatchObject({ code: 0 })
+  await useBefore(url, cwd)
+  const before = await entries()
+  const only = rules === undefined ? [] : ['--only', rules]
+  const ttl = adapter === 'zookeeper' ? ['--ttl', '4s'] : []
+  const { code, stdout } = await locks(['conformance', url, ...only, '--json', ...ttl], { cwd }).ended
+  expect(JSON.parse(stdout)).toMatchObject({ failed: 0, left: [] })
+  expect(code).toBe(0)
+  expect(await entries()).toEqual(before)
+}
+
 describe('locks conformance in somebody else’s store', inTime, () => {
   for (const [adapter, start] of scope() === 'all' ? [...usual, ...further] : usual)
     if (isAdapterSelected(adapter))
-      test(`${adapter}: nothing of its names is left, and what was there before stays`, async () => {
-        const { url, entries } = await start()
-        const cwd = folderOf(adapter)
-        if (isSql(adapter)) expect(await locks(['migrate', url], { cwd }).ended).toMatchObject({ code: 0 })
-        await useBefore(url, cwd)
-        const before = await entries()
-        const args = ['conformance', url, '--only', RULES, '--json']
-        const ttl = adapter === 'zookeeper' ? ['--ttl', '4s'] : []
-        const { code, stdout } = await locks([...args, ...ttl], { cwd }).ended
-        expect(JSON.parse(stdout)).toMatchObject({ failed: 0, left: [] })
-        expect(code).toBe(0)
-        expect(await entries()).toEqual(before)
-      })
+      test(`${adapter}: nothing of its names is left, and what was there before stays`, () =>
+        expectAsBefore(adapter, start, RULES))
+
+  for (const [adapter, start] of scope() === 'all' ? whole : [])
+    if (isAdapterSelected(adapter))
+      test(`${adapter}: nor after all rules`, { timeout: scaled(900_000) }, () =>
+        expectAsBefore(adapter, start),
+      )
 
   if (isAdapterSelected('redis')) {
     test('interrupted in the middle of a rule, it leaves nothing either', async () => {

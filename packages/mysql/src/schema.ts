@@ -24,6 +24,13 @@ export function plainNamesOf({ table }: Tables): Readonly<Record<keyof typeof su
   return quotedNames(suffixes, (suffix) => `${table}${suffix}`)
 }
 
+/** A condition: the table has no more columns than ours of that name, as one of another program probably has. */
+export function hasTwoColumns(tables: Tables, part: 'pruned' | 'strategy'): string {
+  const schema = tables.schema === undefined ? 'DATABASE()' : `'${tables.schema}'`
+  return `(SELECT COUNT(*) FROM information_schema.COLUMNS
+  WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = '${plainNamesOf(tables)[part]}') <= 2`
+}
+
 /**
  * One set of tables. Names and attempts are bytes: a collation may consider `LOCK`, `lock ` and `löck` equal. The
  * first row of `pruned` keeps the highest fence ever deleted. Transactions that hold names share a lock of the second:
@@ -59,7 +66,9 @@ export function schemaOf(tables: Tables): readonly string[] {
     table(to.holders, ...session),
     table(to.named, ...session),
     table(to.pruned, 'id TINYINT NOT NULL PRIMARY KEY', 'fence BIGINT NOT NULL'),
-    `INSERT INTO ${to.pruned} (id, fence) VALUES (1, 0), (2, 0) ON DUPLICATE KEY UPDATE id = id`,
+    // Run by hand, this SQL checks nothing else, and changes no other table.
+    `INSERT INTO ${to.pruned} (id, fence) SELECT n.id, 0 FROM (SELECT 1 AS id UNION ALL SELECT 2) n
+WHERE ${hasTwoColumns(tables, 'pruned')} ON DUPLICATE KEY UPDATE id = ${to.pruned}.id`,
     table(to.resources, `resource ${key}`, 'fence BIGINT NOT NULL'),
     table(to.strategy, 'id TINYINT NOT NULL PRIMARY KEY', 'strategy VARBINARY(32) NOT NULL'),
   ]

@@ -1,7 +1,7 @@
-import { migrate, prune } from '@locks/mysql'
+import { migrate, migrationSql, prune } from '@locks/mysql'
 import { createConnection } from 'mysql2/promise'
 import type { RowDataPacket } from 'mysql2/promise'
-import { afterAll } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { foreignTableTests } from '../../sql/test/support/foreign-table-tests.ts'
 import { open, startServer } from './support/setup.ts'
 
@@ -31,4 +31,12 @@ foreignTableTests({
   bytes: 'varbinary(64)',
   schema: 'locks',
   suffixes: ['_rows', '_holders', '_named', '_pruned', '_strategy'],
+})
+
+test('the SQL of a migration, run by hand, changes no row of another program', async () => {
+  await control.query('CREATE TABLE grove_pruned (id int PRIMARY KEY, fence bigint, tree int)')
+  await control.query('INSERT INTO grove_pruned VALUES (7, 12, 40)')
+  const before = await contentOf('grove_pruned')
+  for (const text of migrationSql({ table: 'grove' }).split(';\n')) if (text !== '') await control.query(text)
+  expect(await contentOf('grove_pruned')).toEqual(before)
 })

@@ -22,9 +22,13 @@ export function strategyOf(tables: Tables): string {
 }
 
 export function readStrategy({ strategy, ...tables }: Owned): Statement {
+  const { strategy: table } = namesOf(tables)
   // A client with fences records the strategy, also beside clients without.
-  const recorded = `(SELECT strategy FROM ${namesOf(tables).strategy})`
-  return statement(`SELECT $1::text, ${strategy === 'advisory' ? recorded : strategyOf(tables)}`)
+  const recorded = strategy === 'advisory' ? `(SELECT strategy FROM ${table})` : strategyOf(tables)
+  // A row of a table of another program says nothing. What table it is shows when nothing is recorded.
+  const isOurs = `(SELECT count(*) <= 2 FROM pg_attribute
+  WHERE attrelid = to_regclass('${table}') AND attnum > 0 AND NOT attisdropped)`
+  return statement(`SELECT $1::text, CASE WHEN ${isOurs} THEN ${recorded} END`)
 }
 
 /** Not while the tables are used in a way that does not go with the strategy. */

@@ -57,6 +57,17 @@ const kept: SchemaProbe = async ({ adapter: { fromConfig }, config }) => {
   expect(await holder.adapter.release(grant, 300)).toBe('not-held')
 }
 
+/** A table that the program had before it used locks. */
+const foreign: SchemaProbe = async ({ adapter, config: { url, schema } }) => {
+  const control = await connect(server)
+  await control.query(`CREATE TABLE "${schema}".doors (id int, title text)`)
+  const theirs = { url, schema, table: 'doors' }
+  const refusal = /doors"? exists, and @locks\/postgres did not create it/
+  await expect(adapter.migrate(theirs)).rejects.toThrow(refusal)
+  const { adapter: bare, request } = bareAdapter(adapter.fromConfig(theirs))
+  await expect(bare.attempt(request('a'))).rejects.toThrow(refusal)
+}
+
 const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: readonly Edit[]])[] = [
   [
     'the proof of a grant is not checked',
@@ -79,6 +90,11 @@ const mutants: readonly (readonly [bug: string, probe: SchemaProbe, edits: reado
         "THEN 'released' ELSE 'released' END",
       ),
     ],
+  ],
+  [
+    'the check for tables of other programs is left out',
+    foreign,
+    [edit('postgres/foreign.js', 'SELECT min(found.it) FROM (', 'SELECT NULL::text FROM (')],
   ],
   ['replies are not checked', shifted, [edit('postgres/runner.js', 'first === nonce', 'true')]],
   [

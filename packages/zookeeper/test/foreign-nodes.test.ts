@@ -1,8 +1,13 @@
+import { createLocks } from '@locks/core'
+import { zookeeper } from '@locks/zookeeper'
+import { realpath, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
 import { ACL, CreateMode } from 'node-zookeeper-client'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { copyOf } from '../../../conformance/mutants/mutant.ts'
 import { directoryOf } from '../src/paths.ts'
 import { testBed } from './support/bed.ts'
-import { until } from './support/raw-client.ts'
+import { ms, until } from './support/raw-client.ts'
 import type { RawClient } from './support/raw-client.ts'
 
 // A base path that another program also uses: its nodes stay.
@@ -17,7 +22,7 @@ async function create({ client }: RawClient, path: string, data: string): Promis
   )
 }
 
-async function snapshot(raw: RawClient, paths: readonly string[]): Promise<unknown> {
+async function snapshot(raw: RawClient, paths: readonly string[]): Promise<readonly unknown[]> {
   const look = (path: string): Promise<unknown> =>
     new Promise((resolve, reject) =>
       raw.client.getData(path, (error, data, stat) =>
@@ -27,8 +32,16 @@ async function snapshot(raw: RawClient, paths: readonly string[]): Promise<unkno
   return Promise.all(paths.map(look))
 }
 
-test('nodes of other programs stay, with any content, also if their name was locked', async () => {
-  const [basePath, raw] = ['/app', await bed.raw()]
+interface Used {
+  /** The nodes of others. */
+  readonly before: readonly unknown[]
+  readonly after: readonly unknown[]
+  /** What each prune removed. */
+  readonly pruned: readonly number[]
+}
+
+async function useAmongOthers(basePath: string, adapter: typeof zookeeper): Promise<Used> {
+  const raw = await bed.raw()
   await create(raw, basePath, '')
   // `was` had a child, as the directory of a lock that is free.
   const names = ['config', 'data', 'empty', 'locked empty', 'was', 'json']
@@ -37,7 +50,8 @@ test('nodes of other programs stay, with any content, also if their name was loc
   for (const [n, path] of paths.entries()) await create(raw, path, contents[n] ?? '')
   await raw.createMember(`${paths[4]}/child-`).then((child) => raw.remove(child))
   const before = await snapshot(raw, paths)
-  const locks = bed.open({ basePath })
+  const locks = createLocks(adapter({ servers: bed.servers, basePath }), { storeTimeoutMs: ms(30_000) })
+  onTestFinished(() => locks.close())
   for (const name of ['config', 'locked empty', 'ours']) {
     await locks.with(name, () => undefined)
     await locks.lock(name).acquire()
@@ -49,12 +63,42 @@ test('nodes of other programs stay, with any content, also if their name was loc
   const ours = directoryOf('ours', { basePath, rawPath: false })
   // The others fell due before it.
   await until('our own directory is removed', 20_000, async () => (await raw.stat(ours)) === null)
-  expect(await locks.prune()).toBe(0)
-  expect(await locks.prune({ names })).toBe(0)
+  const pruned = [await locks.prune(), await locks.prune({ names })]
   await locks.with('config', () => undefined)
   await locks.close()
-  expect(await snapshot(raw, paths)).toEqual(before)
+  const looks = paths.map((path) => snapshot(raw, [path]).catch(() => [`${path} is gone`]))
+  return { before, after: (await Promise.all(looks)).flat(), pruned }
+}
+
+test('nodes of other programs stay, with any content, also if their name was locked', async () => {
+  const { before, after, pruned } = await useAmongOthers('/app', zookeeper)
+  expect(after).toEqual(before)
+  expect(pruned).toEqual([0, 0])
 })
+
+test('a janitor that removes any empty directory is noticed', async () => {
+  const mark = {
+    file: 'zookeeper/own-directories.js',
+    find: 'node?.data?.equals(MARK) === true ? node : undefined',
+    replace: 'node',
+  }
+  const mutant = await copyOf(['core', 'zookeeper'], [mark])
+  onTestFinished(mutant.dispose)
+  const client = 'node-zookeeper-client'
+  await symlink(
+    await realpath(join(import.meta.dirname, '../node_modules', client)),
+    join(mutant.root, 'node_modules', client),
+  )
+  const loaded: unknown = await mutant.load('zookeeper', 'index.js')
+  if (!isZookeeper(loaded)) throw new Error('the mutant has no adapter')
+  const { before, after } = await useAmongOthers('/mutant', loaded.zookeeper)
+  expect(after).not.toEqual(before)
+  expect(after).toContainEqual(expect.stringMatching(/ is gone$/))
+})
+
+function isZookeeper(module: unknown): module is { zookeeper: typeof zookeeper } {
+  return typeof module === 'object' && module !== null && 'zookeeper' in module
+}
 
 test('our own directories are removed when a client closes, whichever client created them', async () => {
   const [basePath, raw] = ['/closing', await bed.raw()]

@@ -35,7 +35,10 @@ const UNCERTAIN = 'where two renames may both succeed'
 /** Returns the name of a file system that is not safe for locks; rejects if the directory cannot be used at all. */
 async function checkDirectory(directory: string): Promise<string | undefined> {
   if (!(await stat(directory)).isDirectory())
-    throw errors.invalid(`${JSON.stringify(directory)} is not a directory`)
+    throw errors.invalid(
+      `${JSON.stringify(directory)} is not a directory, so no lock can be acquired; ` +
+        'remove the file, or name a directory',
+    )
   await access(directory, constants.R_OK | constants.W_OK | constants.X_OK)
   return untrustedFileSystem(Number((await statfs(directory)).type))
 }
@@ -79,13 +82,20 @@ function directoryError(shown: string, error: unknown): unknown {
   switch (codeOf(error)) {
     case 'ENOENT':
       return errors.invalid(`directory ${shown} does not exist; create it first`)
+    case 'ENOTDIR':
+      return errors.invalid(
+        `directory ${shown} is below a file, so no lock can be acquired; remove the file, or name another directory`,
+      )
     case 'EACCES':
     case 'EPERM':
       return errors.invalid(
-        `directory ${shown} is not writable by this process (uid ${process.getuid?.() ?? 'unknown'})`,
+        `directory ${shown} is not writable by this process (uid ${process.getuid?.() ?? 'unknown'}), so no lock can ` +
+          'be acquired; let this user read and write in it, or name another directory',
       )
     case 'EROFS':
-      return errors.invalid(`directory ${shown} is on a read-only file system`)
+      return errors.invalid(
+        `directory ${shown} is on a read-only file system, so no lock can be acquired; name another directory`,
+      )
     default:
       return error
   }

@@ -86,5 +86,12 @@ export function foreignTableTests(bed: ForeignBed): void {
     ]),
   )
 
+  test.each(strategies)('a table of strategies whose row names %s', (strategy) =>
+    expectUntouched((table) => [
+      `CREATE TABLE ${table}_strategy (id int, strategy varchar(32), price int)`,
+      `INSERT INTO ${table}_strategy VALUES (1, '${strategy}', 40)`,
+    ]),
+  )
+
   test('a view', () => expectUntouched((table) => [`CREATE VIEW ${table} AS SELECT 1 AS name, 2 AS fence`]))
 }

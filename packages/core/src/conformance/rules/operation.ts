@@ -58,6 +58,9 @@ export const operation: readonly Rule[] = [
       assert.equal(await operator.adapter.break?.(lock, holder), 'not-held')
       if (h.capabilities.fencing !== 'none')
         assert.equal(await locks.lock(lock).break({ fence: before.fence }), null)
+      // Ignored, the later hold would end.
+      const misspelt: object = { fense: before.fence }
+      await h.rejects(locks.lock(lock).break(misspelt), 'LOCK_INVALID_ARGUMENT')
       await assertSoleHolder(h, lease)
     },
   },
