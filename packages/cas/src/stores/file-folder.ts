@@ -16,22 +16,24 @@ const BATCH = 64
 
 /** The present value of a key, after finishing the put of a process that died. */
 export async function read(folder: string): Promise<Versioned | undefined> {
-  for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
+  for (let looks = 0, blanks = 0; looks < MAX_LOOKS; looks += 1) {
     const entries = await list(folder)
     if (entries === undefined) return undefined
     const present = highest(entries, 'present')
     if (present !== undefined) {
+      blanks = 0
       const value = await ifThere(readFile(join(folder, present.file), 'utf8'))
       if (value !== undefined) return { value, version: present.version }
       continue
     }
     const was = highest(entries, 'was')
     if (was !== undefined) {
+      blanks = 0
       const version = was.version + 1n
       await ifThere(rename(join(folder, nextFile(version, was.id)), join(folder, presentFile(version))))
-    } else if (looks > 1) {
-      // The value was dropped, or deleted by hand. Candidates have nothing to replace any more. The folder must be
-      // empty to be created again.
+    } else if ((blanks += 1) > 2) {
+      // A look may show neither name of a file that is being renamed, but not time after time. The value was dropped, or
+      // deleted by hand. Candidates have nothing to replace any more. The folder must be empty to be created again.
       for (const { file } of entries) await ifThere(unlink(join(folder, file)))
       return undefined
     }
