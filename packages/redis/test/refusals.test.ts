@@ -86,7 +86,9 @@ test('a key of another type is refused at once', async () => {
 })
 
 test('a node of a Cluster is refused at once without redis+cluster://', async () => {
-  await using cluster = await startService('redis-cluster')
+  const cluster = await startService('redis-cluster')
+  // After the clients, which withdraw their attempts there.
+  onTestFinished(() => cluster.close())
   const [first] = cluster.servers
   const slots = new Map<number, string>()
   for (let n = 0; slots.size < 60; n += 1) slots.set(n, uniqueName())
@@ -106,7 +108,8 @@ test('a node of a Cluster is refused at once without redis+cluster://', async ()
 })
 
 test('a server without a command that locks need is refused at once', async () => {
-  await using poor = await startService('redis', { settings: { 'rename-command': 'EVALSHA none' } })
+  const poor = await startService('redis', { settings: { 'rename-command': 'EVALSHA none' } })
+  onTestFinished(() => poor.close())
   await expectRefusedAtOnce(redis({ url: poor.url }), /does not know a command.*unknown command/)
 })
 
