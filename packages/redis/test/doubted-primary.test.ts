@@ -231,6 +231,10 @@ test.each([
 })
 
 test('caught: a doubt ends without a word of the Sentinel that told of it', async () => {
-  const edit = { file: 'redis/failovers.js', find: 'one !== undefined && mapped(', replace: 'true || mapped(' }
+  const edit = {
+    file: 'redis/failovers.js',
+    find: 'one !== undefined && mapped(',
+    replace: 'true || mapped(',
+  }
   expect(await outcomesAfterAborts(await mutate([edit]))).toContain('granted')
 })
