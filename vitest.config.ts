@@ -71,7 +71,7 @@ const leftOut = (folder: keyof typeof long): readonly string[] => (scope() === '
 
 /** Each takes long for its project: half a minute, most of them. */
 const isLong = ({ moduleId }: TestSpecification): boolean =>
-  /\/(conformance|mutants|torture|run|demo|commands|contract|file-crash|simulat|time|clocks|planned-failover|refused-reconnects|connecting|given-client)[\w-]*\.test\.ts$/.test(
+  /\/(conformance|mutants|torture|run|demo|commands|contract|file-crash|simulat|time|clocks|planned-failover|refused-reconnects|connecting|given-client|doubted-primary)[\w-]*\.test\.ts$/.test(
     moduleId,
   )
 

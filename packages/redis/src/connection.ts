@@ -46,7 +46,10 @@ export class Connection {
   #failovers: Failovers | undefined
   #started = false
   readonly #onSwitch = new Set<() => void>()
+  /** Of the present connection, or of the last try to make one. */
   #lastError: unknown
+  /** Whether a script has run on the client. */
+  #worked = false
   /** Why the server refuses the database, while it does. */
   #refusal: Error | undefined
   #breaks = 0
@@ -68,6 +71,8 @@ export class Connection {
     this.prefix = `${this.client.options.keyPrefix ?? ''}${prefix}`
     if (this.#owned) {
       this.client.on('error', (error: unknown) => this.#noticed(error))
+      // A later outage may come without an error: an old one does not explain it.
+      for (const event of ['connect', 'ready']) this.client.on(event, () => (this.#lastError = undefined))
       this.client.on('ready', () => (this.#refusal = undefined))
     }
     const count = (): void => void (this.#breaks += 1)
@@ -112,7 +117,7 @@ export class Connection {
     read: Read<T>,
     on: Client = this.client,
   ): Promise<T> {
-    return callScript(on, script, keys, args, this.#unlessReplaced(read), this.#requests)
+    return callScript(on, script, keys, args, this.#noting(this.#unlessReplaced(read)), this.#requests)
   }
 
   /** A command whose reply decides nothing about a lock: it is not checked. */
@@ -188,6 +193,14 @@ export class Connection {
     if (this.#owned) this.client.disconnect()
   }
 
+  #noting<T>(read: Read<T>): Read<T> {
+    if (this.#worked) return read
+    return (reply) => {
+      this.#worked = true
+      return read(reply)
+    }
+  }
+
   #unlessReplaced<T>(read: Read<T>): Read<T> {
     return this.replaceable ? async (reply) => read(await this.#confirmed(reply)) : read
   }
@@ -217,7 +230,7 @@ export class Connection {
   }
 
   #failed(error: unknown): LockError {
-    return failure(error, this.client, this.#lastError, this.#errors, !this.#owned)
+    return failure(error, this.client, this.#lastError, this.#errors, !this.#owned, this.#worked)
   }
 
   #send(client: Client, name: string, args: readonly Argument[]): Promise<unknown> {

@@ -1,6 +1,6 @@
 import { CERTIFICATE_REFUSED, errorsOf, isCertificateError } from '@locks/core/adapter'
 import type { AdapterErrors, LockError } from '@locks/core/adapter'
-import { codeOf, isCluster, passwordsOf, refusesDatabase } from './drivers/ioredis.ts'
+import { codeOf, isCluster, passwordsOf, refusesDatabase, wasEnded } from './drivers/ioredis.ts'
 import type { Client } from './drivers/ioredis.ts'
 
 export const errors: AdapterErrors = errorsOf('@locks/redis')
@@ -62,11 +62,22 @@ const ENDED = 'the given client was ended, so no lock can be taken; give a clien
 /** What no retry mends is said here. */
 function adviceFor(reason: unknown, text: string, client: Client, isGiven: boolean): string | undefined {
   if (isCertificateError(reason)) return CERTIFICATE_REFUSED
-  if (isGiven && client.status === 'end') return ENDED
+  if (isGiven && wasEnded(client)) return ENDED
   const code = codeOf(reason)
   if (code === 'MOVED') return isCluster(client) ? undefined : MOVED
   if (isNoDatabase(reason)) return NO_DATABASE
   return permanent.get(code) ?? uncoded.find(([message]) => message.test(text))?.[1]
+}
+
+/** What all nodes of a Cluster are likely to say alike. */
+const ofAllNodes: readonly string[] = ['NOAUTH', 'WRONGPASS', 'NOPERM']
+
+/** Whether the next try may succeed all the same. `worked`: scripts have run on this client. */
+function mayPass(error: unknown, code: string, worked: boolean): boolean {
+  // One of several nodes said it.
+  if (nodeErrorIn(error) !== undefined) return !ofAllNodes.includes(code)
+  // The only node of a Cluster was demoted, and the client is on its way to the next primary.
+  return code === 'MOVED' && worked
 }
 
 /** Any failure of the client as an outage or as final. Never as "busy", and without secrets. */
@@ -76,15 +87,16 @@ export function failure(
   lastConnectionError?: unknown,
   given: AdapterErrors = errors,
   isGiven = false,
+  worked = false,
 ): LockError {
   const reason = reasonOf(error, lastConnectionError)
   const text = reason instanceof Error ? reason.message : 'unknown error'
   const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), text)
   const cause = new RedisFailure(codeOf(reason), message)
   const advice = adviceFor(reason, text, client, isGiven)
-  return advice === undefined
-    ? given.unavailable(`Redis failed (${cause.code}): ${message}`, cause)
-    : given.invalid(`${advice}: ${message}`, cause)
+  return advice !== undefined && !mayPass(error, cause.code, worked)
+    ? given.invalid(`${advice}: ${message}`, cause)
+    : given.unavailable(`${advice ?? `Redis failed (${cause.code})`}: ${message}`, cause)
 }
 
 function isNoDatabase(reason: unknown): boolean {
@@ -94,7 +106,11 @@ function isNoDatabase(reason: unknown): boolean {
 /** Where ioredis gave up, the last error of the connection says why. A Cluster says what its last node replied. */
 function reasonOf(error: unknown, lastConnectionError: unknown): unknown {
   if (codeOf(error) === 'MaxRetriesPerRequestError') return lastConnectionError ?? error
-  return error instanceof Error && 'lastNodeError' in error ? (error.lastNodeError ?? error) : error
+  return nodeErrorIn(error) ?? error
+}
+
+function nodeErrorIn(error: unknown): unknown {
+  return error instanceof Error && 'lastNodeError' in error ? (error.lastNodeError ?? undefined) : undefined
 }
 
 /** Whether Redis itself replied with one of these codes. */

@@ -27,6 +27,8 @@ interface Doubt {
   readonly address: string | undefined
   /** The Sentinel that may give it up. Undefined when that is not enough. */
   readonly leader: Redis | undefined
+  /** The Sentinels that told of it. */
+  readonly toldBy: readonly Redis[]
   /** When the Sentinels are asked whether the connection is right after all. */
   readonly askAt: number
 }
@@ -105,16 +107,17 @@ export class Failovers {
 
   #received(sentinel: Redis, event: string, text: string): void {
     // About a primary: `master name …`. About a replica: `slave … @ name …`.
-    const [, host = '', port = ''] = text.split(' ')
+    const [, host = '', port = '', promotedPort = ''] = text.split(' ')
     const concerned = text.startsWith(`master ${this.#name} `) || text.includes(` @ ${this.#name} `)
     if (event === PROMOTES && concerned) {
+      // It came late: the client has gone to the promoted replica, `slave name host port @ …`, before it was read.
+      if (this.#isAt(port, promotedPort)) return
       const doubt = this.#presentDoubt
-      this.#doubtPrimary(doubt === undefined || doubt.leader === sentinel ? sentinel : undefined)
+      this.#doubtPrimary(sentinel, doubt === undefined || doubt.leader === sentinel)
     } else if (event === GIVES_UP && concerned) {
       if (this.#doubt?.leader === sentinel) this.#doubt = undefined
     } else if (event === SWITCHES && text.startsWith(`${this.#name} `)) {
-      if (addressOf(this.#client) === mapped(`${host}:${port}`, this.#client.options))
-        this.#doubtPrimary(undefined)
+      if (this.#isAt(host, port)) this.#doubtPrimary(sentinel, false)
       // Every Sentinel publishes it, some of them after the client has left the old primary.
       if (text === this.#lastSwitch) return
       this.#lastSwitch = text
@@ -124,10 +127,32 @@ export class Failovers {
     }
   }
 
-  #doubtPrimary(leader: Redis | undefined): void {
-    this.#doubt = { address: addressOf(this.#client), leader, askAt: performance.now() + DOUBT_MS }
+  #isAt(host: string, port: string): boolean {
+    return addressOf(this.#client) === mapped(`${host}:${port}`, this.#client.options)
+  }
+
+  #doubtPrimary(sentinel: Redis, leads: boolean): void {
+    const toldBy = [...new Set(this.#presentDoubt?.toldBy).add(sentinel)]
+    const leader = leads ? sentinel : undefined
+    const address = addressOf(this.#client)
+    const doubt = (this.#doubt = { address, leader, toldBy, askAt: performance.now() + DOUBT_MS })
     clearTimeout(this.#asking)
     this.#asking = setTimeout(() => this.#look(), DOUBT_MS).unref()
+    void this.#askBack(doubt)
+  }
+
+  /**
+   * A message may be read after a later failover has made the same server the primary again. So the doubt also ends once
+   * every Sentinel that told of it says that this server is the primary. The others may not have heard of a failover.
+   */
+  async #askBack(doubt: Doubt): Promise<void> {
+    for (; this.#presentDoubt === doubt && !this.#closed; await pause(AGAIN_MS, undefined, { ref: false })) {
+      const said = await Promise.all(doubt.toldBy.map(({ options }) => opinionOf(options, this.#name)))
+      const isBack = said.every(
+        (one) => one !== undefined && mapped(one.address, this.#client.options) === doubt.address,
+      )
+      if (isBack && this.#doubt === doubt) this.#doubt = undefined
+    }
   }
 
   /** Connections come in groups: those made within a few milliseconds are asked about together. */

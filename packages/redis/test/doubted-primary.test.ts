@@ -1,4 +1,5 @@
 import { createLocks, isLockError } from '@locks/core'
+import { eventually } from '@locks/core/conformance'
 import { redis } from '@locks/redis'
 import { Redis } from 'ioredis'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,7 +11,7 @@ import {
   startService,
 } from '../../../conformance/services/index.ts'
 import type { Address, Service } from '../../../conformance/services/index.ts'
-import { bare, connect, uniqueName, until } from './support/bed.ts'
+import { bare, connect, proxied, uniqueName, until } from './support/bed.ts'
 import { mutate } from './support/mutate.ts'
 import type { Factory } from './support/mutate.ts'
 
@@ -21,6 +22,7 @@ const DOUBT_MS = 1_000
 const soon = { file: 'redis/failovers.js', find: 'T_MS = 60_000', replace: `T_MS = ${DOUBT_MS}` }
 
 const PROMOTES = '+failover-state-send-slaveof-noone'
+const SWITCHES = '+switch-master'
 
 const login = { username: 'locks', password: 'secret' }
 
@@ -56,7 +58,7 @@ async function outcomesAtCutOffPrimary(factory: Factory): Promise<readonly strin
   await using service = await startService('redis-sentinel', { settings, needsControl: true })
   const connection = { sentinels: sentinelsOf(service), name: sentinelPrimaryName, ...login }
   const client = ended(new Redis(connection))
-  const given = createLocks(factory({ client }))
+  const given = createLocks(factory({ client }), { storeTimeoutMs: 2_000 })
   onTestFinished(() => given.close())
   await given.with(uniqueName(), () => undefined)
   const before = await currentPrimary(service)
@@ -77,6 +79,8 @@ async function outcomesAtCutOffPrimary(factory: Factory): Promise<readonly strin
   lease.assertHeld()
   expect((await admin.role())[0]).toBe('master')
   expect(client.stream.remotePort).toBe(before.port)
+  // While there are servers to release on.
+  await Promise.all([given.close(), other.close()])
   return outcomes
 }
 
@@ -172,4 +176,65 @@ test('a doubted primary counts again once most Sentinels say that it is the righ
 test('caught: one Sentinel is enough to end the doubt', async () => {
   const edit = { file: 'redis/failovers.js', find: 'answers.length > asked.length / 2', replace: 'true' }
   expect(await outcomesWithFewSentinels(await mutate([soon, edit]))).toContain('granted')
+})
+
+interface Listening {
+  readonly tried: () => Promise<string>
+  /** Where the client is connected. */
+  readonly primary: Address
+  /** Publishes a message as the Sentinel that answers questions from now on. */
+  readonly publish: (event: string, text: string) => Promise<void>
+}
+
+/** A client of real Sentinels, one of which publishes what the test chooses. */
+async function listenToOne(factory: Factory): Promise<Listening & AsyncDisposable> {
+  const service = await startService('redis-sentinel', { needsControl: true })
+  const extra = await startService('redis-independent', { count: 1 })
+  const [publisher, [real, ...others]] = [extra.server('node-1'), sentinelsOf(service)]
+  const [proxy, primary] = [await proxied(publisher), await currentPrimary(service)]
+  const sentinels = [{ host: proxy.host, port: proxy.port }, ...others]
+  const client = bare({ connection: { sentinels, name: sentinelPrimaryName } }, {}, factory)
+  const tried = (): Promise<string> =>
+    client.adapter.attempt(client.request(uniqueName())).then(() => 'granted', codeOf)
+  await until(async () => (await tried()) === 'granted')
+  await until(async () => [await redisCommand(publisher, 'PUBSUB', 'NUMSUB', PROMOTES)].flat()[1] === 1)
+  if (real !== undefined) proxy.retarget(real)
+  return {
+    tried,
+    primary,
+    publish: async (event, text) => void (await redisCommand(publisher, 'PUBLISH', event, text)),
+    async [Symbol.asyncDispose]() {
+      await Promise.all([service.close(), extra.close()])
+    },
+  }
+}
+
+const elsewhere = '127.0.0.1 1'
+
+test('a promotion of the server that the client has gone to, read late, puts nothing in doubt', async () => {
+  await using listening = await listenToOne(redis)
+  const { host, port } = listening.primary
+  const about = `slave ${host}:${port} ${host} ${port} @ ${sentinelPrimaryName} ${elsewhere}`
+  await listening.publish(PROMOTES, about)
+  expect(await outcomesFor(1_000, listening.tried)).toEqual(['granted'])
+})
+
+test.each([
+  [PROMOTES, (at: string) => `slave 127.0.0.1:1 ${elsewhere} @ ${sentinelPrimaryName} ${at}`],
+  [SWITCHES, (at: string) => `${sentinelPrimaryName} ${at} ${elsewhere}`],
+])('%s of a failover that was undone since is not believed for long', async (event, textAbout) => {
+  await using listening = await listenToOne(redis)
+  const { host, port } = listening.primary
+  await listening.publish(event, textAbout(`${host} ${port}`))
+  const counts = async (): Promise<boolean> => (await outcomesFor(500, listening.tried)).join() === 'granted'
+  await eventually('the primary counts again', 20_000, counts)
+})
+
+test('caught: a doubt ends without a word of the Sentinel that told of it', async () => {
+  const edit = {
+    file: 'redis/failovers.js',
+    find: 'one !== undefined && mapped(',
+    replace: 'true || mapped(',
+  }
+  expect(await outcomesAfterAborts(await mutate([edit]))).toContain('granted')
 })

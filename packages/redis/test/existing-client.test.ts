@@ -102,11 +102,11 @@ test('a client that returns numbers as strings', async () => {
   await expect(lease.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' })
 })
 
-test('a client that was closed is an outage', async () => {
+test('a client that was closed is refused', async () => {
   const client = new Redis({ host: server.host, port: server.port })
   const locks = connect({ client })
   await client.quit()
-  await expect(locks.lock(uniqueName()).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await expect(locks.lock(uniqueName()).tryAcquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
 })
 
 test('a client behind Sentinels', async () => {

@@ -1,21 +1,33 @@
 import { redis } from '@locks/redis'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { connect } from 'node:net'
+import { connect, createServer as createTcpServer } from 'node:net'
+import type { Server as TcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer } from 'node:tls'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { redisCommand, redisConversation, startService } from '../../../conformance/services/index.ts'
+import {
+  redisCommand,
+  redisConversation,
+  redisFields,
+  startService,
+} from '../../../conformance/services/index.ts'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
-import { at, bare, uniqueName, until } from './support/bed.ts'
+import { failure } from '../src/errors.ts'
+import { at, bare, connect as connectLocks, proxied, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis', { needsControl: true })
 afterAll(() => service.close())
 const server = service.server('redis')
 const { host, port } = server
+
+function portOf(front: TcpServer): number {
+  const address = front.address()
+  return typeof address === 'object' ? (address?.port ?? 0) : 0
+}
 
 test('a wrong password, an unknown user and no password at all are refused at once', async () => {
   const nobody = { host, port, username: 'nobody', password: 'secret' }
@@ -79,6 +91,37 @@ test.each([2, 3] as const)(
   },
 )
 
+test('a password that was mended since does not explain a later outage', async () => {
+  // An outage in which connections are accepted and closed, which ioredis has no error for.
+  let isOut = false
+  let relayed = 0
+  const front = createTcpServer((client) => {
+    client.on('error', () => undefined)
+    if (isOut) return void client.resume().end()
+    relayed += 1
+    client.on('close', () => void (relayed -= 1))
+    const behind = connect(port, host).on('error', () => undefined)
+    client.pipe(behind).pipe(client)
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void front.close())
+  await once(front, 'listening')
+  await redisCommand(server, 'ACL', 'SETUSER', 'carol', 'on', '>right', '~*', '&*', '+@all')
+  const connection = { host: '127.0.0.1', port: portOf(front), username: 'carol', password: 'new' }
+  const lock = connectLocks({ connection }, { storeTimeoutMs: 30_000 }).lock(uniqueName())
+  await expect(lock.tryAcquire()).rejects.toMatchObject({ code: 'LOCK_INVALID_ARGUMENT' })
+  await redisCommand(server, 'ACL', 'SETUSER', 'carol', '>new')
+  const lease = await until(() => lock.tryAcquire().catch(() => false as const))
+  await lease?.release()
+  isOut = true
+  await redisCommand(server, 'CLIENT', 'KILL', 'USER', 'carol')
+  await until(() => relayed === 0)
+  await expect(lock.tryAcquire({ retry: { attempts: 1 } })).rejects.toMatchObject({
+    code: 'LOCK_UNAVAILABLE',
+  })
+  // What is withdrawn at the end reaches the server.
+  isOut = false
+})
+
 test('a key of another type is refused at once', async () => {
   const name = uniqueName()
   await redisCommand(server, 'SET', name, 'a text')
@@ -86,7 +129,9 @@ test('a key of another type is refused at once', async () => {
 })
 
 test('a node of a Cluster is refused at once without redis+cluster://', async () => {
-  await using cluster = await startService('redis-cluster')
+  const cluster = await startService('redis-cluster')
+  // After the clients, which withdraw their attempts there.
+  onTestFinished(() => cluster.close())
   const [first] = cluster.servers
   const slots = new Map<number, string>()
   for (let n = 0; slots.size < 60; n += 1) slots.set(n, uniqueName())
@@ -105,8 +150,41 @@ test('a node of a Cluster is refused at once without redis+cluster://', async ()
   )
 })
 
+test('a node of a Cluster that a client has used is an outage while another node has the slot', async () => {
+  const cluster = await startService('redis-cluster')
+  onTestFinished(() => cluster.close())
+  const [first = server, second = server] = cluster.servers
+  const here: string[] = []
+  while (here.length < 2) {
+    const name = uniqueName()
+    if ((await redisCommand(first, 'GET', `locks:${name}`).catch(() => name)) === null) here.push(name)
+  }
+  const [used = '', moved = ''] = here
+  const locks = connectLocks({ url: `redis://${first.host}:${first.port}` }, { storeTimeoutMs: 20_000 })
+  await locks.with(used, () => undefined)
+  const slot = Number(await redisCommand(first, 'CLUSTER', 'KEYSLOT', `locks:${moved}`))
+  const assign = async (to: typeof first): Promise<unknown> =>
+    redisCommand(first, 'CLUSTER', 'SETSLOT', slot, 'NODE', String(await redisCommand(to, 'CLUSTER', 'MYID')))
+  const before = await movedAnswersOf(first)
+  await assign(second)
+  const outcome = locks
+    .lock(moved)
+    .acquire()
+    .catch((error: unknown) => error)
+  await until(async () => (await movedAnswersOf(first)) > before)
+  await assign(first)
+  expect(await outcome).toMatchObject({ state: 'held' })
+})
+
+/** How often the server has sent clients to another node. */
+async function movedAnswersOf(node: typeof server): Promise<number> {
+  const stats = await redisFields(node, 'INFO', 'errorstats')
+  return Number(/count=(\d+)/.exec(stats.get('errorstat_MOVED') ?? '')?.[1] ?? 0)
+}
+
 test('a server without a command that locks need is refused at once', async () => {
-  await using poor = await startService('redis', { settings: { 'rename-command': 'EVALSHA none' } })
+  const poor = await startService('redis', { settings: { 'rename-command': 'EVALSHA none' } })
+  onTestFinished(() => poor.close())
   await expectRefusedAtOnce(redis({ url: poor.url }), /does not know a command.*unknown command/)
 })
 
@@ -118,6 +196,42 @@ test('a given client that subscribes, or was ended by the program, is refused at
   const ended = new Redis({ host, port })
   await ended.quit()
   await expectRefusedAtOnce(redis({ client: ended }), /was ended.*; give a client that is open/)
+})
+
+test('a given client that gave up by itself is an outage, until the program connects it again', async () => {
+  const proxy = await proxied(server)
+  const client = new Redis({ host: proxy.host, port: proxy.port, retryStrategy: () => null })
+  client.on('error', () => undefined)
+  onTestFinished(() => client.disconnect())
+  const lock = connectLocks({ client }, { storeTimeoutMs: 500 }).lock(uniqueName())
+  await (await lock.acquire()).release()
+  proxy.reset()
+  await until(() => client.status === 'end')
+  await expect(lock.tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await client.connect()
+  await (await lock.acquire()).release()
+})
+
+test('a given Cluster client is refused once the program ended it, not when it gave up by itself', async () => {
+  const nodes = [{ host, port: 1 }]
+  const client = new Cluster(nodes, { clusterRetryStrategy: () => null })
+  client.on('error', () => undefined)
+  await until(() => client.status === 'end')
+  const lock = connectLocks({ client }, { storeTimeoutMs: 500 }).lock(uniqueName())
+  await expect(lock.tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  const ended = new Cluster(nodes, { lazyConnect: true })
+  ended.disconnect()
+  await expectRefusedAtOnce(redis({ client: ended }), /was ended.*; give a client that is open/)
+})
+
+test.each([
+  ['WRONGPASS', 'LOCK_INVALID_ARGUMENT'],
+  ['CERT_HAS_EXPIRED', 'LOCK_UNAVAILABLE'],
+])('what the last node of a Cluster said is final only if all nodes are likely to: %s', (said, code) => {
+  const last = Object.assign(new Error('refused'), { code: said })
+  const client = new Cluster([{ host, port }], { lazyConnect: true })
+  const error = Object.assign(new Error('Failed to refresh slots cache.'), { lastNodeError: last })
+  expect(failure(error, client)).toMatchObject({ code })
 })
 
 test('a certificate that nobody signed, or for another host, is refused at once', async () => {
@@ -136,12 +250,15 @@ test('a certificate that nobody signed, or for another host, is refused at once'
   front.on('tlsClientError', () => undefined)
   onTestFinished(() => void front.close())
   await once(front, 'listening')
-  const address = front.address()
-  const its = typeof address === 'object' ? (address?.port ?? 0) : 0
+  const its = portOf(front)
   const refusal = /certificate of the server is not trusted.*; give/
   await expectRefusedAtOnce(redis({ url: `rediss://127.0.0.1:${its}` }), refusal)
   const mismatch = redis({ connection: { host: '127.0.0.1', port: its, tls: { ca: cert } } })
   await expectRefusedAtOnce(mismatch, refusal)
+  // Other nodes of a Cluster may be in order.
+  const cluster = { nodes: [{ host: '127.0.0.1', port: its }], options: { redisOptions: { tls: {} } } }
+  const lock = connectLocks({ cluster }, { storeTimeoutMs: 500 }).lock(uniqueName())
+  await expect(lock.tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
 })
 
 test('a server that was killed takes storeTimeoutMs for every call, and is used once it is back', async () => {

@@ -67,8 +67,14 @@ const ownOptions = {
 
 const forced = { lazyConnect: true, replyMapping: 'legacy' } as const
 
+/** The only node of a Cluster answers so as a replica, until the connection leads to the next primary. */
+const followsMoved = {
+  reconnectOnError: (error: Error): boolean =>
+    ownOptions.reconnectOnError(error) || codeOf(error) === 'MOVED',
+}
+
 export function open({ url, connection, cluster }: Place): Client {
-  const options = { ...ownOptions, ...connection, ...forced }
+  const options = { ...ownOptions, ...followsMoved, ...connection, ...forced }
   if (cluster === undefined) return loosen(url === undefined ? new Redis(options) : new Redis(url, options))
   const clusterOptions = {
     // It asks any one node whether all is well, and waits forever if that one hangs.
@@ -200,6 +206,18 @@ export function isOpen({ status }: Redis): boolean {
 export function reconnect(client: Redis): void {
   if (isOpen(client)) client.stream.destroy()
   else client.once('connect', () => client.stream.destroy())
+}
+
+/** Whether the program ended the client. Others at their end have given up by themselves, and may be connected again. */
+export function wasEnded(client: Client): boolean {
+  if (client.status !== 'end') return false
+  // ioredis has no public word for it.
+  if (Reflect.get(client, 'manuallyClosing') === true) return true
+  if (isCluster(client)) return false
+  const { retryStrategy, sentinels } = client.options
+  const gaveUp = typeof retryStrategy !== 'function' || Reflect.get(client, 'retryAttempts') !== 0
+  // It has no stream yet if no Sentinel has told it of a primary.
+  return !gaveUp && (!sentinels || Reflect.get(client, 'stream') !== undefined)
 }
 
 /** Whether the server refused to change to the database that a connection is for. */
