@@ -6,7 +6,7 @@ export { MIGRATE, NAME_TAKEN, notOursText, POOL_ENDED, sqlErrors } from './error
 export type { Code, Dialect, SqlErrors } from './errors.ts'
 export { admitted, fencePieces, keyOf, MAX_FENCE } from './fence.ts'
 export type { FencePieces } from './fence.ts'
-export { connectionsVerdict, tableChecks } from './findings.ts'
+export { connectionsVerdict, foreignVerdict, tableChecks } from './findings.ts'
 export type { Leftovers, TableFacts } from './findings.ts'
 export type { TableCreation } from './first-use.ts'
 export { fromPool } from './from-pool.ts'
