@@ -27,8 +27,8 @@ interface Doubt {
   readonly address: string | undefined
   /** The Sentinel that may give it up. Undefined when that is not enough. */
   readonly leader: Redis | undefined
-  /** The Sentinels that told of it. */
-  readonly toldBy: readonly Redis[]
+  /** The Sentinels that reported it. */
+  readonly reportedBy: readonly Redis[]
   /** When the Sentinels are asked whether the connection is right after all. */
   readonly askAt: number
 }
@@ -132,24 +132,24 @@ export class Failovers {
   }
 
   #doubtPrimary(sentinel: Redis, leads: boolean): void {
-    const toldBy = [...new Set(this.#presentDoubt?.toldBy).add(sentinel)]
+    const reportedBy = [...new Set(this.#presentDoubt?.reportedBy).add(sentinel)]
     const leader = leads ? sentinel : undefined
     const address = addressOf(this.#client)
-    const doubt = (this.#doubt = { address, leader, toldBy, askAt: performance.now() + DOUBT_MS })
+    const doubt = (this.#doubt = { address, leader, reportedBy, askAt: performance.now() + DOUBT_MS })
     clearTimeout(this.#asking)
     this.#asking = setTimeout(() => this.#look(), DOUBT_MS).unref()
     void this.#askBack(doubt)
   }
 
   /**
-   * A message may be read after a later failover has made the same server the primary again. So the doubt also ends once
-   * every Sentinel that told of it says that this server is the primary. The others may not have heard of a failover.
+   * A message may be read after a later failover has made the same server the primary again. So the doubt also ends
+   * when every Sentinel that reported it says that this server is the primary. The others may not know of a failover.
    */
   async #askBack(doubt: Doubt): Promise<void> {
     for (; this.#presentDoubt === doubt && !this.#closed; await pause(AGAIN_MS, undefined, { ref: false })) {
-      const said = await Promise.all(doubt.toldBy.map(({ options }) => opinionOf(options, this.#name)))
+      const said = await Promise.all(doubt.reportedBy.map(({ options }) => opinionOf(options, this.#name)))
       const isBack = said.every(
-        (one) => one !== undefined && mapped(one.address, this.#client.options) === doubt.address,
+        (one) => one?.address !== undefined && mapped(one.address, this.#client.options) === doubt.address,
       )
       if (isBack && this.#doubt === doubt) this.#doubt = undefined
     }

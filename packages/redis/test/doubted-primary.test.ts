@@ -230,10 +230,10 @@ test.each([
   await eventually('the primary counts again', 20_000, counts)
 })
 
-test('caught: a doubt ends without a word of the Sentinel that told of it', async () => {
+test('caught: a doubt ends without a word of the Sentinel that reported it', async () => {
   const edit = {
     file: 'redis/failovers.js',
-    find: 'one !== undefined && mapped(',
+    find: 'one?.address !== undefined && mapped(',
     replace: 'true || mapped(',
   }
   expect(await outcomesAfterAborts(await mutate([edit]))).toContain('granted')

@@ -91,7 +91,7 @@ test.each([2, 3] as const)(
   },
 )
 
-test('a password that was mended since does not explain a later outage', async () => {
+test('a password that was fixed since does not explain a later outage', async () => {
   // An outage in which connections are accepted and closed, which ioredis has no error for.
   let isOut = false
   let relayed = 0

@@ -208,7 +208,7 @@ export function reconnect(client: Redis): void {
   else client.once('connect', () => client.stream.destroy())
 }
 
-/** Whether the program ended the client. Others at their end have given up by themselves, and may be connected again. */
+/** Whether the program ended the client. Others at their end gave up by themselves, and may be connected again. */
 export function wasEnded(client: Client): boolean {
   if (client.status !== 'end') return false
   // ioredis has no public word for it.
@@ -216,7 +216,7 @@ export function wasEnded(client: Client): boolean {
   if (isCluster(client)) return false
   const { retryStrategy, sentinels } = client.options
   const gaveUp = typeof retryStrategy !== 'function' || Reflect.get(client, 'retryAttempts') !== 0
-  // It has no stream yet if no Sentinel has told it of a primary.
+  // It has no stream yet if no Sentinel has named a primary.
   return !gaveUp && (!sentinels || Reflect.get(client, 'stream') !== undefined)
 }
 
