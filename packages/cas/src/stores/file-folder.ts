@@ -32,8 +32,8 @@ export async function read(folder: string): Promise<Versioned | undefined> {
       const version = was.version + 1n
       await ifThere(rename(join(folder, nextFile(version, was.id)), join(folder, presentFile(version))))
     } else if ((blanks += 1) > 2) {
-      // A look may show neither name of a file that is being renamed, but not time after time. The value was dropped, or
-      // deleted by hand. Candidates have nothing to replace any more. The folder must be empty to be created again.
+      // A look may show neither name of a file that is being renamed, but not time after time. The value was dropped,
+      // or deleted by hand. Candidates have nothing to replace any more. The folder must be empty to be created again.
       for (const { file } of entries) await ifThere(unlink(join(folder, file)))
       return undefined
     }
