@@ -1,6 +1,6 @@
 import { findingsOf, isLockError, verdicts } from '@locks/core/adapter'
 import type { Clock, Finding, Verdict } from '@locks/core/adapter'
-import { notOursText } from '@locks/sql'
+import { foreignVerdict } from '@locks/sql'
 import type { Leftovers } from '@locks/sql'
 import { errors } from './errors.ts'
 import { checks } from './findings.ts'
@@ -52,12 +52,14 @@ async function tablesOf(settings: Settings, runner: Runner): Promise<Verdict> {
   const counter = { 'unique-key': to.locks, row: to.holders, named: to.named }[strategy]
   const written = strategy === 'row' ? [counter, to.rows] : [counter]
   try {
-    const foreign = await strategyRecord(settings, runner).foreign()
-    if (foreign !== undefined)
-      return warning(
-        `${notOursText('@locks/mysql', foreign)}; no lock can be acquired`,
-        'set table or schema to another name',
-      )
+    const record = strategyRecord(settings, runner)
+    const foreign = await record.foreign()
+    if (foreign !== undefined) {
+      const owner = await record.read().catch((error: unknown) => {
+        if (!errors.isOfOtherTables(error)) throw error
+      })
+      return foreignVerdict('@locks/mysql', foreign, owner === strategy)
+    }
     const floor = await runner.run(`SELECT fence FROM ${to.pruned} WHERE id = 1 LOCK IN SHARE MODE`)
     if (floor.rows.length === 0)
       return warning(`${to.pruned} is empty: no lock can be acquired`, 'run migrate()')

@@ -8,35 +8,49 @@ import type { Names } from './schema.ts'
 /** Runs a statement whose first value is returned as its first column, which is left out here. */
 type Look = (text: string, values: Values) => Promise<readonly (readonly Cell[])[]>
 
-const counter = ['name varbinary', 'fence bigint', 'attempt varbinary', 'holder mediumblob', 'since datetime']
+const counter = [
+  'name varbinary key',
+  'fence bigint',
+  'attempt varbinary',
+  'holder mediumblob',
+  'since datetime',
+]
 const session = [...counter, 'hold varbinary']
 
-/** Tables of the schema with their columns, as `information_schema` has them. */
+/** Columns that the statements need, as `information_schema` has them. */
 const known: readonly (readonly [part: keyof Names, columns: readonly string[]])[] = [
   ['locks', [...counter, 'verdict tinyint', 'expires_at datetime', 'blocked_until datetime']],
-  ['rows', ['name varbinary']],
+  ['rows', ['name varbinary key']],
   ['holders', session],
   ['named', session],
-  ['pruned', ['id tinyint', 'fence bigint']],
-  ['strategy', ['id tinyint', 'strategy varbinary']],
-  ['resources', ['resource varbinary', 'fence bigint']],
+  ['pruned', ['id tinyint key', 'fence bigint']],
+  ['strategy', ['id tinyint key', 'strategy varbinary']],
+  ['resources', ['resource varbinary key', 'fence bigint']],
 ]
 
-/** The first table or view that has one of our names, and that this adapter did not create. */
+/**
+ * The first table or view that has one of our names, and that is not ours. A table that has all columns of ours is
+ * ours, also if another program created it. More columns do no harm if an INSERT can leave them out.
+ */
 export async function foreignIn(tables: Tables, look: Look): Promise<string | undefined> {
   const [shown, names] = [namesOf(tables), { ...plainNamesOf(tables), resources: 'fenced_resources' }]
+  // A limit of its own: a session may have `sql_select_limit`.
   const found = await look(
-    `SELECT ?, @@lower_case_table_names, t.TABLE_NAME, t.TABLE_TYPE, c.COLUMN_NAME, c.DATA_TYPE
+    `SELECT ?, @@lower_case_table_names, t.TABLE_NAME, t.TABLE_TYPE, c.COLUMN_NAME,
+  CONCAT(c.DATA_TYPE, IF(c.COLUMN_KEY = 'PRI', ' key', '')),
+  c.IS_NULLABLE = 'YES' OR c.COLUMN_DEFAULT IS NOT NULL OR c.EXTRA <> ''
 FROM information_schema.TABLES t LEFT JOIN information_schema.COLUMNS c
   ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME
-WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME IN (?, ?, ?, ?, ?, ?, ?)`,
+WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME IN (?, ?, ?, ?, ?, ?, ?)
+LIMIT 1000000`,
     [tables.schema ?? null, ...Object.values(names)],
   )
   const foreign = known.find(([part, wanted]) => {
     const its = found.filter(([folded, name]) => isNamed(folded, name, names[part]))
-    const columns = its.map(([, , , column, type]) => `${column} ${type}`)
+    const columns = new Map(its.map(([, , , name, type, mayMiss]) => [`${name} ${type}`, mayMiss === '1']))
     const isOurs =
-      columns.toSorted().join() === wanted.toSorted().join() &&
+      wanted.every((column) => columns.has(column)) &&
+      [...columns].every(([column, mayMiss]) => mayMiss || wanted.includes(column)) &&
       its.every(([, , kind]) => kind === 'BASE TABLE')
     return its.length > 0 && !isOurs
   })

@@ -1,7 +1,7 @@
 import { findingsOf } from '@locks/core/adapter'
 import type { Clock, Finding } from '@locks/core/adapter'
 import { onOneConnection } from '@locks/sql'
-import { errors } from './errors.ts'
+import { errors, isRefusal } from './errors.ts'
 import { checks } from './findings.ts'
 import type { Facts } from './findings.ts'
 import { lookForForeign } from './foreign.ts'
@@ -36,7 +36,13 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
     const readable = fenced && !foreign && missing.length === 0 && forbidden.length === 0
     // Without fences there may be a record all the same, of another client.
     const look = (): Promise<readonly Row[]> => on.query(readStrategy(settings), [''])
-    const [[, owner] = []] = fenced ? (readable ? await look() : []) : ((await ifRecorded(look)) ?? [])
+    const [[, owner] = []] = foreign
+      ? await look().catch(orNone)
+      : fenced
+        ? readable
+          ? await look()
+          : []
+        : ((await ifRecorded(look)) ?? [])
     const [[kept, oldestMs] = []] = readable ? await on.query(sql.leftovers) : []
     return {
       settings: values,
@@ -53,6 +59,12 @@ export async function diagnose(settings: Settings, clock: Clock): Promise<readon
       leftovers: readable ? { names: Number(kept), oldestMs: Number(oldestMs ?? 0) } : undefined,
     }
   }
+}
+
+/** The record may be the table of another program. */
+function orNone(error: unknown): readonly Row[] {
+  if (isRefusal(error)) return []
+  throw error
 }
 
 /** A finding counts at most this many rows. */

@@ -1,6 +1,6 @@
 import { verdicts } from '@locks/core/adapter'
 import type { Checks } from '@locks/core/adapter'
-import { connectionsVerdict, notOursText, SPARE_CONNECTIONS, tableChecks } from '@locks/sql'
+import { connectionsVerdict, foreignVerdict, SPARE_CONNECTIONS, tableChecks } from '@locks/sql'
 import type { TableFacts } from '@locks/sql'
 import type { Settings } from './options.ts'
 import type { Pooling } from './pooler.ts'
@@ -57,13 +57,9 @@ export const checks: Checks<Facts, Settings> = {
     return warning(message, 'set default_transaction_read_only = off for this role')
   },
 
-  tables: ({ foreign, missing, forbidden, record }, { schema, table, migrate }) => {
+  tables: ({ foreign, missing, forbidden, record, owner }, { schema, table, migrate, strategy }) => {
     if (record === undefined) return ok('no tables are needed without fences')
-    if (foreign !== undefined)
-      return warning(
-        `${notOursText('@locks/postgres', foreign)}; no lock can be acquired`,
-        'set table or schema to another name',
-      )
+    if (foreign !== undefined) return foreignVerdict('@locks/postgres', foreign, owner === strategy)
     if (missing.length > 0) {
       const unless = migrate === 'auto' ? ', unless the first acquire may create them all' : ''
       return warning(`missing: ${missing.join(', ')}; no lock can be acquired${unless}`, 'run migrate()')

@@ -4,29 +4,26 @@ import type { Tables } from './options.ts'
 import { namesOf, statement } from './sql.ts'
 import type { Names } from './sql.ts'
 
-/** Columns of a table of ours, as `pg_attribute` has them; `optional` are those that other versions lack. */
-interface Columns {
-  readonly part: keyof Names
-  readonly needed: readonly string[]
-  readonly optional?: readonly string[]
-}
+/** Columns that the functions of every version need, as `pg_attribute` has them; `key`: part of the primary key. */
+type Columns = readonly [part: keyof Names, needed: readonly string[]]
 
-const since = 'since timestamp with time zone'
-const counter = ['name bytea', 'fence bigint', 'attempt text', 'holder text', since]
+const counter = [
+  'name bytea key',
+  'fence bigint',
+  'attempt text',
+  'holder text',
+  'since timestamp with time zone',
+]
 const times = ['expires_at timestamp with time zone', 'blocked_until timestamp with time zone']
 const wait = ['ttl_ms integer', 'delay_ms integer', 'claim_ms integer', 'listener bigint']
 
 const layouts: readonly Columns[] = [
-  { part: 'locks', needed: [...counter, ...times, 'queued boolean'] },
-  {
-    part: 'waiters',
-    needed: ['name bytea', 'position bigint', 'attempt text', 'holder text', ...wait],
-    optional: ['secret text', since],
-  },
-  { part: 'rows', needed: ['name bytea'] },
-  { part: 'holders', needed: [...counter, 'key bigint', 'pid integer'] },
-  { part: 'strategy', needed: ['id integer', 'strategy text'] },
-  { part: 'resources', needed: ['resource bytea', 'fence bigint'] },
+  ['locks', [...counter, ...times, 'queued boolean']],
+  ['waiters', ['name bytea key', 'position bigint key', 'attempt text', 'holder text', ...wait]],
+  ['rows', ['name bytea key']],
+  ['holders', [...counter, 'key bigint', 'pid integer']],
+  ['strategy', ['id integer key', 'strategy text']],
+  ['resources', ['resource bytea key', 'fence bigint']],
 ]
 
 const text = (value: string): string => `'${value}'`
@@ -34,27 +31,37 @@ const plainName = (quoted: string): string => quoted.replace(/^.*\./, '').replac
 const array = (values: readonly string[]): string => `ARRAY[${values.map(text).join()}]::text[]`
 
 /**
- * The first table or function that has one of our names, and that no version of this adapter created; NULL if there is
- * none. Reads catalogs only. A function counts as ours beside our table, or if it names that table.
+ * The first table or function that has one of our names, and that is not ours; NULL if there is none. Reads catalogs
+ * only. A table that has all columns of ours is ours, also if another program created it. More columns do no harm if an
+ * INSERT can leave them out. A function counts as ours beside our table, or if it names that table.
  */
 function foreignIn(tables: Tables): string {
   const to = namesOf(tables)
   const { resources: _, ...named } = to
-  const known = layouts.map(({ part, needed, optional = [] }) => {
-    return `(${text(to[part])}, ${text(plainName(to[part]))}, ${array(needed)}, ${array(optional)})`
-  })
+  const known = layouts.map(
+    ([part, needed]) => `(${text(to[part])}, ${text(plainName(to[part]))}, ${array(needed)})`,
+  )
   return `(WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname = '${tables.schema}'),
-  known (shown, name, needed, optional) AS (VALUES ${known.join(',\n    ')}),
+  known (shown, name, needed) AS (VALUES ${known.join(',\n    ')}),
   relations AS (
-    SELECT k.*, c.relkind, ARRAY(SELECT a.attname || ' ' || format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
-      WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
-    FROM known k JOIN pg_class c ON c.relname = k.name AND c.relnamespace IN (SELECT oid FROM ours)
+    SELECT k.*, c.oid, c.relkind FROM known k
+    JOIN pg_class c ON c.relname = k.name AND c.relnamespace IN (SELECT oid FROM ours)
+  ),
+  columns AS (
+    SELECT r.name, NOT a.attnotnull OR a.atthasdef OR a.attidentity <> '' AS may_miss,
+      concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod),
+        CASE WHEN a.attnum = ANY (i.indkey) THEN 'key' END) AS it
+    FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_index i ON i.indrelid = r.oid AND i.indisprimary
   )
   SELECT min(found.it) FROM (
-    SELECT 'table ' || shown AS it FROM relations
-    WHERE relkind <> 'r' OR NOT (columns @> needed AND columns <@ (needed || optional))
+    SELECT 'table ' || shown AS it FROM relations r
+    WHERE relkind <> 'r' OR NOT ARRAY(SELECT c.it FROM columns c WHERE c.name = r.name) @> needed
+      OR EXISTS (SELECT FROM columns c WHERE c.name = r.name AND NOT may_miss AND NOT c.it = ANY (needed))
     UNION ALL SELECT 'type ' || k.shown FROM known k JOIN pg_type t ON t.typname = k.name
       AND t.typnamespace IN (SELECT oid FROM ours) AND t.typrelid = 0
+      -- A table named without the "_" has an array type of this name, which steps aside for a table.
+      AND NOT EXISTS (SELECT FROM pg_type e WHERE e.typarray = t.oid)
     UNION ALL SELECT 'function ' || '"${tables.schema}"."' || p.proname || '"' FROM pg_proc p
     WHERE p.pronamespace IN (SELECT oid FROM ours) AND p.proname = ANY (${array(Object.values(named).map(plainName))})
       AND NOT EXISTS (SELECT FROM relations WHERE shown = ${text(to.locks)})

@@ -56,3 +56,9 @@ test('a table of fenced resources that is not ours is named', async () => {
   const { rows } = await control.query("SELECT FROM pg_class WHERE relnamespace = 'plant'::regnamespace")
   expect(rows).toHaveLength(1)
 })
+
+test("the array type of a table is in nobody's way", async () => {
+  await migrate({ url, table: 'listed' })
+  await migrate({ url, table: '_listed' })
+  await open({ url, table: '_listed' }).with('a', () => undefined)
+})

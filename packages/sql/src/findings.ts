@@ -1,5 +1,6 @@
 import { verdicts } from '@locks/core/adapter'
 import type { Checks, Verdict } from '@locks/core/adapter'
+import { notOursText } from './errors.ts'
 import { otherStrategy } from './table-adapter.ts'
 import type { StrategyRecord } from './table-adapter.ts'
 
@@ -59,6 +60,19 @@ export const tableChecks: Checks<TableFacts, { readonly strategy: string; readon
     const later = 'clients prune after their releases, most of them once they have run for ten minutes'
     return warning(message, `run locks prune; ${later}`)
   },
+}
+
+/** A table that is not ours. Where the strategy is recorded it was ours once, and locks may be held there. */
+export function foreignVerdict(adapter: string, table: string, isRecorded: boolean): Verdict {
+  if (!isRecorded)
+    return warning(
+      `${notOursText(adapter, table)}; no lock can be acquired`,
+      'set table or schema to another name',
+    )
+  return warning(
+    `${table} has other columns than ${adapter} gives it; migrate() and prune() are refused, and acquires may fail`,
+    'undo that change of the table, or set table or schema to another name',
+  )
 }
 
 /** Whether the server has room for the connections that this client may open. */

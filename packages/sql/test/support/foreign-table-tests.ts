@@ -26,20 +26,21 @@ export function foreignTableTests(bed: ForeignBed): void {
   const { url } = server
   let count = 0
 
+  async function refused(call: Promise<unknown>): Promise<void> {
+    const outcome = await inTime(
+      'a refusal',
+      scaled(10_000),
+      call.catch((error: unknown) => error),
+    )
+    if (isLockError(outcome, 'LOCK_UNSUPPORTED')) return
+    if (!isLockError(outcome, 'LOCK_INVALID_ARGUMENT')) throw outcome
+    expect(outcome.message).toMatch(saying)
+  }
+
   async function expectUntouched(create: (table: string) => readonly string[]): Promise<void> {
     const table = `theirs${(count += 1)}_`
     for (const text of create(table)) await run(text)
     const before = await contentOf(table)
-    const refused = async (call: Promise<unknown>): Promise<void> => {
-      const outcome = await inTime(
-        'a refusal',
-        scaled(10_000),
-        call.catch((error: unknown) => error),
-      )
-      if (isLockError(outcome, 'LOCK_UNSUPPORTED')) return
-      if (!isLockError(outcome, 'LOCK_INVALID_ARGUMENT')) throw outcome
-      expect(outcome.message).toMatch(saying)
-    }
     for (const strategy of strategies) {
       const given = { url, strategy, table, ...(strategy === 'advisory' && { fencing: true }) }
       const options = { storeTimeoutMs: scaled(60_000) }
@@ -87,4 +88,33 @@ export function foreignTableTests(bed: ForeignBed): void {
   )
 
   test('a view', () => expectUntouched((table) => [`CREATE VIEW ${table} AS SELECT 1 AS name, 2 AS fence`]))
+
+  test.each(strategies)('%s: a table of ours that got more columns stays ours', async (strategy) => {
+    const table = `ours${(count += 1)}`
+    const given = { url, strategy, table, ...(strategy === 'advisory' && { fencing: true }) }
+    const options = { storeTimeoutMs: scaled(60_000) }
+    const levelOf = async (): Promise<unknown> => {
+      const found = await open(given, options).diagnose()
+      return found.find(({ check }) => check === 'tables')
+    }
+    await migrate({ url, schema, table })
+    for (const part of ['', '_rows', '_holders', '_strategy'])
+      await run(
+        `ALTER TABLE ${table}${part} ADD COLUMN seen_by varchar(9), ADD COLUMN seen int NOT NULL DEFAULT 0`,
+      )
+    for (const again of [false, true]) {
+      if (again) await run(`DELETE FROM ${table}_strategy`)
+      await open(given, options).with('a', () => undefined)
+      expect(await levelOf()).toMatchObject({ level: 'ok' })
+      await migrate({ url, schema, table })
+      await prune({ url, schema, table }, 60_000)
+    }
+    // No row can be added without it.
+    await run(`DELETE FROM ${table}_rows`)
+    await run(`ALTER TABLE ${table}_rows ADD COLUMN must_see int NOT NULL`)
+    const advice: unknown = expect.stringContaining('set table or schema')
+    const message: unknown = expect.not.stringContaining('no lock can be acquired')
+    expect(await levelOf()).toMatchObject({ level: 'warning', advice, message })
+    await refused(migrate({ url, schema, table }))
+  })
 }
