@@ -2,6 +2,11 @@ import type { Tables } from './options.ts'
 import { old, plpgsql, pruning } from './schema-parts.ts'
 import { living, namesOf } from './sql.ts'
 
+/** Short: attempts that wait for locks wait for the table meanwhile. */
+const ALTER_WAIT_MS = 200
+const ALTER_PAUSE_S = 0.5
+const ALTER_TRIES = 10
+
 /** Functions that delete the rows of unused locks. */
 export function pruneFunctions(tables: Tables): readonly string[] {
   const to = namesOf(tables)
@@ -35,29 +40,43 @@ END`),
 /** Updates the tables and functions of an earlier version; no effect on current ones. Privileges stay. */
 export function upgrade(tables: Tables): readonly string[] {
   const to = namesOf(tables)
-  const column = (where: string): string =>
+  const has = (where: string): string =>
     `EXISTS (SELECT FROM pg_attribute WHERE attrelid = '${to.waiters}'::regclass AND ${where})`
+  const identity = has("attname = 'position' AND attidentity <> ''")
+  const [secret, since] = [has("attname = 'secret'"), has("attname = 'since' AND atthasdef")]
   return [
-    // The sequence of an identity column is unlogged like its table, and may be unusable on a promoted standby.
-    `DO $locks$ BEGIN
-  IF ${column("attname = 'position' AND attidentity <> ''")} THEN
-    ALTER TABLE ${to.waiters} ALTER COLUMN position DROP IDENTITY;
-  END IF;
-  IF NOT ${column("attname = 'secret'")} THEN
-    ALTER TABLE ${to.waiters} ADD COLUMN secret text;
-  END IF;
-  IF NOT ${column("attname = 'since'")} THEN
-    -- In two steps: otherwise waiters that are there would get the time of now.
-    ALTER TABLE ${to.waiters} ADD COLUMN since timestamptz;
-    ALTER TABLE ${to.waiters} ALTER COLUMN since SET DEFAULT clock_timestamp();
-  END IF;
+    // While this waits for the table, all others wait behind it; a backup may use the table for hours. The sequence of
+    // an identity column is unlogged like its table, and may be unusable on a promoted standby.
+    `DO $locks$
+DECLARE
+  v_patience text := current_setting('lock_timeout');
+BEGIN
+  FOR v_try IN 1..${ALTER_TRIES} LOOP
+    EXIT WHEN NOT ${identity} AND ${secret} AND ${since};
+    BEGIN
+      PERFORM set_config('lock_timeout', '${ALTER_WAIT_MS}', true);
+      LOCK TABLE ${to.waiters} IN ACCESS EXCLUSIVE MODE;
+      PERFORM set_config('lock_timeout', v_patience, true);
+      IF ${identity} THEN
+        ALTER TABLE ${to.waiters} ALTER COLUMN position DROP IDENTITY;
+      END IF;
+      ALTER TABLE ${to.waiters} ADD COLUMN IF NOT EXISTS secret text;
+      -- In two steps: otherwise waiters that are there would get the time of now.
+      ALTER TABLE ${to.waiters} ADD COLUMN IF NOT EXISTS since timestamptz;
+      ALTER TABLE ${to.waiters} ALTER COLUMN since SET DEFAULT clock_timestamp();
+    EXCEPTION WHEN lock_not_available THEN
+      IF v_try = ${ALTER_TRIES} THEN
+        RAISE EXCEPTION 'other sessions use table %, as a backup does, so it was not updated; nothing was changed',
+          '${to.waiters}' USING ERRCODE = 'lock_not_available';
+      END IF;
+      PERFORM pg_sleep(${ALTER_PAUSE_S});
+    END;
+  END LOOP;
 END $locks$`,
     // Otherwise the old function would stay beside the one with other parameters or another result.
     `DROP FUNCTION IF EXISTS ${[
       `${to.passOn}(bytea, text)`,
-      `${to.oldAttempt}(bytea, text, text, int, int, int, bigint)`,
-      // Its own lost grant could keep an attempt out.
-      `${to.oldAttempt}(bytea, text, text, int, int, int, bigint, text, boolean)`,
+      `${to.attempt}(bytea, text, text, int, int, int, bigint)`,
       `${to.release}(bytea, text)`,
       `${to.withdraw}(bytea, text)`,
       `${to.break}(bytea, bigint)`,

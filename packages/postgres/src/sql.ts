@@ -7,8 +7,7 @@ import type { Tables } from './options.ts'
 const suffixes = {
   locks: '',
   waiters: '_waiters',
-  attempt: '_attempt_next',
-  oldAttempt: '_attempt',
+  attempt: '_attempt',
   first: '_first',
   passOn: '_pass_on',
   release: '_release',

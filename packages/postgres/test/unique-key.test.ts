@@ -151,7 +151,7 @@ test('a fence that an attempt passed on is flushed, a "busy" is not', async () =
   const newcomer = async (): Promise<unknown> => {
     await control.query('BEGIN')
     const { rows } = await control.query(`SELECT o_granted AS granted, o_fence::int AS fence
-      FROM locks_attempt_next('passed on', 'newcomer', '{}', 30000, 0, 5000, NULL, NULL, true)`)
+      FROM locks_attempt('passed on', 'newcomer', '{}', 30000, 0, 5000, NULL, NULL, true)`)
     const { rows: settings } = await control.query('SHOW synchronous_commit')
     await control.query('ROLLBACK')
     return { ...rows[0], ...settings[0] }
