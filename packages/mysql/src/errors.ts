@@ -13,7 +13,6 @@ const transient: ReadonlySet<number> = new Set([
 const setUp: ReadonlyMap<number | string, string> = new Map<number | string, string>([
   [1045, 'the server refuses the user or the password, so no lock can be acquired; correct them in the url'],
   [1698, 'the server refuses the user or the password, so no lock can be acquired; correct them in the url'],
-  [1130, 'the server refuses this host, so no lock can be acquired; allow it for the user in the url'],
   [
     1251,
     'this client lacks the authentication method of the user; give the user another, or use another user',
@@ -47,6 +46,8 @@ const setUp: ReadonlyMap<number | string, string> = new Map<number | string, str
 
 /** Worth another try: a replica may become the primary, a node may join its cluster. */
 const mayPass: ReadonlyMap<number, string> = new Map([
+  // Users may be allowed by the name of their host: the server forgets that name while its DNS fails.
+  [1130, 'it refuses this host; allow it for the user in the url, or check the DNS of the server'],
   [1290, 'it is a replica, or in maintenance; connect to the primary'],
   [1836, 'it is a replica, or in maintenance; connect to the primary'],
   [1792, 'transactions are read-only by default; set transaction_read_only = 0 for this user'],

@@ -11,6 +11,7 @@ import postgresJs from 'postgres'
 import { afterAll, expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
+import { proxyTo } from './support/proxy.ts'
 import { connect, contended, lossOf, open, startServer } from './support/setup.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'locks-tls-'))
@@ -77,6 +78,20 @@ test.each(both)('%s: a certificate that nobody signed is refused where it is che
     fromConfig({ url, library }),
     /certificate of the server is not trusted.*(SELF_SIGNED|self-signed).*; give/,
   )
+})
+
+test('postgres: a refusal is final only if every server gives one', async () => {
+  const down = await proxyTo(server, (client) => void client.destroy())
+  const urlTo = (...ports: unknown[]): string =>
+    `postgres://postgres@host/postgres?host=${ports.map((at) => `127.0.0.1:${String(at)}`).join()}&sslmode=verify-full`
+  for (const ports of [
+    [down.port, port],
+    [port, down.port],
+  ]) {
+    const locks = open({ url: urlTo(...ports), library: 'postgres' }, { storeTimeoutMs: scaled(500) })
+    await expect(locks.lock('a').tryAcquire()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  }
+  await expectRefusedAtOnce(fromConfig({ url: urlTo(port, port), library: 'postgres' }), /certificate/)
 })
 
 test('postgres: a sql whose ssl cannot be used is refused', async () => {

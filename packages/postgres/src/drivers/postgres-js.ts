@@ -1,7 +1,7 @@
 import { connect, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
-import { isRefusal } from '../errors.ts'
+import { errors, isRefusal } from '../errors.ts'
 import type { ConnectOptions, Driver, DriverConnection, Row, Statement, Target } from './driver.ts'
 import { placesOf } from './postgres-js-places.ts'
 import type { Place } from './postgres-js-places.ts'
@@ -47,7 +47,10 @@ class PostgresJsConnection implements DriverConnection {
         this.#socket?.destroy()
         if (this.#isCut) break
       }
-    throw failures.at(-1)
+    // A refusal is final only if every server gives one: another server may take over.
+    throw (
+      failures.find((failure) => errors.toLockError(failure).code === 'LOCK_UNAVAILABLE') ?? failures.at(-1)
+    )
   }
 
   async #openAt({ url, settings, socket, pass }: Place): Promise<void> {
