@@ -108,12 +108,13 @@ test('a migration does not make waiters wait behind a backup, and says why it fa
   const waiting = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'dumped_waiters'::regclass"
   const queued = async (): Promise<boolean> => (await control.query(waiting)).rowCount === 1
 
+  const message: unknown = expect.stringMatching(/"dumped_waiters", as a backup does, .*nothing was changed/)
   const refused = migrate({ url: server.url, table }).catch((error: unknown) => error)
   await eventually('it waits for the table', queued)
   await control.query('DELETE FROM dumped_waiters')
   expect(await inTime('a refusal', scaled(30_000), refused)).toMatchObject({
     code: 'LOCK_UNAVAILABLE',
-    message: expect.stringMatching(/"dumped_waiters", as a backup does, .*nothing was changed/),
+    message,
   })
 
   const migrated = migrate({ url: server.url, table })
