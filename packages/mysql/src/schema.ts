@@ -24,11 +24,11 @@ export function plainNamesOf({ table }: Tables): Readonly<Record<keyof typeof su
   return quotedNames(suffixes, (suffix) => `${table}${suffix}`)
 }
 
-/** A condition: the table has no more columns than ours of that name, as one of another program probably has. */
-export function hasTwoColumns(tables: Tables, part: 'pruned' | 'strategy'): string {
+/** A condition: the table has the key of ours, which one of another program hardly has. */
+export function hasOurKey(tables: Tables, part: 'pruned' | 'strategy'): string {
   const schema = tables.schema === undefined ? 'DATABASE()' : `'${tables.schema}'`
-  return `(SELECT COUNT(*) FROM information_schema.COLUMNS
-  WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = '${plainNamesOf(tables)[part]}') <= 2`
+  return `EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ${schema}
+  AND TABLE_NAME = '${plainNamesOf(tables)[part]}' AND COLUMN_NAME = 'id' AND DATA_TYPE = 'tinyint' AND COLUMN_KEY = 'PRI')`
 }
 
 /**
@@ -68,7 +68,7 @@ export function schemaOf(tables: Tables): readonly string[] {
     table(to.pruned, 'id TINYINT NOT NULL PRIMARY KEY', 'fence BIGINT NOT NULL'),
     // Run by hand, this SQL checks nothing else, and changes no other table.
     `INSERT INTO ${to.pruned} (id, fence) SELECT n.id, 0 FROM (SELECT 1 AS id UNION ALL SELECT 2) n
-WHERE ${hasTwoColumns(tables, 'pruned')} ON DUPLICATE KEY UPDATE id = ${to.pruned}.id`,
+WHERE ${hasOurKey(tables, 'pruned')} ON DUPLICATE KEY UPDATE id = ${to.pruned}.id`,
     table(to.resources, `resource ${key}`, 'fence BIGINT NOT NULL'),
     table(to.strategy, 'id TINYINT NOT NULL PRIMARY KEY', 'strategy VARBINARY(32) NOT NULL'),
   ]

@@ -3,7 +3,7 @@ import { errors, rowLocked } from './errors.ts'
 import { foreignIn } from './foreign.ts'
 import type { Tables } from './options.ts'
 import type { Runner } from './runner.ts'
-import { hasTwoColumns, namesOf } from './schema.ts'
+import { hasOurKey, namesOf } from './schema.ts'
 import { once } from './sql.ts'
 
 export function strategyRecord(tables: Tables, runner: Pick<Runner, 'look' | 'run'>): StrategyRecord {
@@ -14,7 +14,7 @@ export function strategyRecord(tables: Tables, runner: Pick<Runner, 'look' | 'ru
   // Refused while a transaction holds a name here. `p.id` is read so that the row is locked; the inserted id is 1.
   const writeOther = insert('COALESCE(p.id - 1, 1)', `LEFT JOIN ${pruned} p ON p.id = 2 FOR UPDATE NOWAIT`)
   // A row of a table of another program says nothing. What table it is shows when nothing is recorded.
-  const recorded = `SELECT ?, strategy FROM ${table} WHERE id = 1 AND ${hasTwoColumns(tables, 'strategy')}`
+  const recorded = `SELECT ?, strategy FROM ${table} WHERE id = 1 AND ${hasOurKey(tables, 'strategy')}`
   return {
     locks,
     table,

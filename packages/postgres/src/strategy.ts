@@ -26,8 +26,7 @@ export function readStrategy({ strategy, ...tables }: Owned): Statement {
   // A client with fences records the strategy, also beside clients without.
   const recorded = strategy === 'advisory' ? `(SELECT strategy FROM ${table})` : strategyOf(tables)
   // A row of a table of another program says nothing. What table it is shows when nothing is recorded.
-  const isOurs = `(SELECT count(*) <= 2 FROM pg_attribute
-  WHERE attrelid = to_regclass('${table}') AND attnum > 0 AND NOT attisdropped)`
+  const isOurs = `EXISTS (SELECT FROM pg_index WHERE indrelid = to_regclass('${table}') AND indisprimary)`
   return statement(`SELECT $1::text, CASE WHEN ${isOurs} THEN ${recorded} END`)
 }
 
