@@ -37,8 +37,8 @@ export async function hammerPrune(
         holders -= 1
         await lease.release()
       }
-      // Free for a moment, so that it can be dropped.
-      await pass(Math.random() * 3)
+      // Free for a moment, so that it can be dropped; for longer if that was hardly ever possible.
+      await pass(Math.random() * 3 * (1 + n / tries))
     }
     users -= 1
   }

@@ -60,7 +60,10 @@ export function tableCreation(settings: Settings): TableCreation | undefined {
   if (migrate === false) return undefined
   const to = namesOf(settings)
   const there = [to.locks, to.rows, to.holders].map((name) => `to_regclass('${name}') IS NOT NULL`)
-  const look = plain(`SELECT $1::text, to_regclass('${to.strategy}') IS NOT NULL, ${there.join(' OR ')}`)
+  // To read a table is what makes a session, which a pooler has lent, notice tables that were missing before.
+  const look = plain(
+    `SELECT $1::text, to_regclass('${to.strategy}') IS NOT NULL, ${there.join(' OR ')} FROM pg_class LIMIT 1`,
+  )
 
   const created = (connection: PostgresConnection): Promise<boolean> =>
     migrating(connection, OTHER_MIGRATION_MS, async () => {
