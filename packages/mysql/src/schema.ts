@@ -27,8 +27,9 @@ export function plainNamesOf({ table }: Tables): Readonly<Record<keyof typeof su
 /** A condition: the table has the key of ours, which one of another program hardly has. */
 export function hasOurKey(tables: Tables, part: 'pruned' | 'strategy'): string {
   const schema = tables.schema === undefined ? 'DATABASE()' : `'${tables.schema}'`
-  return `EXISTS (SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ${schema}
-  AND TABLE_NAME = '${plainNamesOf(tables)[part]}' AND COLUMN_NAME = 'id' AND DATA_TYPE = 'tinyint' AND COLUMN_KEY = 'PRI')`
+  return `EXISTS (SELECT 1 FROM information_schema.COLUMNS
+  WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = '${plainNamesOf(tables)[part]}'
+    AND COLUMN_NAME = 'id' AND DATA_TYPE = 'tinyint' AND COLUMN_KEY = 'PRI')`
 }
 
 /**
