@@ -34,16 +34,20 @@ const known: readonly (readonly [part: keyof Names, columns: readonly string[]])
  */
 export async function foreignIn(tables: Tables, look: Look): Promise<string | undefined> {
   const [shown, names] = [namesOf(tables), { ...plainNamesOf(tables), resources: 'fenced_resources' }]
+  const schema = tables.schema === undefined ? 'DATABASE()' : `'${tables.schema}'`
+  // Each name by itself, and no join: for a list of names, or names from a join, MariaDB opens all tables that it has.
+  const looks = Object.values(names).map((name) => {
+    const named = `TABLE_SCHEMA = ${schema} AND TABLE_NAME = '${name}'`
+    return `SELECT @@lower_case_table_names, TABLE_NAME,
+    (SELECT TABLE_TYPE FROM information_schema.TABLES WHERE ${named}) AS type, COLUMN_NAME,
+    CONCAT(DATA_TYPE, IF(COLUMN_KEY = 'PRI', ' key', '')),
+    IS_NULLABLE = 'YES' OR COLUMN_DEFAULT IS NOT NULL OR EXTRA <> ''
+  FROM information_schema.COLUMNS WHERE ${named}`
+  })
   // A limit of its own: a session may have `sql_select_limit`.
   const found = await look(
-    `SELECT ?, @@lower_case_table_names, t.TABLE_NAME, t.TABLE_TYPE, c.COLUMN_NAME,
-  CONCAT(c.DATA_TYPE, IF(c.COLUMN_KEY = 'PRI', ' key', '')),
-  c.IS_NULLABLE = 'YES' OR c.COLUMN_DEFAULT IS NOT NULL OR c.EXTRA <> ''
-FROM information_schema.TABLES t LEFT JOIN information_schema.COLUMNS c
-  ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME
-WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME IN (?, ?, ?, ?, ?, ?, ?)
-LIMIT 1000000`,
-    [tables.schema ?? null, ...Object.values(names)],
+    `SELECT ?, found.* FROM (${looks.join('\n  UNION ALL ')}) AS found LIMIT 1000000`,
+    [],
   )
   const foreign = known.find(([part, wanted]) => {
     const its = found.filter(([folded, name]) => isNamed(folded, name, names[part]))
