@@ -133,6 +133,9 @@ export default defineConfig({
               .filter((name) => name !== 'cli' && (libraries.includes(name) || isAdapterSelected(name)))
               .map((name) => project(second, name, `packages/${name}`, ['test/**/*.test.ts'])),
             ...(scope() === 'all' && isAdapterSelected('postgres') ? [withPostgresJs()] : []),
+            ...(scope() === 'all' && isAdapterSelected('redis')
+              ? ['ioredis-5', 'ioredis-5.3'].map(withIoredis)
+              : []),
             // Those of interop need Java, and have a command of their own.
             project(
               second,
@@ -159,6 +162,24 @@ function withPostgresJs() {
   const files = `test/{${aboutConnections.join(',')}}.test.ts`
   const env = { LOCKS_TEST_LIBRARY: 'postgres' }
   return project(second, 'postgres-js', 'packages/postgres', [files], [], {}, env)
+}
+
+/** All tests of `packages/redis` except those of names, scripts and foreign keys, with an earlier version of ioredis. */
+function withIoredis(version: string) {
+  const hook = ['--import', join(root, 'conformance/clients/hook.mjs')]
+  const once = ['driver-contract', 'foreign-keys', 'forged-attempts', 'mutants', 'names', 'reading-guide']
+  const leaveOut = once.map((name) => `test/${name}.test.ts`)
+  const env = { LOCKS_TEST_LIBRARY: version, NODE_OPTIONS: hook.join(' ') }
+  const alias = { ioredis: version }
+  return project(
+    second,
+    version,
+    'packages/redis',
+    ['test/**/*.test.ts'],
+    leaveOut,
+    { alias, execArgv: hook },
+    env,
+  )
 }
 
 /** Tests run in the folder of their package, as those of a user would: adapters are looked up from there. */

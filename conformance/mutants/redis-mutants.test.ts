@@ -36,7 +36,7 @@ const mutants: readonly RedisMutant[] = [
   {
     bug: 'a database that the server refuses is replaced by database 0',
     caught: noOtherDatabase,
-    edit: { file: 'redis/connection.js', find: '!driver.refusesDatabase(error)', replace: 'true' },
+    edit: { file: 'redis/drivers/ioredis.js', find: '!refusesDatabase(error)', replace: 'true' },
   },
   {
     bug: 'a published record counts as one of the store',

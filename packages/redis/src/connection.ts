@@ -1,15 +1,13 @@
-import { shareListener } from '@locks/core/adapter'
-import type { AdapterErrors, LockError } from '@locks/core/adapter'
-import type { Redis } from 'ioredis'
+import type { AdapterErrors } from '@locks/core/adapter'
+import type { Argument, Link, Route, Server } from './drivers/driver.ts'
+import type { Client } from './drivers/given.ts'
+import { SILENCE_MS } from './drivers/ioredis-clients.ts'
+import type { Place } from './drivers/ioredis-clients.ts'
 import * as driver from './drivers/ioredis.ts'
-import type { Argument, Client, Place } from './drivers/ioredis.ts'
 import { failure } from './errors.ts'
 import { Failovers } from './failovers.ts'
 import { askChecked, callScript, keysOf, listOf } from './script.ts'
 import type { Keys, Requests, Script } from './script.ts'
-
-/** How a client and a Cluster report a lost connection. */
-const BREAKS = ['close', '-node'] as const
 
 /** Keys that one step of a search passes. */
 const SCAN_PAGE = 1_000
@@ -35,64 +33,49 @@ export interface ConnectionSettings extends Place {
 
 /** The commands of one client: how they reach the server that keeps a lock, and their replies. */
 export class Connection {
-  readonly client: Client
+  readonly link: Link
   readonly prefix: string
   /** Whether names, and so fences, are shared with Redisson. */
   readonly isShared: boolean
   readonly #owned: boolean
-  readonly #silenceMs: number
-  readonly #errors: AdapterErrors | undefined
   readonly #requests: Requests
   #failovers: Failovers | undefined
   #started = false
   readonly #onSwitch = new Set<() => void>()
-  /** Of the present connection, or of the last try to make one. */
-  #lastError: unknown
   /** Whether a script has run on the client. */
   #worked = false
-  /** Why the server refuses the database, while it does. */
-  #refusal: Error | undefined
   #breaks = 0
-  #watchdog: NodeJS.Timeout | undefined
-  readonly #stopCounting: readonly (() => void)[]
+  readonly #stopCounting: () => void
 
   /** Uses the user's client if there is one, otherwise its own. With `own` it always makes its own. */
   constructor(settings: ConnectionSettings, { own = false }: { readonly own?: boolean } = {}) {
     const { client, prefix, waitForReplicasMs = 0 } = settings
     this.#owned = client === undefined || own
-    this.#silenceMs = driver.SILENCE_MS + (own ? waitForReplicasMs : 0)
-    this.#errors = settings.errors
-    this.client = client === undefined ? driver.open(settings) : own ? driver.copyOf(client) : client
+    const options = { silenceMs: SILENCE_MS + (own ? waitForReplicasMs : 0) }
+    const given = client && driver.wrap(client)
+    this.link = given === undefined ? driver.open(settings, options) : own ? given.copy(options) : given
     this.#requests = {
-      send: (to, name, args) => this.#send(to, name, args),
-      failed: (error) => this.#failed(error),
+      link: this.link,
+      failed: (error) => failure(error, this.link, settings.errors, this.#worked),
     }
     this.isShared = prefix === ''
-    this.prefix = `${this.client.options.keyPrefix ?? ''}${prefix}`
-    if (this.#owned) {
-      this.client.on('error', (error: unknown) => this.#noticed(error))
-      // A later outage may come without an error: an old one does not explain it.
-      for (const event of ['connect', 'ready']) this.client.on(event, () => (this.#lastError = undefined))
-      this.client.on('ready', () => (this.#refusal = undefined))
-    }
-    const count = (): void => void (this.#breaks += 1)
-    this.#stopCounting = BREAKS.map((event) => shareListener(this.client, event, count))
+    this.prefix = `${this.link.keyPrefix}${prefix}`
+    this.#stopCounting = this.link.onBreak(() => (this.#breaks += 1))
   }
 
-  /** Changes whenever a connection broke: ioredis may then have sent an executed command again. */
+  /** Changes whenever a connection broke: an executed command may then have been sent again. */
   get breaks(): number {
     return this.#breaks
   }
 
   /** Whether Sentinels can replace the server. */
   get replaceable(): boolean {
-    return driver.behindSentinels(this.client) !== undefined
+    return this.link.sentinels !== undefined
   }
 
   /** Whether the client leaves a primary as soon as Sentinels replace it. Undefined without Sentinels. */
   get leavesReplaced(): boolean | undefined {
-    const behind = driver.behindSentinels(this.client)
-    return behind && (this.#owned || behind.client.options.failoverDetector === true)
+    return this.link.sentinels?.leaves
   }
 
   /** Calls `call` whenever Sentinels send clients to another primary. */
@@ -101,37 +84,32 @@ export class Connection {
   }
 
   get cluster(): boolean {
-    return this.client.isCluster
+    return this.link.cluster
   }
 
   /** The number of the database. */
   get db(): number {
-    return driver.isCluster(this.client) ? 0 : (this.client.options.db ?? 0)
+    return this.link.db
   }
 
   /** Resolves with what `read` makes of the reply. */
-  run<T>(
-    script: Script,
-    keys: Keys,
-    args: readonly Argument[],
-    read: Read<T>,
-    on: Client = this.client,
-  ): Promise<T> {
-    return callScript(on, script, keys, args, this.#noting(this.#unlessReplaced(read)), this.#requests)
+  run<T>(script: Script, keys: Keys, args: readonly Argument[], read: Read<T>, route?: Route): Promise<T> {
+    return callScript(this.#ready(), script, keys, args, this.#noting(this.#unlessReplaced(read)), route)
   }
 
   /** A command whose reply decides nothing about a lock: it is not checked. */
   async call(name: string, ...args: Argument[]): Promise<unknown> {
+    const { link, failed } = this.#ready()
     try {
-      return await this.#send(this.client, name, args)
+      return await link.send(name, args, undefined)
     } catch (error) {
-      throw this.#failed(error)
+      throw failed(error)
     }
   }
 
   /** A command about `key` whose reply cannot name it. */
   async ask(key: string, name: string, ...args: Argument[]): Promise<unknown> {
-    return this.#confirmed(await askChecked(this.client, name, args, this.#requests, keysOf([key])))
+    return this.#confirmed(await askChecked(this.#ready(), name, args, key))
   }
 
   /**
@@ -145,33 +123,38 @@ export class Connection {
     read: Read<T>,
     wait: readonly [replicas: number, timeoutMs: number],
   ): Promise<{ readonly answer: T; readonly replicas: number | undefined }> {
-    const node = await this.#nodeFor(keys[1] ?? '')
+    const server = await this.#serverOf(keys[1] ?? '')
     const breaks = this.#breaks
     // One after the other: after a NOSCRIPT, WAIT would overtake the script.
-    const answer = await this.run(script, keys, args, read, node)
-    const count = Number(await this.#confirmed(await askChecked(node, 'wait', wait, this.#requests)))
+    const answer = await this.run(script, keys, args, read, server)
+    const count = Number(await this.#confirmed(await askChecked(this.#ready(), 'wait', wait, server)))
     return { answer, replicas: this.#breaks === breaks ? count : undefined }
   }
 
-  /** The connection for the commands of a key. A Cluster learns of a moved slot by asking; WAIT has no key. */
-  async #nodeFor(key: string): Promise<Redis> {
-    const { client } = this
-    if (!driver.isCluster(client)) return client
-    await this.call('exists', key)
-    const node = driver.nodeOf(client, key)
-    if (node === undefined) throw this.#failed(new Error('no connection to that slot'))
-    return node
+  /** A Cluster learns of a moved slot by asking about the key; WAIT has none. */
+  async #serverOf(key: string): Promise<Server> {
+    await this.#primaries(key)
+    const server = this.link.placeOf(key)
+    if (server === undefined) throw this.#requests.failed(new Error('no connection to that slot'))
+    return server
   }
 
   /** Every primary. With a key, only the one that has it must be in reach. */
   async primaries(key?: string): Promise<readonly Primary[]> {
-    // A Cluster knows its nodes once any of them has replied.
-    if (this.cluster) await (key === undefined ? this.call('ping') : this.call('exists', key))
-    return driver.primariesOf(this.client).map((node) => ({
-      at: driver.placeOf(node),
-      ask: (name, ...args) => askChecked(node, name, args, this.#requests),
-      run: (script, args) => this.run(script, keysOf([]), args, (reply) => reply, node),
+    return (await this.#primaries(key)).map((server) => ({
+      at: server.at,
+      ask: (name, ...args) => askChecked(this.#ready(), name, args, server),
+      run: (script, args) => this.run(script, keysOf([]), args, (reply) => reply, server),
     }))
+  }
+
+  async #primaries(key?: string): Promise<readonly Server[]> {
+    const { failed } = this.#ready()
+    try {
+      return await this.link.primaries(key)
+    } catch (error) {
+      throw failed(error)
+    }
   }
 
   /** The keys of each primary that pass a filter of SCAN, a page at a time. A key may come twice. */
@@ -187,10 +170,9 @@ export class Connection {
   }
 
   close(): void {
-    clearInterval(this.#watchdog)
-    for (const stop of this.#stopCounting) stop()
+    this.#stopCounting()
     this.#failovers?.close()
-    if (this.#owned) this.client.disconnect()
+    this.link.close()
   }
 
   #noting<T>(read: Read<T>): Read<T> {
@@ -207,49 +189,33 @@ export class Connection {
 
   /** The next primary may not know what a primary that is being replaced replied: nothing follows from it. */
   async #confirmed(reply: unknown): Promise<unknown> {
-    const behind = driver.behindSentinels(this.client)
-    if (behind === undefined) return reply
-    const from = driver.addressOf(behind.client)
+    const { sentinels } = this.link
+    if (sentinels === undefined) return reply
+    const from = sentinels.at()
     // Read first what has arrived from the Sentinels, also after a pause of this process.
     await new Promise(setImmediate)
     while (this.#failovers?.looking !== undefined) await this.#failovers.looking
     if (this.#failovers?.underWay === true)
-      throw this.#failed(new Error('the primary that replied is being replaced'))
+      throw this.#requests.failed(new Error('the primary that replied is being replaced'))
     // The Sentinels were asked about the next connection then.
-    if (driver.addressOf(behind.client) !== from)
-      throw this.#failed(new Error('the connection ended before the Sentinels were asked about it'))
+    if (sentinels.at() !== from)
+      throw this.#requests.failed(new Error('the connection ended before the Sentinels were asked about it'))
     return reply
   }
 
-  #noticed(error: unknown): void {
-    this.#lastError = error
-    if (driver.isCluster(this.client) || !driver.refusesDatabase(error)) return
-    // ioredis would go on in database 0, where the locks of other clients are not.
-    this.#refusal = error
-    driver.reconnect(this.client)
-  }
-
-  #failed(error: unknown): LockError {
-    return failure(error, this.client, this.#lastError, this.#errors, !this.#owned, this.#worked)
-  }
-
-  #send(client: Client, name: string, args: readonly Argument[]): Promise<unknown> {
+  #ready(): Requests {
     if (!this.#started) this.#start()
-    if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
-    if (this.#owned) driver.gather(client)
-    return driver.send(client, name, args)
+    return this.#requests
   }
 
   #start(): void {
     this.#started = true
-    const { client } = this
-    const behind = driver.behindSentinels(client)
-    if (behind !== undefined)
-      this.#failovers = new Failovers(behind.client, behind.name, () => {
-        for (const call of this.#onSwitch) call()
-        // The old primary would go on replying until a Sentinel demotes it, some ten seconds later.
-        if (this.#owned) driver.reconnect(behind.client)
-      })
-    if (this.#owned) this.#watchdog = driver.watchForSilence(() => driver.nodesOf(client), this.#silenceMs)
+    const { link } = this
+    if (link.sentinels === undefined) return
+    this.#failovers = new Failovers(link, link.sentinels, () => {
+      for (const call of this.#onSwitch) call()
+      // The old primary would go on replying until a Sentinel demotes it, some ten seconds later.
+      if (this.#owned) link.reconnect()
+    })
   }
 }

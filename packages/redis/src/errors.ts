@@ -1,18 +1,13 @@
 import { CERTIFICATE_REFUSED, errorsOf, isCertificateError } from '@locks/core/adapter'
 import type { AdapterErrors, LockError } from '@locks/core/adapter'
-import { codeOf, isCluster, passwordsOf, refusesDatabase, wasEnded } from './drivers/ioredis.ts'
-import type { Client } from './drivers/ioredis.ts'
+import type { Failure, Link } from './drivers/driver.ts'
 
 export const errors: AdapterErrors = errorsOf('@locks/redis')
 
-/** What went wrong, without what ioredis attaches to its errors: the arguments of a command, a password among them. */
+/** What went wrong, without what libraries attach to errors: the arguments of a command, a password among them. */
 class RedisFailure extends Error {
   override readonly name: string = 'RedisFailure'
-  /**
-   * Of Redis (`OOM`, `READONLY`) or the system (`ECONNREFUSED`), or the name of ioredis' error. `REDIRECTIONS`: the
-   * nodes of a Cluster sent a command to each other, or asked to try again, until ioredis gave up.
-   */
-  readonly code: string
+  readonly code: Failure['code']
 
   constructor(code: string, message: string) {
     super(message)
@@ -60,57 +55,42 @@ const MOVED =
 const ENDED = 'the given client was ended, so no lock can be taken; give a client that is open'
 
 /** What no retry mends is said here. */
-function adviceFor(reason: unknown, text: string, client: Client, isGiven: boolean): string | undefined {
-  if (isCertificateError(reason)) return CERTIFICATE_REFUSED
-  if (isGiven && wasEnded(client)) return ENDED
-  const code = codeOf(reason)
-  if (code === 'MOVED') return isCluster(client) ? undefined : MOVED
+function adviceFor(reason: Failure, cause: RedisFailure, cluster: boolean): string | undefined {
+  if (isCertificateError(cause)) return CERTIFICATE_REFUSED
+  if (reason.ended) return ENDED
+  if (reason.code === 'MOVED') return cluster ? undefined : MOVED
   if (isNoDatabase(reason)) return NO_DATABASE
-  return permanent.get(code) ?? uncoded.find(([message]) => message.test(text))?.[1]
+  return permanent.get(reason.code) ?? uncoded.find(([message]) => message.test(reason.message))?.[1]
 }
 
 /** What all nodes of a Cluster are likely to say alike. */
 const ofAllNodes: readonly string[] = ['NOAUTH', 'WRONGPASS', 'NOPERM']
 
-/** Whether the next try may succeed all the same. `worked`: scripts have run on this client. */
-function mayPass(error: unknown, code: string, worked: boolean): boolean {
-  // One of several nodes said it.
-  if (nodeErrorIn(error) !== undefined) return !ofAllNodes.includes(code)
-  // The only node of a Cluster was demoted, and the client is on its way to the next primary.
+/** Whether the next try may succeed all the same. `worked`: scripts have run on this link. */
+function mayPass({ code, ofOneNode }: Failure, worked: boolean): boolean {
+  if (ofOneNode) return !ofAllNodes.includes(code)
+  // The only node of a Cluster was demoted, and the link is on its way to the next primary.
   return code === 'MOVED' && worked
 }
 
-/** Any failure of the client as an outage or as final. Never as "busy", and without secrets. */
+/** Any failure of a link as an outage or as final. Never as "busy", and without secrets. */
 export function failure(
   error: unknown,
-  client: Client,
-  lastConnectionError?: unknown,
+  link: Pick<Link, 'cluster' | 'failureOf'>,
   given: AdapterErrors = errors,
-  isGiven = false,
   worked = false,
 ): LockError {
-  const reason = reasonOf(error, lastConnectionError)
-  const text = reason instanceof Error ? reason.message : 'unknown error'
-  const message = passwordsOf(client).reduce((shown, password) => shown.replaceAll(password, '***'), text)
-  const cause = new RedisFailure(codeOf(reason), message)
-  const advice = adviceFor(reason, text, client, isGiven)
-  return advice !== undefined && !mayPass(error, cause.code, worked)
+  const reason = link.failureOf(error)
+  const { code, message } = reason
+  const cause = new RedisFailure(code, message)
+  const advice = adviceFor(reason, cause, link.cluster)
+  return advice !== undefined && !mayPass(reason, worked)
     ? given.invalid(`${advice}: ${message}`, cause)
-    : given.unavailable(`${advice ?? `Redis failed (${cause.code})`}: ${message}`, cause)
+    : given.unavailable(`${advice ?? `Redis failed (${code})`}: ${message}`, cause)
 }
 
-function isNoDatabase(reason: unknown): boolean {
-  return codeOf(reason) === 'ERR' && refusesDatabase(reason) && noDatabase.test(reason.message)
-}
-
-/** Where ioredis gave up, the last error of the connection says why. A Cluster says what its last node replied. */
-function reasonOf(error: unknown, lastConnectionError: unknown): unknown {
-  if (codeOf(error) === 'MaxRetriesPerRequestError') return lastConnectionError ?? error
-  return nodeErrorIn(error) ?? error
-}
-
-function nodeErrorIn(error: unknown): unknown {
-  return error instanceof Error && 'lastNodeError' in error ? (error.lastNodeError ?? undefined) : undefined
+function isNoDatabase({ code, message, refusesDatabase }: Failure): boolean {
+  return code === 'ERR' && refusesDatabase && noDatabase.test(message)
 }
 
 /** Whether Redis itself replied with one of these codes. */

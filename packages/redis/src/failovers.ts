@@ -1,10 +1,8 @@
-import { shareListener } from '@locks/core/adapter'
-import type { Redis } from 'ioredis'
 import { isIP } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { mapped, openSentinel, opinionOf, sentinelsOf } from './drivers/ioredis-sentinels.ts'
-import type { Opinion } from './drivers/ioredis-sentinels.ts'
-import { addressOf } from './drivers/ioredis.ts'
+import type { Commands, Sentinel, SentinelConnection, Sentinels } from './drivers/driver.ts'
+import { opinionOf } from './opinions.ts'
+import type { Opinion } from './opinions.ts'
 
 /**
  * Published by the Sentinel that leads a failover: just before it promotes a replica, and when that did not become a
@@ -26,9 +24,9 @@ interface Doubt {
   /** Of the client's connection. Undefined if there was none. */
   readonly address: string | undefined
   /** The Sentinel that may give it up. Undefined when that is not enough. */
-  readonly leader: Redis | undefined
+  readonly leader: Sentinel | undefined
   /** The Sentinels that reported it. */
-  readonly reportedBy: readonly Redis[]
+  readonly reportedBy: readonly Sentinel[]
   /** When the Sentinels are asked whether the connection is right after all. */
   readonly askAt: number
 }
@@ -44,10 +42,10 @@ interface Doubt {
  * off from them is never demoted.
  */
 export class Failovers {
-  readonly #client: Redis
-  readonly #name: string
+  readonly #link: Commands
+  readonly #sentinels: Sentinels
   readonly #onSwitch: () => void
-  readonly #sentinels: readonly Redis[]
+  readonly #connections: readonly SentinelConnection[]
   readonly #stopListening: () => void
   #doubt: Doubt | undefined
   /** According to the Sentinels, the present connection may lead to a primary that is being replaced. */
@@ -59,23 +57,20 @@ export class Failovers {
   #closed = false
   #lastSwitch = ''
   /** The last connection that clients were sent away from, since it leads to the wrong server. */
-  #left: Redis['stream'] | undefined
+  #left: object | undefined
 
   /** Calls `onSwitch` when clients are sent to another primary. */
-  constructor(client: Redis, name: string, onSwitch: () => void) {
-    this.#client = client
-    this.#name = name
+  constructor(link: Commands, sentinels: Sentinels, onSwitch: () => void) {
+    this.#link = link
+    this.#sentinels = sentinels
     this.#onSwitch = onSwitch
-    this.#sentinels = sentinelsOf(client.options).map((options) => {
-      const sentinel = openSentinel(options)
-      sentinel.on('message', (event: string, text: string) => this.#received(sentinel, event, text))
-      // What was published while it was away is not repeated.
-      sentinel.on('ready', () => this.#look())
-      // ioredis retries until the connection is closed, and rejects then.
-      sentinel.subscribe(PROMOTES, SWITCHES, GIVES_UP).catch(() => undefined)
-      return sentinel
+    this.#connections = sentinels.all().map((sentinel) => {
+      const connection = sentinel.connect()
+      const received = (event: string, text: string): void => this.#received(sentinel, event, text)
+      connection.listen([PROMOTES, SWITCHES, GIVES_UP], received, () => this.#look())
+      return connection
     })
-    this.#stopListening = shareListener(client, 'connect', () => this.#look())
+    this.#stopListening = sentinels.onConnect(() => this.#look())
     this.#look()
   }
 
@@ -90,7 +85,7 @@ export class Failovers {
   }
 
   get #presentDoubt(): Doubt | undefined {
-    const at = addressOf(this.#client)
+    const at = this.#sentinels.at()
     // Without a connection, the next one may lead there again.
     if (at !== undefined && at !== this.#doubt?.address) this.#doubt = undefined
     return this.#doubt
@@ -102,13 +97,14 @@ export class Failovers {
     clearTimeout(this.#asking)
     this.#looking = undefined
     this.#closed = true
-    for (const sentinel of this.#sentinels) sentinel.disconnect()
+    for (const each of this.#connections) each.close()
   }
 
-  #received(sentinel: Redis, event: string, text: string): void {
+  #received(sentinel: Sentinel, event: string, text: string): void {
     // About a primary: `master name …`. About a replica: `slave … @ name …`.
     const [, host = '', port = '', promotedPort = ''] = text.split(' ')
-    const concerned = text.startsWith(`master ${this.#name} `) || text.includes(` @ ${this.#name} `)
+    const { name } = this.#sentinels
+    const concerned = text.startsWith(`master ${name} `) || text.includes(` @ ${name} `)
     if (event === PROMOTES && concerned) {
       // It came late: the client has gone to the promoted replica, `slave name host port @ …`, before it was read.
       if (this.#isAt(port, promotedPort)) return
@@ -116,7 +112,7 @@ export class Failovers {
       this.#doubtPrimary(sentinel, doubt === undefined || doubt.leader === sentinel)
     } else if (event === GIVES_UP && concerned) {
       if (this.#doubt?.leader === sentinel) this.#doubt = undefined
-    } else if (event === SWITCHES && text.startsWith(`${this.#name} `)) {
+    } else if (event === SWITCHES && text.startsWith(`${name} `)) {
       if (this.#isAt(host, port)) this.#doubtPrimary(sentinel, false)
       // Every Sentinel publishes it, some of them after the client has left the old primary.
       if (text === this.#lastSwitch) return
@@ -128,13 +124,13 @@ export class Failovers {
   }
 
   #isAt(host: string, port: string): boolean {
-    return addressOf(this.#client) === mapped(`${host}:${port}`, this.#client.options)
+    return this.#sentinels.at() === this.#sentinels.mapped(`${host}:${port}`)
   }
 
-  #doubtPrimary(sentinel: Redis, leads: boolean): void {
+  #doubtPrimary(sentinel: Sentinel, leads: boolean): void {
     const reportedBy = [...new Set(this.#presentDoubt?.reportedBy).add(sentinel)]
     const leader = leads ? sentinel : undefined
-    const address = addressOf(this.#client)
+    const address = this.#sentinels.at()
     const doubt = (this.#doubt = { address, leader, reportedBy, askAt: performance.now() + DOUBT_MS })
     clearTimeout(this.#asking)
     this.#asking = setTimeout(() => this.#look(), DOUBT_MS).unref()
@@ -147,9 +143,9 @@ export class Failovers {
    */
   async #askBack(doubt: Doubt): Promise<void> {
     for (; this.#presentDoubt === doubt && !this.#closed; await pause(AGAIN_MS, undefined, { ref: false })) {
-      const said = await Promise.all(doubt.reportedBy.map(({ options }) => opinionOf(options, this.#name)))
+      const said = await Promise.all(doubt.reportedBy.map((each) => opinionOf(each, this.#sentinels.name)))
       const isBack = said.every(
-        (one) => one?.address !== undefined && mapped(one.address, this.#client.options) === doubt.address,
+        (one) => one?.address !== undefined && this.#sentinels.mapped(one.address) === doubt.address,
       )
       if (isBack && this.#doubt === doubt) this.#doubt = undefined
     }
@@ -170,10 +166,10 @@ export class Failovers {
       const isDue = performance.now() >= (this.#presentDoubt?.askAt ?? Infinity)
       if (isDue && place === 'confirmed') this.#doubt = undefined
       // Without a connection, the next one is asked about.
-      else if (this.#suspected || (isDue && addressOf(this.#client) !== undefined))
+      else if (this.#suspected || (isDue && this.#sentinels.at() !== undefined))
         this.#again = setTimeout(() => this.#look(), AGAIN_MS).unref()
-      if (place !== 'wrong' || this.#left === this.#client.stream) return
-      this.#left = this.#client.stream
+      if (place !== 'wrong' || this.#left === this.#sentinels.connection()) return
+      this.#left = this.#sentinels.connection()
       this.#onSwitch()
     }))
   }
@@ -184,19 +180,19 @@ export class Failovers {
    */
   async #ask(): Promise<'confirmed' | 'right' | 'doubtful' | 'wrong'> {
     if (this.#closed) return 'right'
-    const { options } = this.#client
-    const asked = await Promise.all(sentinelsOf(options).map((each) => opinionOf(each, this.#name)))
+    const { name } = this.#sentinels
+    const asked = await Promise.all(this.#sentinels.all().map((each) => opinionOf(each, name)))
     const answers = asked.filter((one) => one !== undefined)
     const trusted = newest(answers)
     const right = answers.length > asked.length / 2 ? 'confirmed' : 'right'
     if (trusted.length === 0) return 'right'
     // Without a connection there is nothing to suspect; the next one is asked about.
-    const at = addressOf(this.#client)
-    const places = trusted.map(({ address }) => mapped(address, options))
+    const at = this.#sentinels.at()
+    const places = trusted.map(({ address }) => this.#sentinels.mapped(address))
     if (at === undefined) return 'right'
     if (places.includes(at)) return right
-    const info = await this.#client.info('server').catch(() => '')
-    const [, runId] = /^run_id:(\w+)/m.exec(info) ?? []
+    const info = await this.#link.send('info', ['server'], undefined).catch(() => '')
+    const [, runId] = /^run_id:(\w+)/m.exec(String(info)) ?? []
     if (trusted.some((one) => one.runId !== undefined && one.runId === runId)) return right
     // A host name may be that of the present server, restarted, whose new run id the Sentinels do not know yet.
     return trusted.some(({ replacing }) => replacing) || !places.every(isNumeric) ? 'doubtful' : 'wrong'

@@ -1,8 +1,8 @@
 import { LockError, whatIs } from '@locks/core/adapter'
-import type { Cluster, Redis } from 'ioredis'
-import { prefixed, send } from './drivers/ioredis.ts'
+import { isClient } from './drivers/given.ts'
+import type { Cluster, Redis } from './drivers/given.ts'
+import { wrap } from './drivers/ioredis.ts'
 import { errors, failure } from './errors.ts'
-import { isClient } from './option-table.ts'
 import { callScript, keysOf } from './script.ts'
 import { guarded } from './scripts.ts'
 
@@ -24,14 +24,15 @@ export interface RedisGuard {
 export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
   if (!isClient(client))
     throw errors.invalid(`redisGuard needs a Redis or a Cluster of ioredis, not ${whatIs(client)}`)
-  const prefix = client.options.keyPrefix ?? ''
-  const requests = { send, failed: (error: unknown): LockError => failure(error, client) }
+  const link = wrap(client)
+  const prefix = link.keyPrefix
+  const requests = { link, failed: (error: unknown): LockError => failure(error, link) }
 
   async function run(fence: bigint, command: readonly string[], keys: readonly string[]): Promise<unknown> {
     if (typeof fence !== 'bigint' || fence < 0n) throw errors.invalid('fence must be a bigint of 0 or more')
     const all = keysOf([prefix + key, ...keys])
     const args = [String(fence), ...command]
-    const reply = await callScript(client, guarded, all, args, (answer) => answer, requests)
+    const reply = await callScript(requests, guarded, all, args, (answer) => answer)
     if (Array.isArray(reply)) return reply[0]
     if (Number(reply) === -1)
       throw errors.invalid(
@@ -45,7 +46,7 @@ export function redisGuard(client: Redis | Cluster, key: string): RedisGuard {
       await run(fence, [], [])
     },
     call(fence, [name, ...args]) {
-      const command = prefixed(name, args, prefix)
+      const command = link.prefixed(name, args)
       return run(fence, [name, ...command.args], command.keys)
     },
   }

@@ -1,6 +1,7 @@
 import { isRecord } from '@locks/core/adapter'
 import type { Duration } from '@locks/core/adapter'
-import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions as ConnectionOptions } from 'ioredis'
+import { isClient } from './drivers/given.ts'
+import type { Cluster, ClusterPlace, ConnectionOptions, Redis } from './drivers/given.ts'
 
 export const declared = {
   adapter: '@locks/redis',
@@ -69,24 +70,7 @@ export const declared = {
   },
 } as const
 
-/** Nodes and options of an ioredis Cluster. */
-export interface ClusterPlace {
-  readonly nodes: readonly ClusterNode[]
-  readonly options?: ClusterOptions
-}
-
-/** Whether a value is a client of any copy of ioredis. A client of node-redis has no status. */
-export function isClient(value: unknown): value is Redis | Cluster {
-  if (typeof value !== 'object' || value === null) return false
-  const field = (name: string): unknown => Reflect.get(value, name)
-  const methods = ['sendCommand', 'duplicate', 'disconnect', 'on']
-  return (
-    methods.every((method) => typeof field(method) === 'function') &&
-    typeof field('isCluster') === 'boolean' &&
-    typeof field('status') === 'string' &&
-    typeof field('options') === 'object'
-  )
-}
+export type { ClusterPlace } from './drivers/given.ts'
 
 function isClusterPlace(value: unknown): boolean {
   if (!isRecord(value) || !Array.isArray(value['nodes']) || value['nodes'].length === 0) return false

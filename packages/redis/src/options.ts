@@ -1,6 +1,6 @@
 import { queryOptions, settleOptions, urlDecoded, urlOf, urlParts, wrongOption } from '@locks/core/adapter'
 import type { Settled } from '@locks/core/adapter'
-import type { RedisOptions as ConnectionOptions } from 'ioredis'
+import type { ConnectionOptions } from './drivers/given.ts'
 import { errors } from './errors.ts'
 import { declared } from './option-table.ts'
 import type { ClusterPlace, RedisWarning } from './option-table.ts'

@@ -1,7 +1,6 @@
 import type { LockError } from '@locks/core/adapter'
 import { createHash, randomBytes } from 'node:crypto'
-import { codeOf, distrust } from './drivers/ioredis.ts'
-import type { Argument, Client } from './drivers/ioredis.ts'
+import type { Argument, Commands, Route } from './drivers/driver.ts'
 
 /** A Lua script and the hash it is called by. */
 export interface Script {
@@ -39,7 +38,7 @@ export function keysOf(names: readonly string[]): Keys {
 
 /** How commands are sent, and what their failures become. */
 export interface Requests {
-  readonly send: (client: Client, name: string, args: readonly Argument[]) => Promise<unknown>
+  readonly link: Commands
   readonly failed: (error: unknown) => LockError
 }
 
@@ -62,25 +61,25 @@ function nextCall(): string {
  * answer. One promise behind that of the command and no async function: at thousands of calls a second they count.
  */
 export function callScript<T>(
-  client: Client,
+  { link, failed }: Requests,
   called: Script,
   keys: Keys,
   args: readonly Argument[],
   read: (answer: unknown) => T | Promise<T>,
-  requests: Requests,
+  route: Route = keys[1],
   by: 'sha' | 'text' = 'sha',
 ): Promise<T> {
   const call = nextCall()
   const command = by === 'sha' ? 'evalsha' : 'eval'
-  return requests.send(client, command, [called[by], ...keys, ...args, call]).then(
+  return link.send(command, [called[by], ...keys, ...args, call], route).then(
     (reply) => {
       const answer = answerIn(reply, call)
-      if (answer === MISDIRECTED) throw requests.failed(misdirected(client))
+      if (answer === MISDIRECTED) throw failed(misdirected(link, route))
       return read(answer)
     },
     (error: unknown) => {
-      if (by === 'text' || codeOf(error) !== 'NOSCRIPT') throw requests.failed(error)
-      return callScript(client, called, keys, args, read, requests, 'text')
+      if (by === 'text' || link.failureOf(error).code !== 'NOSCRIPT') throw failed(error)
+      return callScript({ link, failed }, called, keys, args, read, route, 'text')
     },
   )
 }
@@ -89,22 +88,25 @@ const ECHO = 'return ARGV[1]'
 
 /**
  * Follows a command whose reply cannot name it with one whose reply can: where a reply is missing or one too many, the
- * second one is answered wrongly too. On a Cluster, `keys` sends both to the same node.
+ * second one is answered wrongly too.
  */
 export async function askChecked(
-  client: Client,
+  { link, failed }: Requests,
   name: string,
   args: readonly Argument[],
-  { send, failed }: Requests,
-  keys: Keys = keysOf([]),
+  route: Route,
 ): Promise<unknown> {
   const call = nextCall()
-  const both = [send(client, name, args), send(client, 'eval', [ECHO, ...keys, call])] as const
-  const [reply, echo] = await Promise.allSettled(both)
-  if (echo.status === 'rejected') throw failed(echo.reason)
-  if (echo.value !== call) throw failed(misdirected(client))
-  if (reply.status === 'rejected') throw failed(reply.reason)
-  return reply.value
+  const keys = keysOf(typeof route === 'string' ? [route] : [])
+  const both = [
+    [name, args],
+    ['eval', [ECHO, ...keys, call]],
+  ] as const
+  const [reply, echo] = await link.together(both, route)
+  if (echo?.status === 'rejected') throw failed(echo.reason)
+  if (echo?.value !== call) throw failed(misdirected(link, route))
+  if (reply?.status === 'rejected') throw failed(reply.reason)
+  return reply?.value
 }
 
 const MISDIRECTED = Symbol('a reply to another command')
@@ -115,12 +117,12 @@ function answerIn(reply: unknown, call: string): unknown {
   return Array.isArray(reply) && reply[0] === call ? reply[1] : MISDIRECTED
 }
 
-/** No later reply on that connection can be trusted. On a Cluster any connection may have delivered it. */
-function misdirected(client: Client): MisdirectedReply {
+/** No later reply on that connection can be trusted. */
+function misdirected(link: Commands, route: Route): MisdirectedReply {
   const error = new MisdirectedReply(
     'a reply belongs to another command, so the outcome is unknown; the connection was closed',
   )
-  distrust(client, error)
+  link.distrust(route, error)
   return error
 }
 

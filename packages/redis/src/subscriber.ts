@@ -1,6 +1,5 @@
-import type { Redis } from 'ioredis'
 import type { Connection } from './connection.ts'
-import * as driver from './drivers/ioredis.ts'
+import type { Server, SubscriberConnection } from './drivers/driver.ts'
 
 /** Gets each message of a channel; undefined where messages may have been missed. */
 export type Listener = (text: string | undefined, channel: string) => void
@@ -20,6 +19,7 @@ export class Subscriber {
   readonly #sharded: boolean
   /** By channel, least recently used first; kept while disconnected. */
   readonly #listeners = new Map<string, Set<Listener>>()
+  /** By the server it leads to. */
   readonly #connections = new Map<string, SubscriberConnection>()
   /** By channel: its connection, and whether the server has confirmed it. */
   readonly #channels = new Map<string, Channel>()
@@ -37,7 +37,7 @@ export class Subscriber {
   /** Whether messages on `channel` arrive for certain, as far as this side can know. */
   isLive(channel: string): boolean {
     const found = this.#channels.get(channel)
-    return found?.live === true && found.on === this.#connections.get(this.#placeFor(channel))
+    return found?.live === true && found.on === this.#connectionFor(channel)
   }
 
   /** Resolves with whether messages arrive: once there is a connection, however long that takes. */
@@ -48,11 +48,11 @@ export class Subscriber {
   }
 
   #open(channel: string): Promise<boolean> {
-    const place = this.#placeFor(channel)
+    const place = this.#placeOf(channel)
+    if (place === undefined || this.#closed) return Promise.resolve(false)
     const found = this.#channels.get(channel)
-    if (found !== undefined && found.on === this.#connections.get(place)) return found.opened
-    const on = this.#connectionTo(place, channel)
-    if (on === undefined) return Promise.resolve(false)
+    const on = this.#connections.get(place.at) ?? this.#connectTo(place)
+    if (found?.on === on) return found.opened
     const entry: Channel = { on, live: false, opened: on.subscribe(channel) }
     entry.opened = entry.opened.then((live) => {
       entry.live = live && !this.#closed
@@ -101,24 +101,23 @@ export class Subscriber {
   }
 
   /** On a Cluster the primary of the channel's slot, which is the only one with a sharded channel. */
-  #placeFor(channel: string): string {
-    const node = driver.nodeOf(this.#connection.client, channel)
-    return node === undefined ? '' : driver.placeOf(node)
+  #placeOf(channel: string): Server | undefined {
+    return this.#connection.link.placeOf(channel)
   }
 
-  #connectionTo(place: string, channel: string): SubscriberConnection | undefined {
-    if (this.#closed) return undefined
-    const found = this.#connections.get(place)
-    if (found !== undefined) return found
-    const { client } = this.#connection
-    const like = driver.isCluster(client) ? driver.nodeOf(client, channel) : client
-    if (like === undefined) return undefined
-    const made: SubscriberConnection = new SubscriberConnection(like, this.#sharded, {
+  #connectionFor(channel: string): SubscriberConnection | undefined {
+    const place = this.#placeOf(channel)
+    return place && this.#connections.get(place.at)
+  }
+
+  #connectTo(place: Server): SubscriberConnection {
+    const { at } = place
+    const made: SubscriberConnection = this.#connection.link.subscriber(place, this.#sharded, {
       message: (name, text) => this.#notify(name, text),
-      lost: () => this.#lost(place, made),
+      lost: () => this.#lost(at, made),
       moved: () => this.#moved(made),
     })
-    this.#connections.set(place, made)
+    this.#connections.set(at, made)
     return made
   }
 
@@ -126,17 +125,17 @@ export class Subscriber {
    * The channels are subscribed to again on the next connection, there or where their slot has moved. If that fails,
    * waiters look all the same, and learn by that where to subscribe.
    */
-  #lost(place: string, on: SubscriberConnection): void {
+  #lost(at: string, on: SubscriberConnection): void {
     const lost = this.#channelsOn(on).filter((channel) => {
-      // ioredis repeats a subscription that was not confirmed, unless it has to go elsewhere.
-      return this.#channels.get(channel)?.live === true || this.#placeFor(channel) !== place
+      // The connection repeats a subscription that was not confirmed, unless it has to go elsewhere.
+      return this.#channels.get(channel)?.live === true || this.#placeOf(channel)?.at !== at
     })
     for (const channel of lost) this.#channels.delete(channel)
     if (this.#closed) return
     if (lost.length > 0)
       void Promise.all(lost.map((channel) => this.#open(channel))).then(() => this.#missed(lost))
-    if (place === '' || this.#channelsOn(on).length > 0) return
-    this.#connections.delete(place)
+    if (!this.#connection.cluster || this.#channelsOn(on).length > 0) return
+    this.#connections.delete(at)
     on.close()
   }
 
@@ -157,57 +156,5 @@ export class Subscriber {
 
   #channelsOn(on: SubscriberConnection): string[] {
     return [...this.#channels].filter(([, entry]) => entry.on === on).map(([channel]) => channel)
-  }
-}
-
-interface ConnectionEvents {
-  message(channel: string, text: string): void
-  /** The connection ended, and its subscriptions with it. */
-  lost(): void
-  /** A subscription ended because its slot went to another server. */
-  moved(): void
-}
-
-/** One connection in subscriber mode. */
-class SubscriberConnection {
-  readonly #client: Redis
-  readonly #sharded: boolean
-  readonly #watchdog: NodeJS.Timeout
-
-  constructor(like: Redis, sharded: boolean, events: ConnectionEvents) {
-    this.#sharded = sharded
-    this.#client = driver.subscriberLike(like)
-    this.#client.on(sharded ? 'smessage' : 'message', (channel: string, text: string) =>
-      events.message(channel, text),
-    )
-    this.#client.on('close', () => events.lost())
-    this.#client.on('moved', () => events.moved())
-    this.#watchdog = driver.watchForSilence(() => [this.#client], driver.SILENCE_MS)
-  }
-
-  /** Resolves with false if the server refuses, or redirects the client. */
-  async subscribe(channel: string): Promise<boolean> {
-    try {
-      if (this.#sharded) await this.#client.ssubscribe(channel)
-      else await this.#client.subscribe(channel)
-      return true
-    } catch {
-      return false
-    }
-  }
-
-  unsubscribe(channel: string): void {
-    const gone = this.#sharded ? this.#client.sunsubscribe(channel) : this.#client.unsubscribe(channel)
-    // A lost connection has no subscriptions either.
-    gone.catch(() => undefined)
-  }
-
-  reconnect(): void {
-    if (driver.isOpen(this.#client)) this.#client.disconnect(true)
-  }
-
-  close(): void {
-    clearInterval(this.#watchdog)
-    this.#client.disconnect()
   }
 }

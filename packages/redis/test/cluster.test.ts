@@ -1,19 +1,16 @@
 import { assertInTime } from '@locks/core/conformance'
 import { redisGuard } from '@locks/redis'
-import { Cluster, Command } from 'ioredis'
+import { Cluster } from 'ioredis'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
+import { slotOf } from '../src/drivers/slots.ts'
 import { bare, commandCounts, connect, queued, uniqueName, until } from './support/bed.ts'
 
 const service = await startService('redis-cluster')
 afterAll(() => service.close())
 const [one, two] = [service.server('node-1'), service.server('node-2')]
 const options = { cluster: { nodes: service.servers.map(({ host, port }) => ({ host, port })) }, prefix: '' }
-
-function slotOf(key: string): number {
-  return Number(new Command('get', [key]).getSlot())
-}
 
 async function idOf(server: Server): Promise<string> {
   return String(await redisCommand(server, 'CLUSTER', 'MYID'))

@@ -233,8 +233,8 @@ test.each([
 test('caught: a doubt ends without a word of the Sentinel that reported it', async () => {
   const edit = {
     file: 'redis/failovers.js',
-    find: 'one?.address !== undefined && mapped(',
-    replace: 'true || mapped(',
+    find: 'one?.address !== undefined && this.#sentinels.mapped(',
+    replace: 'true || this.#sentinels.mapped(',
   }
   expect(await outcomesAfterAborts(await mutate([edit]))).toContain('granted')
 })

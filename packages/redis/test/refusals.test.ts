@@ -16,6 +16,7 @@ import {
   startService,
 } from '../../../conformance/services/index.ts'
 import { expectOneBound, expectRefusedAtOnce } from '../../../conformance/test-support/refusals.ts'
+import { wrap } from '../src/drivers/ioredis.ts'
 import { failure } from '../src/errors.ts'
 import { at, bare, connect as connectLocks, proxied, uniqueName, until } from './support/bed.ts'
 
@@ -231,7 +232,7 @@ test.each([
   const last = Object.assign(new Error('refused'), { code: said })
   const client = new Cluster([{ host, port }], { lazyConnect: true })
   const error = Object.assign(new Error('Failed to refresh slots cache.'), { lastNodeError: last })
-  expect(failure(error, client)).toMatchObject({ code })
+  expect(failure(error, wrap(client))).toMatchObject({ code })
 })
 
 test('a certificate that nobody signed, or for another host, is refused at once', async () => {

@@ -1,68 +1,92 @@
+import { shareListener } from '@locks/core/adapter'
 import { Redis } from 'ioredis'
-import type { RedisOptions } from 'ioredis'
-import { listOf } from '../script.ts'
-import { quiet } from './ioredis.ts'
+import type { Sentinel, SentinelConnection, Sentinels } from './driver.ts'
+import type { ConnectionOptions } from './given.ts'
+import { isCluster, quiet } from './ioredis-clients.ts'
+import type { Client } from './given.ts'
 
-/** A Sentinel that takes longer to answer is not waited for. */
-const ANSWER_MS = 1_000
-
-/** What one Sentinel says of a primary. */
-export interface Opinion {
-  /** Rises with every failover. */
-  readonly epoch: number
-  /** Whether it is replacing the primary. */
-  readonly replacing: boolean
-  /** The server that clients may use, as `host:port`: the primary, or the replica that is promoted, if any. */
-  readonly address: string | undefined
-  readonly runId: string | undefined
+/** Undefined where no Sentinels are asked for the primary. */
+export function sentinelsOf(client: Client, isOwn: boolean): Sentinels | undefined {
+  if (isCluster(client) || !client.options.sentinels || !client.options.name) return undefined
+  return new IoredisSentinels(client, client.options.name, isOwn)
 }
 
-/** Undefined when the Sentinel does not answer. */
-export async function opinionOf(options: RedisOptions, name: string): Promise<Opinion | undefined> {
-  const sentinel = openSentinel(options, ANSWER_MS)
-  try {
-    const primary = fieldsOf(await sentinel.call('SENTINEL', 'MASTER', name))
-    const replacing = hasFlag(primary, 'failover_in_progress')
-    const replicas = replacing ? listOf(await sentinel.call('SENTINEL', 'SLAVES', name)).map(fieldsOf) : []
-    const next = replacing ? replicas.find((replica) => hasFlag(replica, 'promoted')) : primary
-    return {
-      epoch: Number(primary.get('config-epoch')),
-      replacing,
-      address: next && `${next.get('ip')}:${next.get('port')}`,
-      runId: next?.get('runid'),
-    }
-  } catch {
-    return undefined
-  } finally {
-    sentinel.disconnect()
+class IoredisSentinels implements Sentinels {
+  readonly name: string
+  readonly leaves: boolean
+  readonly #client: Redis
+
+  constructor(client: Redis, name: string, isOwn: boolean) {
+    this.#client = client
+    this.name = name
+    this.leaves = isOwn || client.options.failoverDetector === true
+  }
+
+  all(): readonly Sentinel[] {
+    return sentinelOptions(this.#client.options).map((options) => ({
+      connect: (answerMs) => new IoredisSentinel(options, answerMs),
+    }))
+  }
+
+  connection(): Redis['stream'] | undefined {
+    return this.#client.stream
+  }
+
+  at(): string | undefined {
+    const stream = this.connection()
+    return stream?.remoteAddress === undefined ? undefined : `${stream.remoteAddress}:${stream.remotePort}`
+  }
+
+  mapped(address: string | undefined): string | undefined {
+    const { natMap } = this.#client.options
+    if (address === undefined || natMap === undefined || natMap === null) return address
+    const to = typeof natMap === 'function' ? natMap(address) : natMap[address]
+    return to ? `${to.host}:${to.port}` : address
+  }
+
+  onConnect(call: () => void): () => void {
+    return shareListener(this.#client, 'connect', call)
   }
 }
 
-function hasFlag(fields: ReadonlyMap<string, string>, flag: string): boolean {
-  return fields.get('flags')?.split(',').includes(flag) ?? false
+class IoredisSentinel implements SentinelConnection {
+  readonly #client: Redis
+
+  constructor(options: ConnectionOptions, answerMs: number | undefined) {
+    const once =
+      answerMs === undefined
+        ? {}
+        : {
+            connectTimeout: answerMs,
+            commandTimeout: answerMs,
+            maxRetriesPerRequest: 0,
+            retryStrategy: () => null,
+          }
+    this.#client = quiet(new Redis({ ...options, ...once, replyMapping: 'legacy' }))
+  }
+
+  ask(name: string, ...args: string[]): Promise<unknown> {
+    return this.#client.call(name, ...args)
+  }
+
+  listen(
+    channels: readonly string[],
+    received: (channel: string, text: string) => void,
+    ready: () => void,
+  ): void {
+    this.#client.on('message', received)
+    this.#client.on('ready', ready)
+    // ioredis retries until the connection is closed, and rejects then.
+    this.#client.subscribe(...channels).catch(() => undefined)
+  }
+
+  close(): void {
+    this.#client.disconnect()
+  }
 }
 
-function fieldsOf(reply: unknown): ReadonlyMap<string, string> {
-  const texts = listOf(reply).map(String)
-  return new Map(texts.flatMap((text, n) => (n % 2 === 0 ? [[text, texts[n + 1] ?? '']] : [])))
-}
-
-/** A connection to a Sentinel. With `answerMs` it is for a few commands, each of which fails after that long. */
-export function openSentinel(options: RedisOptions, answerMs?: number): Redis {
-  const once =
-    answerMs === undefined
-      ? {}
-      : {
-          connectTimeout: answerMs,
-          commandTimeout: answerMs,
-          maxRetriesPerRequest: 0,
-          retryStrategy: () => null,
-        }
-  return quiet(new Redis({ ...options, ...once, replyMapping: 'legacy' }))
-}
-
-/** How to reach each Sentinel of a client. */
-export function sentinelsOf(options: RedisOptions): readonly RedisOptions[] {
+/** How to reach each Sentinel. */
+function sentinelOptions(options: ConnectionOptions): readonly ConnectionOptions[] {
   const { sentinelUsername, sentinelPassword, sentinelTLS, family } = options
   return (options.sentinels ?? []).map(({ host = 'localhost', port = 26_379 }) => ({
     host,
@@ -72,15 +96,10 @@ export function sentinelsOf(options: RedisOptions): readonly RedisOptions[] {
     ...(sentinelPassword && { password: sentinelPassword }),
     ...(sentinelTLS && { tls: sentinelTLS }),
     enableReadyCheck: false,
+    // Without a ready check, 5.8 to 5.11 are ready on a connection that ends before the answer to CLIENT SETINFO.
+    disableClientInfo: true,
     maxRetriesPerRequest: null,
     keepAlive: 10_000,
     retryStrategy: (times: number) => Math.min(50 * times, 1_000),
   }))
-}
-
-/** The address of a server as the client has to connect to it. */
-export function mapped(address: string | undefined, { natMap }: RedisOptions): string | undefined {
-  if (address === undefined || natMap === undefined || natMap === null) return address
-  const to = typeof natMap === 'function' ? natMap(address) : natMap[address]
-  return to ? `${to.host}:${to.port}` : address
 }
