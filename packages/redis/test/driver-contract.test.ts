@@ -70,6 +70,18 @@ describe.each(versions)('%s', (_, library) => {
     expect(Number(await redisCommand(server, 'GET', key))).toBeLessThanOrEqual(2)
   })
 
+  test('commands that are sent during a handshake settle, if its connection ends too', async () => {
+    const proxy = await proxied(server)
+    const link = own({ host: proxy.host, port: proxy.port })
+    proxy.blackhole('replies')
+    const sent = [reasonOf(link, link.send('ping', [], undefined))]
+    await until(() => proxy.stats.bytesToServer > 0)
+    for (const name of ['info', 'time', 'dbsize']) sent.push(reasonOf(link, link.send(name, [], undefined)))
+    proxy.reset()
+    for (const { code } of await inTime('they settle', { ms: 5_000 }, Promise.all(sent)))
+      expect(code).toContain('a reply')
+  })
+
   test('without a ready check, a link recovers from connections that ended in their handshake', async () => {
     const proxy = await proxied(server)
     const link = own({ host: proxy.host, port: proxy.port, enableReadyCheck: false, connectionName: 'locks' })
@@ -218,6 +230,49 @@ describe.each(versions)('%s', (_, library) => {
     await redisCommand(server, 'PUBLISH', channel, 'two')
     await until(() => heard.length > 2)
     expect(heard).toEqual([`${channel} one`, 'lost', `${channel} two`])
+  })
+
+  test('a subscription settles after a lost reply, also where the client of the program repeats no command', async () => {
+    const proxy = await proxied(server)
+    const { host: at, port: through } = proxy
+    const client = new library.Redis({ host: at, port: through, autoResendUnfulfilledCommands: false })
+    client.on('error', () => undefined)
+    onTestFinished(() => client.disconnect())
+    const link = wrap(client)
+    const subscriber = link.subscriber(
+      link.placeOf('') ?? expect.fail('it has every channel'),
+      false,
+      ignored,
+    )
+    onTestFinished(() => subscriber.close())
+    await subscriber.subscribe(uniqueName('channel'))
+    const swallowed = proxy.swallowNextReply()
+    const subscribed = subscriber.subscribe(uniqueName('channel'))
+    await swallowed
+    expect(await inTime('it settles', { ms: 5_000 }, subscribed)).toBe(true)
+  })
+
+  test('many subscriptions during a handshake cause no warning of a leak', async () => {
+    const warnings: string[] = []
+    const warned = ({ name }: Error): unknown => warnings.push(name)
+    process.on('warning', warned)
+    onTestFinished(() => void process.off('warning', warned))
+    const proxy = await proxied(server)
+    const link = own({ host: proxy.host, port: proxy.port })
+    const subscriber = link.subscriber(
+      link.placeOf('') ?? expect.fail('it has every channel'),
+      false,
+      ignored,
+    )
+    onTestFinished(() => subscriber.close())
+    proxy.blackhole('replies')
+    const first = subscriber.subscribe(uniqueName('channel'))
+    await until(() => proxy.stats.bytesToServer > 0)
+    const more = Array.from({ length: 20 }, () => subscriber.subscribe(uniqueName('channel')))
+    proxy.reset()
+    const all = await inTime('they settle', { ms: 5_000 }, Promise.all([first, ...more]))
+    expect(all).not.toContain(false)
+    expect(warnings).not.toContain('MaxListenersExceededWarning')
   })
 
   test('a subscription that a node of a Cluster sends elsewhere resolves with false', async () => {

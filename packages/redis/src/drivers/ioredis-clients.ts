@@ -38,7 +38,10 @@ const ownOptions = {
   reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
 } as const
 
-const forced = { lazyConnect: true, replyMapping: 'legacy' } as const
+/** What was sent and not answered when a connection ended would otherwise never settle. */
+const settles = { autoResendUnfulfilledCommands: true } as const
+
+const forced = { ...settles, lazyConnect: true, replyMapping: 'legacy' } as const
 
 /**
  * Without a ready check, 5 sends commands before the server has replied to SELECT: they would run in database 0 if it
@@ -81,7 +84,7 @@ export function openClient(
 export function copyOf(client: Client): Client {
   if (isCluster(client)) return loosen(client.duplicate())
   const db = databaseOf(client)
-  return loosen(client.duplicate({ ...sound({ ...client.options, db }), db, lazyConnect: true }))
+  return loosen(client.duplicate({ ...settles, ...sound({ ...client.options, db }), db, lazyConnect: true }))
 }
 
 /** The database that the commands of a client are for: the program may have selected another than it was made with. */
@@ -106,6 +109,7 @@ function selectedBefore(client: Redis): number | undefined {
 export function subscriberLike(like: Redis): Redis {
   const { lazyConnect, connectTimeout, sentinelCommandTimeout, keepAlive, retryStrategy } = ownOptions
   const subscriber = like.duplicate({
+    ...settles,
     ...sound({ ...like.options, db: 0 }),
     lazyConnect,
     connectTimeout,

@@ -108,7 +108,7 @@ export class IoredisLink implements Link {
     const command = new this.#Command(name, [], { replyEncoding: 'utf8' })
     // The constructor would copy them twice more, which costs as much as everything else it does.
     command.args = args.map(String)
-    client.sendCommand(command)
+    client.sendCommand(command, untilReady(client))
     return command.promise
   }
 
@@ -249,6 +249,19 @@ function gather(client: Client): void {
 function flush(stream: Redis['stream']): void {
   gathering.delete(stream)
   stream.uncork()
+}
+
+/**
+ * Of the commands that a server answers while it loads its data, ioredis writes some during the handshake. If the
+ * connection ends before it is ready, they never settle. With a stream to write to, a command waits like the others.
+ */
+function untilReady(client: Client): Parameters<Redis['sendCommand']>[1] {
+  if (isCluster(client) || client.status !== 'connect') return undefined
+  return {
+    isPipeline: true,
+    write: (data: string | Buffer) => client.stream.write(data),
+    destination: { redis: client },
+  }
 }
 
 /** The connections of a client. */
