@@ -5,8 +5,8 @@ import type { Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { Address } from '../services/index.ts'
 
-/** What happens to one reply. An inserted one comes before it. */
-export type Shift = 'drop' | 'duplicate' | { readonly insert: string }
+/** What happens to one reply. An inserted one comes before it, or in its place if the connection is cut there. */
+export type Shift = 'drop' | 'duplicate' | { readonly insert: string; readonly cut?: boolean }
 
 export interface ShiftingProxy extends Address {
   /** Does that to the next reply to a request that contains `text`. Resolves once it was done. */
@@ -50,7 +50,8 @@ export async function startShiftingProxy(target: Address): Promise<ShiftingProxy
       const trap = expected.shift()
       const { how } = trap ?? {}
       if (how !== undefined && typeof how === 'object') client.write(how.insert, 'latin1')
-      if (how !== 'drop') client.write(reply, 'latin1')
+      if (typeof how === 'object' && how.cut === true) client.end()
+      else if (how !== 'drop') client.write(reply, 'latin1')
       if (how === 'duplicate') client.write(reply, 'latin1')
       trap?.sprung()
     })

@@ -109,7 +109,13 @@ export class Connection {
 
   /** A command about `key` whose reply cannot name it. */
   async ask(key: string, name: string, ...args: Argument[]): Promise<unknown> {
-    return this.#confirmed(await askChecked(this.#ready(), name, args, key))
+    const requests = this.#ready()
+    const breaks = this.#breaks
+    const reply = await this.#confirmed(await askChecked(requests, name, args, key))
+    // What checks the reply may have gone over the next connection, and says nothing about this one then.
+    if (this.#breaks !== breaks)
+      throw requests.failed(new Error('the connection broke before its reply was checked'))
+    return reply
   }
 
   /**

@@ -38,6 +38,12 @@ interface Due {
   readonly index: number
 }
 
+/** At the server's settings. */
+interface FirstLook {
+  readonly breaks: number
+  readonly report: (primaries: readonly Primary[]) => Promise<void>
+}
+
 /** How one Redis keeps locks: each method is one atomic step there. */
 export class Store {
   readonly #connection: Connection
@@ -47,7 +53,8 @@ export class Store {
   readonly #scripts: Scripts
   /** Whether the server's settings were looked at; after a failure the next attempt looks again. */
   #looked: boolean
-  readonly #report: (primaries: readonly Primary[]) => Promise<void>
+  /** Shared by all attempts until a connection breaks: a client of the program may then never settle what it sent. */
+  #look: FirstLook
   readonly #layouts = new Map<string, Layout>()
   /** Prove that pushed grants come from the store. */
   readonly proofs: Proofs = new Proofs()
@@ -58,7 +65,7 @@ export class Store {
     this.#settings = settings
     this.#scripts = scriptsOf(connection.cluster, settings.fenceIdleMs)
     this.#looked = settings.serverSettings === 'ignore'
-    this.#report = once((primaries) => reportFindings(primaries, settings, connection.cluster))
+    this.#look = this.#newLook()
   }
 
   layout(name: string): Layout {
@@ -86,8 +93,15 @@ export class Store {
 
   async #lookAtServer(name: string): Promise<void> {
     // Each by its own key: a primary that hangs must not block the locks of the others.
-    await this.#report(await this.#connection.primaries(this.layout(name).lock))
+    const primaries = await this.#connection.primaries(this.layout(name).lock)
+    if (this.#look.breaks !== this.#connection.breaks) this.#look = this.#newLook()
+    await this.#look.report(primaries)
     this.#looked = true
+  }
+
+  #newLook(): FirstLook {
+    const { breaks, cluster } = this.#connection
+    return { breaks, report: once((primaries) => reportFindings(primaries, this.#settings, cluster)) }
   }
 
   async #attemptReplicated(request: AcquireRequest, keys: Keys, args: Argument[]): Promise<bigint | Refusal> {

@@ -20,6 +20,8 @@ function isLibrary(value: unknown): value is Library {
   return typeof value === 'object' && value !== null && 'Redis' in value && 'Cluster' in value
 }
 
+const ignored: SubscriberEvents = { message: () => undefined, lost: () => undefined, moved: () => undefined }
+
 const versions: (readonly [string, Library])[] = []
 for (const name of ['ioredis', 'ioredis-5', 'ioredis-5.3']) {
   const library: unknown = await import(name)
@@ -68,6 +70,35 @@ describe.each(versions)('%s', (_, library) => {
     expect(Number(await redisCommand(server, 'GET', key))).toBeLessThanOrEqual(2)
   })
 
+  test('commands that are sent during a handshake settle, if its connection ends too', async () => {
+    const proxy = await proxied(server)
+    const link = own({ host: proxy.host, port: proxy.port })
+    proxy.blackhole('replies')
+    const sent = [reasonOf(link, link.send('ping', [], undefined))]
+    await until(() => proxy.stats.bytesToServer > 0)
+    for (const name of ['info', 'time', 'dbsize']) sent.push(reasonOf(link, link.send(name, [], undefined)))
+    proxy.reset()
+    for (const { code } of await inTime('they settle', { ms: 5_000 }, Promise.all(sent)))
+      expect(code).toContain('a reply')
+  })
+
+  test('without a ready check, a link recovers from connections that ended in their handshake', async () => {
+    const proxy = await proxied(server)
+    const link = own({ host: proxy.host, port: proxy.port, enableReadyCheck: false, connectionName: 'locks' })
+    const { connections } = proxy.stats
+    proxy.refuse('first-bytes')
+    const sent = reasonOf(link, link.send('ping', [], undefined))
+    await until(() => proxy.stats.connections >= connections + 5)
+    proxy.pass()
+    await inTime('the command settles', { ms: 5_000 }, sent)
+    const { code } = await inTime(
+      'so does the next',
+      { ms: 5_000 },
+      reasonOf(link, link.send('ping', [], undefined)),
+    )
+    expect(code).toBe('a reply: PONG')
+  })
+
   test('a connection that is silent is replaced', async () => {
     const proxy = await proxied(server)
     const link = own({ host: proxy.host, port: proxy.port }, 200)
@@ -92,14 +123,44 @@ describe.each(versions)('%s', (_, library) => {
       expect(code).not.toContain('a reply')
   })
 
-  test('a database that the server refuses is never replaced by database 0, and the reason is reported', async () => {
-    const link = own({ host, port, db: 99 })
-    for (let n = 0; n < 3; n += 1)
-      expect(await reasonOf(link, link.send('set', [uniqueName(), 1], undefined))).toMatchObject({
-        code: 'ERR',
-        refusesDatabase: true,
-      })
-    expect(link.db).toBe(99)
+  test.each([{}, { enableReadyCheck: false }, { enableReadyCheck: false, disableClientInfo: true }])(
+    'a database that the server refuses is never replaced by database 0, and the reason is reported (%j)',
+    async (options) => {
+      const link = own({ host, port, db: 99, ...options })
+      for (let n = 0; n < 3; n += 1) {
+        const key = uniqueName()
+        const sent = reasonOf(link, link.send('set', [key, 1], undefined))
+        const reason = await inTime('it is refused', { ms: 5_000 }, sent)
+        expect(reason).toMatchObject({ code: 'ERR', refusesDatabase: true })
+        expect(Number(await redisCommand(server, 'EXISTS', key))).toBe(0)
+      }
+      expect(link.db).toBe(99)
+    },
+  )
+
+  test('a client that the program sent SELECT uses no other database after a lost connection', async () => {
+    const proxy = await proxied(server)
+    const client = new library.Redis({ host: proxy.host, port: proxy.port, db: 5 })
+    client.on('error', () => undefined)
+    onTestFinished(() => client.disconnect())
+    await client.select(7)
+    const [link, key] = [wrap(client), uniqueName()]
+    const { connections, bytesToServer } = proxy.stats
+    proxy.blackhole('replies')
+    client.stream.destroy()
+    await until(() => proxy.stats.connections > connections && proxy.stats.bytesToServer > bytesToServer)
+    expect(link.db).toBe(7)
+    const sent = reasonOf(link, link.send('set', [key, 'early'], key))
+    proxy.reset()
+    expect((await inTime('it settles', { ms: 5_000 }, sent)).code).not.toContain('a reply')
+    await until(
+      async () => (await reasonOf(link, link.send('set', [key, 'late'], key))).code === 'a reply: OK',
+    )
+    const copy = link.copy({ silenceMs: 60_000 })
+    onTestFinished(() => copy.close())
+    expect(await copy.send('get', [key], key)).toBe('late')
+    const first = own({ host, port, db: 5 })
+    expect(await first.send('get', [key], key)).toBeNull()
   })
 
   test('only a client that the program ended is ended', async () => {
@@ -171,12 +232,50 @@ describe.each(versions)('%s', (_, library) => {
     expect(heard).toEqual([`${channel} one`, 'lost', `${channel} two`])
   })
 
+  test('a subscription settles after a lost reply, also where the client of the program repeats no command', async () => {
+    const proxy = await proxied(server)
+    const { host: at, port: through } = proxy
+    const client = new library.Redis({ host: at, port: through, autoResendUnfulfilledCommands: false })
+    client.on('error', () => undefined)
+    onTestFinished(() => client.disconnect())
+    const link = wrap(client)
+    const subscriber = link.subscriber(
+      link.placeOf('') ?? expect.fail('it has every channel'),
+      false,
+      ignored,
+    )
+    onTestFinished(() => subscriber.close())
+    await subscriber.subscribe(uniqueName('channel'))
+    const swallowed = proxy.swallowNextReply()
+    const subscribed = subscriber.subscribe(uniqueName('channel'))
+    await swallowed
+    expect(await inTime('it settles', { ms: 5_000 }, subscribed)).toBe(true)
+  })
+
+  test('many subscriptions during a handshake cause no warning of a leak', async () => {
+    const warnings: string[] = []
+    const warned = ({ name }: Error): unknown => warnings.push(name)
+    process.on('warning', warned)
+    onTestFinished(() => void process.off('warning', warned))
+    const proxy = await proxied(server)
+    const link = own({ host: proxy.host, port: proxy.port })
+    const subscriber = link.subscriber(
+      link.placeOf('') ?? expect.fail('it has every channel'),
+      false,
+      ignored,
+    )
+    onTestFinished(() => subscriber.close())
+    proxy.blackhole('replies')
+    const first = subscriber.subscribe(uniqueName('channel'))
+    await until(() => proxy.stats.bytesToServer > 0)
+    const more = Array.from({ length: 20 }, () => subscriber.subscribe(uniqueName('channel')))
+    proxy.reset()
+    const all = await inTime('they settle', { ms: 5_000 }, Promise.all([first, ...more]))
+    expect(all).not.toContain(false)
+    expect(warnings).not.toContain('MaxListenersExceededWarning')
+  })
+
   test('a subscription that a node of a Cluster sends elsewhere resolves with false', async () => {
-    const ignored: SubscriberEvents = {
-      message: () => undefined,
-      lost: () => undefined,
-      moved: () => undefined,
-    }
     const channel = uniqueName('channel')
     const outcomes = cluster.servers.map((node) => {
       const link = own({ host: node.host, port: node.port })

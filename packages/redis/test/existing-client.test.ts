@@ -75,6 +75,24 @@ test("the user's connection is never sent SELECT", async () => {
   expect(await client.client('INFO')).toContain(' db=7 ')
 })
 
+test('a client that repeats no command takes locks after its first reply was lost', async () => {
+  const proxy = await proxied(server)
+  const address = { host: proxy.host, port: proxy.port }
+  const client = new Redis({ ...address, autoResendUnfulfilledCommands: false })
+  client.on('error', () => undefined)
+  onTestFinished(() => client.disconnect())
+  await client.ping()
+  const locks = connect({ client }, { storeTimeoutMs: 500 })
+  const swallowed = proxy.swallowNextReply()
+  const first = expect(locks.lock(uniqueName()).tryAcquire()).rejects.toMatchObject({
+    code: 'LOCK_UNAVAILABLE',
+  })
+  await swallowed
+  await first
+  await client.ping()
+  expect(await locks.lock(uniqueName()).tryAcquire()).not.toBeNull()
+})
+
 test('a client with timeouts, RESP2 and automatic pipelining', async () => {
   const address = { host: server.host, port: server.port }
   const client = new Redis({ ...address, protocol: 2, enableAutoPipelining: true, commandTimeout: 5_000 })

@@ -1,9 +1,10 @@
 import { inTime } from '@locks/core/conformance'
 import { createHash } from 'node:crypto'
-import { afterAll, expect, test } from 'vitest'
+import { Redis } from 'ioredis'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
-import { at, bare, enqueue, uniqueName } from './support/bed.ts'
+import { at, bare, enqueue, proxied, uniqueName, until } from './support/bed.ts'
 import { mutate } from './support/mutate.ts'
 import type { Factory } from './support/mutate.ts'
 
@@ -117,7 +118,57 @@ async function fenceAhead(factory: Factory): Promise<void> {
   expect(await redisCommand(server, 'EXISTS', token)).toBe(1)
 }
 
-const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, Edit])[] = [
+async function noDatabase(factory: Factory): Promise<void> {
+  const { host, port } = server
+  const [options, name] = [{ serverSettings: 'ignore' } as const, uniqueName()]
+  const sound = bare({ ...options, connection: { host, port } })
+  // From here on the server knows the script.
+  await sound.take(sound.request(uniqueName()))
+  const connection = { host, port, db: 99, enableReadyCheck: false }
+  const { adapter, request } = bare({ ...options, connection }, {}, factory)
+  const refused = { code: 'LOCK_INVALID_ARGUMENT' }
+  await expect(adapter.attempt(request(name))).rejects.toMatchObject(refused)
+}
+
+/** The handshake of the next connection takes so long that an attempt is made meanwhile. */
+async function selectedDatabase(factory: Factory): Promise<void> {
+  const proxy = await proxied(server)
+  const client = new Redis({ host: proxy.host, port: proxy.port, db: 5 })
+  client.on('error', () => undefined)
+  onTestFinished(() => client.disconnect())
+  await client.select(7)
+  const [holder, other] = [bare({ client }, {}, factory), bare({ client }, {}, factory)]
+  const { name } = await holder.take(holder.request(uniqueName()))
+  await other.take(other.request(uniqueName()))
+  const { bytesToServer, connections } = proxy.stats
+  proxy.blackhole('replies')
+  client.stream.destroy()
+  await until(() => proxy.stats.connections > connections && proxy.stats.bytesToServer > bytesToServer)
+  const attempt = other.adapter.attempt(other.request(name)).catch((error: unknown) => ({ error }))
+  proxy.reset()
+  expect(await attempt).not.toHaveProperty('fence')
+}
+
+interface Mutation extends Edit {
+  readonly library?: string
+}
+
+const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, Mutation])[] = [
+  [
+    'a command is sent before the server has replied to SELECT',
+    noDatabase,
+    {
+      file: 'redis/drivers/ioredis-clients.js',
+      find: 'db ? { enableReadyCheck: true } :',
+      replace: '',
+      library: 'ioredis-5.3',
+    },
+  ],
+  [
+    'after a lost connection, a client that was sent SELECT uses its first database for a while',
+    selectedDatabase,
+    { file: 'redis/drivers/ioredis-clients.js', find: 'before !== undefined &&', replace: 'false &&' },
+  ],
   [
     'the proof of a pushed grant is not checked',
     forgedGrant,
@@ -218,8 +269,8 @@ const mutants: readonly (readonly [string, (factory: Factory) => Promise<void>, 
 ]
 
 test.each(mutants)('is noticed: %s', async (_, notices, edit) => {
-  await notices(await mutate([]))
-  const mutant = await mutate([edit])
+  await notices(await mutate([], edit.library))
+  const mutant = await mutate([edit], edit.library)
   const noticed: unknown = await notices(mutant).then(
     () => undefined,
     (reason: unknown) => reason,

@@ -4,6 +4,7 @@ import type { RedisOptions } from '@locks/redis'
 import { Redis } from 'ioredis'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { redisCommand, startService } from '../../../conformance/services/index.ts'
+import { Connection } from '../src/connection.ts'
 import { scriptsOf } from '../src/queue-scripts.ts'
 import { renew } from '../src/scripts.ts'
 import { at, bare, exists, uniqueName } from './support/bed.ts'
@@ -131,4 +132,18 @@ test('a number in front of the reply to WAIT is not taken for replicas', async (
   await expect(attempt).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
   await expect(attempt).rejects.toThrow(/a reply belongs to another command/)
   await shifted
+})
+
+test('a reply is not taken if its connection ended before it was checked', async () => {
+  const proxy = await startShiftingProxy(server)
+  const { host, port } = proxy
+  const connection = new Connection({ connection: { host, port }, prefix: '' })
+  onTestFinished(() => connection.close())
+  const key = uniqueName()
+  await connection.ask(key, 'set', key, 'value')
+  const shifted = proxy.shift({ insert: '$7\r\ninvalid\r\n', cut: true }, '$3\r\nget\r\n')
+  const asked = expect(connection.ask(key, 'get', key)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+  await shifted
+  await asked
+  expect(await connection.ask(key, 'get', key)).toBe('value')
 })

@@ -38,7 +38,19 @@ const ownOptions = {
   reconnectOnError: (error: Error): boolean => codeOf(error) === 'READONLY',
 } as const
 
-const forced = { lazyConnect: true, replyMapping: 'legacy' } as const
+/** What was sent and not answered when a connection ended would otherwise never settle. */
+const settles = { autoResendUnfulfilledCommands: true } as const
+
+const forced = { ...settles, lazyConnect: true, replyMapping: 'legacy' } as const
+
+/**
+ * Without a ready check, 5 sends commands before the server has replied to SELECT: they would run in database 0 if it
+ * refuses. And 5.8 to 5.11 take a connection that ended in its handshake for ready, and never make another one.
+ */
+function sound({ enableReadyCheck, db }: ConnectionOptions): ConnectionOptions {
+  if (enableReadyCheck !== false) return {}
+  return db ? { enableReadyCheck: true } : { disableClientInfo: true, connectionName: undefined }
+}
 
 /** The only node of a Cluster answers so as a replica, until the connection leads to the next primary. */
 const followsMoved = {
@@ -56,7 +68,7 @@ export function openClient(
   { url, connection, cluster }: Place,
   library: Library = { Redis, Cluster },
 ): Client {
-  const options = { ...ownOptions, ...followsMoved, ...connection, ...forced }
+  const options = { ...ownOptions, ...followsMoved, ...connection, ...sound(connection ?? {}), ...forced }
   if (cluster === undefined)
     return loosen(url === undefined ? new library.Redis(options) : new library.Redis(url, options))
   const clusterOptions = {
@@ -70,13 +82,35 @@ export function openClient(
 }
 
 export function copyOf(client: Client): Client {
-  return loosen(isCluster(client) ? client.duplicate() : client.duplicate({ lazyConnect: true }))
+  if (isCluster(client)) return loosen(client.duplicate())
+  const db = databaseOf(client)
+  return loosen(client.duplicate({ ...settles, ...sound({ ...client.options, db }), db, lazyConnect: true }))
+}
+
+/** The database that the commands of a client are for: the program may have selected another than it was made with. */
+export function databaseOf(client: Redis): number {
+  return selectedBefore(client) ?? client.condition?.select ?? client.options.db ?? 0
+}
+
+/** Whether commands would run in another database than those before the last connection ended, until it is ready. */
+export function strays(client: Redis): boolean {
+  const before = selectedBefore(client)
+  return before !== undefined && before !== client.condition?.select
+}
+
+/** Of the last connection that was ready, until the next one is. */
+function selectedBefore(client: Redis): number | undefined {
+  const before: unknown = Reflect.get(client, 'prevCondition')
+  if (typeof before !== 'object' || before === null || !('select' in before)) return undefined
+  return typeof before.select === 'number' ? before.select : undefined
 }
 
 /** A connection for subscriptions to the server of `like`. */
 export function subscriberLike(like: Redis): Redis {
   const { lazyConnect, connectTimeout, sentinelCommandTimeout, keepAlive, retryStrategy } = ownOptions
   const subscriber = like.duplicate({
+    ...settles,
+    ...sound({ ...like.options, db: 0 }),
     lazyConnect,
     connectTimeout,
     sentinelCommandTimeout,

@@ -9,6 +9,8 @@ export class IoredisSubscriber implements SubscriberConnection {
   readonly #watchdog: NodeJS.Timeout
   /** Ends the wait for each subscription that is not confirmed. */
   readonly #waiting = new Set<() => void>()
+  /** Resolves once the present handshake has ended: one pair of listeners for all that wait for it. */
+  #handshake: Promise<void> | undefined
 
   constructor(like: Redis, sharded: boolean, events: SubscriberEvents) {
     this.#sharded = sharded
@@ -46,14 +48,22 @@ export class IoredisSubscriber implements SubscriberConnection {
 
   async #send(channel: string): Promise<true> {
     // From 5.8 to 5.11 it would overtake the handshake, whose next command a subscriber may not send.
-    while (this.#client.status === 'connect')
-      await new Promise<void>((resolve) => {
-        this.#client.once('ready', resolve).once('close', resolve)
-      })
+    while (this.#client.status === 'connect') await (this.#handshake ??= this.#handshakeEnd())
     // Repeated on the next connection until it is confirmed.
     if (this.#sharded) await this.#client.ssubscribe(channel)
     else await this.#client.subscribe(channel)
     return true
+  }
+
+  #handshakeEnd(): Promise<void> {
+    return new Promise((resolve) => {
+      const over = (): void => {
+        this.#client.off('ready', over).off('close', over)
+        this.#handshake = undefined
+        resolve()
+      }
+      this.#client.once('ready', over).once('close', over)
+    })
   }
 
   #giveUp(): void {

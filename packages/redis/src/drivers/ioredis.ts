@@ -14,7 +14,16 @@ import type {
   SubscriberEvents,
 } from './driver.ts'
 import type { Client } from './given.ts'
-import { codeOf, copyOf, isCluster, openClient, reconnect, watchForSilence } from './ioredis-clients.ts'
+import {
+  codeOf,
+  copyOf,
+  databaseOf,
+  isCluster,
+  openClient,
+  reconnect,
+  strays,
+  watchForSilence,
+} from './ioredis-clients.ts'
 import type { Library, Place } from './ioredis-clients.ts'
 import { sentinelsOf } from './ioredis-sentinels.ts'
 import { IoredisSubscriber } from './ioredis-subscriber.ts'
@@ -81,7 +90,7 @@ export class IoredisLink implements Link {
   }
 
   get db(): number {
-    return isCluster(this.#client) ? 0 : (this.#client.options.db ?? 0)
+    return isCluster(this.#client) ? 0 : databaseOf(this.#client)
   }
 
   /**
@@ -94,11 +103,12 @@ export class IoredisLink implements Link {
       if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
       this.#watchdog ??= watchForSilence(() => nodesOf(this.#client), this.#own.silenceMs)
       gather(client)
-    }
+    } else if (!isCluster(client) && strays(client))
+      return Promise.reject(new Error('the given client has not selected its database again yet'))
     const command = new this.#Command(name, [], { replyEncoding: 'utf8' })
     // The constructor would copy them twice more, which costs as much as everything else it does.
     command.args = args.map(String)
-    client.sendCommand(command)
+    client.sendCommand(command, untilReady(client))
     return command.promise
   }
 
@@ -239,6 +249,19 @@ function gather(client: Client): void {
 function flush(stream: Redis['stream']): void {
   gathering.delete(stream)
   stream.uncork()
+}
+
+/**
+ * Of the commands that a server answers while it loads its data, ioredis writes some during the handshake. If the
+ * connection ends before it is ready, they never settle. With a stream to write to, a command waits like the others.
+ */
+function untilReady(client: Client): Parameters<Redis['sendCommand']>[1] {
+  if (isCluster(client) || client.status !== 'connect') return undefined
+  return {
+    isPipeline: true,
+    write: (data: string | Buffer) => client.stream.write(data),
+    destination: { redis: client },
+  }
 }
 
 /** The connections of a client. */
