@@ -4,7 +4,7 @@ import type { Locks } from '@locks/core'
 import { systemClock } from '@locks/core/adapter'
 import { eventually } from '@locks/core/conformance'
 import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { openClient } from '../../../conformance/test-support/clients.ts'
@@ -113,6 +113,27 @@ test('a process drops the names it released itself although another one has just
   await eventually('idle names are dropped', 20_000, async () => {
     await locks.with('other', () => undefined)
     return (await keptIn(directory)).length <= 1
+  })
+})
+
+test('a candidate of a process that died during the hold keeps no name from coming back', async () => {
+  const directory = await temporaryDirectory()
+  const locks = open(directory, 1_000)
+  const lease = await locks.lock('order').acquire()
+  const folder = join(directory, folderOf('order'))
+  const candidate = join(folder, `${lease.fence + 1n}.00000000-0000-4000-8000-000000000000.next`)
+  await writeFile(candidate, 'never in force')
+  await lease.release()
+  expect(await readdir(folder)).toHaveLength(2)
+  await eventually('the value is dropped', 20_000, async () => {
+    await locks.with('other', () => undefined)
+    return (await readdir(folder)).length === 1
+  })
+  expect(await readdir(folder)).toEqual([basename(candidate)])
+  expect(await locks.inspect('order')).toMatchObject({ held: false })
+  await locks.with('order', async ({ fence }) => {
+    expect(fence).toBeGreaterThan(lease.fence + 1n)
+    expect(await readdir(folder)).toEqual([String(fence)])
   })
 })
 

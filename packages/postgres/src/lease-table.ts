@@ -23,6 +23,8 @@ type Verbs = 'attempt' | 'withdraw' | 'renew' | 'release' | 'adopt' | 'inspect' 
 
 /** The table of leases: what each call of an adapter sends to the server, without waiting for a lock. */
 export interface LeaseTable extends Required<Pick<Adapter, Verbs>> {
+  /** What `attempt` does for a name that is likely to be free, at less cost. Undefined: call `attempt`. */
+  readonly take: (request: AcquireRequest) => Promise<Grant | undefined>
   /** With `queue` the request enters the queue of a name that is taken. */
   attempt(request: AcquireRequest, queue?: Queue): Promise<Grant | Busy>
   /** When the server's clock showed `storeMs`, on ours or later; undefined before the first attempt. */
@@ -63,20 +65,22 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
   return {
     localMs: (storeMs) => exchange && exchange.localMs + (storeMs - exchange.storeMs),
 
+    async take(request) {
+      const { name, attemptId, ttlMs } = request
+      if (!freeNames.has(name)) return undefined
+      const localMs = clock.now()
+      const took = await runner.find(sql.take, wantedOf(request))
+      if (took === undefined) return undefined
+      exchange = { localMs, storeMs: Number(took[1]) }
+      return { name, attemptId, fence: BigInt(took[0] ?? 0), ttlMs }
+    },
+
     async attempt(request, queue) {
-      const { name, attemptId, ttlMs, lockDelayMs } = request
-      const values = [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
-      let localMs = clock.now()
-      if (freeNames.has(name)) {
-        const took = await runner.find(sql.take, values)
-        if (took !== undefined) {
-          exchange = { localMs, storeMs: Number(took[1]) }
-          return { name, attemptId, fence: BigInt(took[0] ?? 0), ttlMs }
-        }
-        localMs = clock.now()
-      }
+      const { name, attemptId, ttlMs } = request
+      const localMs = clock.now()
       const { key = null, secret = null } = queue ?? {}
-      const [row] = await notifying(sql.attempt, [...values, settings.claimTtlMs, key, secret])
+      const values = [...wantedOf(request), settings.claimTtlMs, key, secret]
+      const [row] = await notifying(sql.attempt, values)
       const [granted, fence, holder, since, remaining, storeMs, first] = row
       exchange = { localMs, storeMs: Number(storeMs) }
       if (granted === 't') {
@@ -160,6 +164,12 @@ export function leaseTable(settings: Settings, runner: Runner, spare: Runner, cl
       return { pruned, more: false }
     },
   }
+}
+
+/** The first values of statements that begin a hold. */
+function wantedOf(request: AcquireRequest): unknown[] {
+  const { name, attemptId, ttlMs, lockDelayMs } = request
+  return [Buffer.from(name), attemptId, writeHolder(request), ttlMs, lockDelayMs]
 }
 
 function known(outcome: unknown): RenewOutcome {

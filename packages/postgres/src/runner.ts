@@ -40,22 +40,29 @@ export function runnerFor({ pool, config, listen, poolSize, errors: its }: Setti
         )
   const safely = retried(unnamedIfNeeded(run), its, clock)
   const nonces = nonceMaker()
-  const rowsOf = async (statement: Statement, values: unknown[], least: 0 | 1): Promise<readonly Row[]> => {
+  const rowsOf = (statement: Statement, values: unknown[], least: 0 | 1): Promise<readonly Row[]> => {
     const nonce = nonces()
     // Counted, since a check of every row would pass over holes.
     const answers: Answers = (rows) =>
       rows.length >= least && rows.filter(([first]) => first === nonce).length === rows.length
-    return (await safely(statement, [...values, nonce], answers)).map(([, ...row]) => row)
+    return safely(statement, [...values, nonce], answers)
   }
   return {
     ...sender,
     run: (statement, values) => safely(statement, values, () => true),
     async ask(statement, values) {
       const [row = [], ...rows] = await rowsOf(statement, values, 1)
-      return [row, ...rows]
+      return [withoutNonce(row), ...rows.map(withoutNonce)]
     },
-    find: async (statement, values) => (await rowsOf(statement, values, 0))[0],
+    async find(statement, values) {
+      const [row] = await rowsOf(statement, values, 0)
+      return row && withoutNonce(row)
+    },
   }
+}
+
+function withoutNonce([, ...row]: Row): Row {
+  return row
 }
 
 type Run = (statement: Statement, values: unknown[], answers: Answers) => Promise<readonly Row[]>
@@ -66,13 +73,14 @@ type Answers = (rows: readonly Row[]) => boolean
 /** A pooler in transaction mode mixes up the names of statements: after the first error they are sent without. */
 function unnamedIfNeeded(run: Run): Run {
   let named = true
-  return async ({ name, text }, ...rest) => {
+  const unnamed = ({ text }: Statement): Statement => ({ name: undefined, text })
+  return async (statement, ...rest) => {
     try {
-      return await run({ name: named ? name : undefined, text }, ...rest)
+      return await run(named ? statement : unnamed(statement), ...rest)
     } catch (error) {
       if (!isOfItsName(error)) throw error
       named = false
-      return run({ name: undefined, text }, ...rest)
+      return run(unnamed(statement), ...rest)
     }
   }
 }

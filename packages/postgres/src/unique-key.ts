@@ -83,6 +83,12 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
   }
 
   async function attempt(request: AcquireRequest): Promise<Grant | Busy> {
+    // A name that is free needs no place in the queue, and no secret for it.
+    const taken = await table.take(request)
+    if (taken !== undefined) {
+      waiters.forget(request.attemptId)
+      return taken
+    }
     if (!request.willWait || !settings.listen) return ask(request)
     if (!listener.ready) {
       const answer = await ask(request)
@@ -125,7 +131,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
     if (withdrawn.size > 0) withdrawn.delete(tagOf(request.attemptId))
   }
 
-  const { localMs: _, ...verbs } = table
+  const { localMs: _, take: __, ...verbs } = table
   const adapter = {
     ...verbs,
     name: '@locks/postgres',

@@ -43,11 +43,15 @@ export async function read(folder: string): Promise<Versioned | undefined> {
   )
 }
 
+/**
+ * `swept`: this process put `expected` and looked then, so nothing of an earlier version is there. What may have come
+ * since, notes and candidates of processes that died, can wait for the next look.
+ */
 export async function replace(
   folder: string,
   value: string,
   expected: bigint,
-  durable: boolean,
+  { durable, swept }: { readonly durable: boolean; readonly swept: boolean },
 ): Promise<Put> {
   const version = expected + 1n
   const id = randomUUID()
@@ -63,7 +67,8 @@ export async function replace(
   // Another process that looked meanwhile may have done it already.
   await ifThere(rename(next, join(folder, presentFile(version))))
   if (durable) await syncDirectory(folder)
-  await sweep(folder, version)
+  await ifThere(unlink(join(folder, wasFile(expected, id))))
+  if (!swept) await sweep(folder, version)
   return { version }
 }
 
@@ -110,9 +115,17 @@ export async function foldersIn(directory: string): Promise<readonly string[]> {
  * changes fast would seem to be free.
  */
 export async function list(folder: string): Promise<readonly Entry[] | undefined> {
+  const entries = await named(folder)
+  return entries && filesAmong(folder, entries)
+}
+
+/** What is named like our files, whether it is one or not. */
+async function named(folder: string): Promise<readonly Entry[] | undefined> {
   const files = await ifThere(readdir(folder))
-  if (files === undefined) return undefined
-  const entries = files.map(entryOf).filter((entry) => entry !== undefined)
+  return files?.map(entryOf).filter((entry) => entry !== undefined)
+}
+
+async function filesAmong(folder: string, entries: readonly Entry[]): Promise<readonly Entry[]> {
   const isFile = await Promise.all(
     entries.map(async ({ file }) => {
       const found = await ifThere(lstat(join(folder, file)))
@@ -123,15 +136,14 @@ export async function list(folder: string): Promise<readonly Entry[] | undefined
 }
 
 /**
- * Removes what this put, or one of a process that died, left behind. All candidates up to `version` have lost, since it
- * is there; a process that still has one learns it by its rename. Notes on earlier versions are obsolete.
+ * Removes what puts of processes that died left behind. All candidates up to `version` have lost, since it is there; a
+ * process that still has one learns it by its rename. Notes on earlier versions are obsolete.
  */
 async function sweep(folder: string, version: bigint): Promise<void> {
-  for (const entry of (await list(folder)) ?? [])
-    if (
-      entry.state === 'next' ? entry.version <= version : entry.state !== 'present' && entry.version < version
-    )
-      await ifThere(unlink(join(folder, entry.file)))
+  const obsolete = ((await named(folder)) ?? []).filter((entry) =>
+    entry.state === 'next' ? entry.version <= version : entry.state !== 'present' && entry.version < version,
+  )
+  for (const { file } of await filesAmong(folder, obsolete)) await ifThere(unlink(join(folder, file)))
 }
 
 function highest(entries: readonly Entry[], state: Entry['state']): Entry | undefined {

@@ -8,17 +8,26 @@ export interface Idle {
 }
 
 /**
- * Keys that this process put last, with an idle time, and where nothing else is in the folder. Once idle they can be
- * dropped at once: looking for them in the directory takes several times as many calls.
+ * Keys that this process put last, with an idle time, and where the folder has nothing of earlier versions. Once idle
+ * they can be dropped at once: looking for them in the directory takes several times as many calls.
  */
 export class Released {
   readonly #keys = new Map<string, Idle & { readonly idleAt: number }>()
+  /** Versions that this process put without an idle time. */
+  readonly #inUse = new Map<string, bigint>()
 
-  /** Without an idle time the key is in use again. */
+  /** Without an idle time the key is in use. */
   note(folder: string, version: bigint, idleMs = 0): void {
     this.#keys.delete(folder)
-    if (idleMs === 0 || this.#keys.size >= MOST) return
+    this.#inUse.delete(folder)
+    if (idleMs === 0) return this.#use(folder, version)
+    if (this.#keys.size >= MOST) return
     this.#keys.set(folder, { folder, version, idleAt: performance.now() + idleMs })
+  }
+
+  /** Whether this process put that version last, without an idle time. */
+  uses(folder: string, version: bigint): boolean {
+    return this.#inUse.get(folder) === version
   }
 
   has(folder: string): boolean {
@@ -31,5 +40,10 @@ export class Released {
     const idle = [...this.#keys.values()].filter(({ idleAt }) => idleAt <= now)
     for (const { folder } of idle) this.#keys.delete(folder)
     return idle
+  }
+  #use(folder: string, version: bigint): void {
+    this.#inUse.set(folder, version)
+    const [oldest] = this.#inUse.keys()
+    if (this.#inUse.size > MOST && oldest !== undefined) this.#inUse.delete(oldest)
   }
 }

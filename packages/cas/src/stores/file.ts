@@ -110,11 +110,14 @@ function openFileStore(directory: string, trustFileSystem: boolean): VersionedSt
         idleMs?: number,
       ): Promise<Put> => {
         const folder = await pathOf(key)
+        const name = basename(folder)
+        // Only where the use of the key ends: as long as it goes on, each put looks.
+        const swept = idleMs !== undefined && expected !== undefined && released.uses(name, expected)
         const put =
           expected === undefined
             ? await createIfMissing(folder, value)
-            : await replace(folder, value, expected, durable)
-        if ('version' in put) released.note(folderOf(key), put.version, idleMs)
+            : await replace(folder, value, expected, { durable, swept })
+        if ('version' in put) released.note(name, put.version, idleMs)
         else await confirm(put.current)
         return put
       },

@@ -26,7 +26,7 @@ export interface DriverConnection {
    * Runs one statement, after all earlier ones. MUST NOT run it a second time once the server may have run it. Rejects
    * with `severity` when the server refused it, and `code` is the SQLSTATE then.
    */
-  query(statement: Statement, values: readonly unknown[], named: boolean): Promise<readonly Row[]>
+  query(statement: Statement, values: unknown[], named: boolean): Promise<readonly Row[]>
   /** Sends the statements of `sends` in one packet, if the library can. */
   together<T>(sends: () => T): T
   onNotification(received: (payload: string) => void): void
@@ -54,7 +54,7 @@ export interface Driver {
 
 /** A connection of the program's pool, taken for one statement. Its settings are not changed. */
 export interface LentConnection {
-  query(statement: Statement, values: readonly unknown[], named: boolean): Promise<readonly Row[]>
+  query(statement: Statement, values: unknown[], named: boolean): Promise<readonly Row[]>
   /** Whether the last statement was committed. It is not where the program left a transaction open. */
   readonly committed: boolean
   /** Gives it back; `useless` ends it instead. */

@@ -49,7 +49,7 @@ class LentClient implements LentConnection {
   readonly #ready = (message: { readonly status?: unknown }): void =>
     void (this.#committed = message.status === 'I')
 
-  async query(statement: Statement, values: readonly unknown[], named: boolean): Promise<readonly Row[]> {
+  async query(statement: Statement, values: unknown[], named: boolean): Promise<readonly Row[]> {
     try {
       return await send(this.#client, statement, values, named)
     } catch (error) {

@@ -1,18 +1,16 @@
 import type { Client } from 'pg'
 import type { Row, Statement } from './driver.ts'
 
-const asWritten = { getTypeParser: () => (text: string) => text }
+const asText = (text: string): string => text
+const asWritten = { getTypeParser: () => asText }
 
 /** Runs one statement on any client of `pg`. */
 export async function send(
   client: Pick<Client, 'query'>,
   { name, text }: Statement,
-  values: readonly unknown[],
+  values: unknown[],
   named: boolean,
 ): Promise<readonly Row[]> {
-  const query = { text, values: [...values], rowMode: 'array' as const, types: asWritten }
-  const { rows } = await client.query<(string | null)[]>(
-    named && name !== undefined ? { ...query, name } : query,
-  )
-  return rows
+  const query = { name: named ? name : undefined, text, values, rowMode: 'array' as const, types: asWritten }
+  return (await client.query<(string | null)[]>(query)).rows
 }

@@ -36,7 +36,7 @@ class PgConnection implements DriverConnection {
       : undefined
   }
 
-  query(statement: Statement, values: readonly unknown[], named: boolean): Promise<readonly Row[]> {
+  query(statement: Statement, values: unknown[], named: boolean): Promise<readonly Row[]> {
     return send(this.#client, statement, values, named)
   }
 

@@ -94,11 +94,7 @@ class PostgresJsConnection implements DriverConnection {
     return socket
   }
 
-  async query(
-    { name, text }: Statement,
-    values: readonly unknown[],
-    named: boolean,
-  ): Promise<readonly Row[]> {
+  async query({ name, text }: Statement, values: unknown[], named: boolean): Promise<readonly Row[]> {
     const sql = this.#sql
     if (sql === undefined || !this.#isOpen) throw closedError()
     const options = { prepare: named && name !== undefined }
