@@ -53,10 +53,22 @@ export function sessionDriver(
   }
 
   /** NULL from GET_LOCK means neither locked nor busy, but failed. */
-  function isLocked([got]: readonly Cell[]): boolean {
+  function isLocked([got, readOnly]: readonly Cell[]): boolean {
     if (got === undefined)
       throw errors.unavailable('GET_LOCK failed on the server, so nothing is held; try again')
+    if (got === '1') assertPrimary(readOnly)
     return got === '1'
+  }
+
+  /**
+   * A primary that becomes a replica keeps its connections, and what they have locked. Another server grants the same
+   * names by then.
+   */
+  function assertPrimary(readOnly: Cell): void {
+    if (!isOff(readOnly))
+      throw errors.unavailable(
+        'read_only is on: a replica does not know who holds a lock, so none is held there; connect to the primary',
+      )
   }
 
   /** The server counts silence in whole seconds; rounded up, so that a holder is never ended early. */
@@ -78,7 +90,7 @@ export function sessionDriver(
   async function holds(text: string, values?: Values): Promise<readonly LiveHold[]> {
     const rows = await runner.look(text, values)
     const found = rows.map(([, ...about]) => liveHold(about)).filter((hold) => hold !== undefined)
-    if (found.length === 0 && rows[0]?.[0] !== '0')
+    if (found.length === 0 && !isOff(rows[0]?.[0]))
       throw errors.unavailable(
         'read_only is on: a replica does not know who holds a lock; connect to the primary',
       )
@@ -159,13 +171,14 @@ export function sessionDriver(
 
     async probe(connection, silenceMs) {
       await allowSilence(connection, silenceMs)
-      await connection.ask(showLife)
+      const [readOnly] = await connection.ask(showLife)
+      assertPrimary(readOnly)
     },
 
     async free(connection) {
       if (sql.begin !== undefined) await connection.query('ROLLBACK')
-      const [released] = await connection.ask(releaseLocks)
-      return Number(released) === sql.locks
+      const [released, readOnly] = await connection.ask(releaseLocks)
+      return Number(released) === sql.locks && isOff(readOnly)
     },
 
     cancel: ({ thread }) => killed(`KILL QUERY ${thread}`),
@@ -199,6 +212,11 @@ function liveHold([name, fence, by, since, attemptId, key]: readonly Cell[]): Li
   return { name, holder, attemptId, key }
 }
 
+/** The setting is a number, or a word where it has more than two values. */
+function isOff(setting: Cell): boolean {
+  return setting === '0' || setting === 'OFF'
+}
+
 /** A wait ends when it is granted, killed or withdrawn, not by a limit of the server. */
 export const FOREVER_S = 1_000_000
 
@@ -216,8 +234,7 @@ function statementsOf(tables: Tables, strategy: SessionStrategy) {
   const next = strategy === 'row' ? nextFence : (last: string): string => `${last} + 1`
   const lives = `${ownerOf('h.hold')} IS NOT NULL`
   const state = `h.name, h.fence, h.holder, ${epochMs('h.since')}, h.attempt, h.hold`
-  // Only 0 means off: some servers show a word.
-  const found = `SELECT ?, @@GLOBAL.read_only, ${state} FROM ${once}`
+  const found = `SELECT ?, ${READ_ONLY}, ${state} FROM ${once}`
   // Contains a column, so that it is evaluated after the row is locked, not before.
   const mine = `${ownerOf(`CONCAT(LEFT(${holders}.name, 0), VALUES(hold))`)} IS NOT NULL`
   const whenMine = (column: string): string =>
@@ -239,15 +256,15 @@ ON DUPLICATE KEY UPDATE
   if (strategy === 'named')
     return {
       ...shared,
-      tryLock: 'SELECT ?, GET_LOCK(?, 0)',
-      lock: `SELECT ?, GET_LOCK(?, ${FOREVER_S})`,
+      tryLock: getKey,
+      lock: `SELECT ?, GET_LOCK(?, ${FOREVER_S}), ${READ_ONLY}`,
       begin: undefined,
       makeRow: undefined,
       counter: undefined,
       look: look('? IS NOT NULL'),
       locks: 2,
     }
-  const lock = `SELECT ?, GET_LOCK(?, 0) FROM ${to.rows} WHERE name = ? FOR UPDATE`
+  const lock = `${getKey} FROM ${to.rows} WHERE name = ? FOR UPDATE`
   return {
     ...shared,
     tryLock: `${lock} SKIP LOCKED`,
@@ -266,11 +283,12 @@ WHERE NOT EXISTS (SELECT 1 FROM ${to.rows} r WHERE r.name = ?)`,
   }
 }
 
+const READ_ONLY = '@@GLOBAL.read_only'
 /** Marks a hold as living. */
-const getKey = 'SELECT ?, GET_LOCK(?, 0)'
+const getKey = `SELECT ?, GET_LOCK(?, 0), ${READ_ONLY}`
 /** Returns how many there were. */
-const releaseLocks = 'SELECT ?, RELEASE_ALL_LOCKS()'
-const showLife = 'SELECT ?'
+const releaseLocks = `SELECT ?, RELEASE_ALL_LOCKS(), ${READ_ONLY}`
+const showLife = `SELECT ?, ${READ_ONLY}`
 
 /**
  * Ends the connection that has the key of a hold right now. With its number, asked for before, it might be a connection

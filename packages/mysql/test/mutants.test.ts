@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Edit } from '../../../conformance/mutants/mutant.ts'
+import { bareAdapter } from '../../../conformance/test-support/bare-adapter.ts'
 import { breedSqlAdapter } from '../../sql/test/support/mutant.ts'
 import { freed, inserted, pruned, renewed, shifted } from '../../sql/test/support/mutant-probes.ts'
 import type { Bed, Probe } from '../../sql/test/support/mutant-probes.ts'
@@ -10,6 +11,24 @@ import { connect, startServer } from './support/setup.ts'
 const server = await startServer()
 
 const edit = (file: string, find: string, replace: string): Edit => ({ file, find, replace })
+
+/** A server that became a replica kept its connections. */
+const demoted =
+  (strategy: string, act: 'renew' | 'release' | 'attempt'): Probe =>
+  async ({ adapter: { fromConfig }, config }) => {
+    const control = await connect(server)
+    const { adapter, take, request } = bareAdapter(fromConfig({ ...config, strategy }))
+    const grant = await take(request('demoted'))
+    await control.query('SET GLOBAL read_only = ON')
+    try {
+      if (act === 'renew')
+        expect(await adapter.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['lost'])
+      else if (act === 'release') expect(await adapter.release(grant)).toBe('not-held')
+      else await expect(adapter.attempt(request('new'))).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    } finally {
+      await control.query('SET GLOBAL read_only = OFF')
+    }
+  }
 
 const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Edit[]])[] = [
   [
@@ -49,6 +68,27 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
     'a row that cannot be locked in time is taken for a lost one',
     renewed,
     [edit('mysql/renewals.js', "?.get(renewal) ?? 'unknown'", "?.get(renewal) ?? 'lost'")],
+  ],
+  [
+    'a replica renews',
+    demoted('row', 'renew'),
+    [
+      edit(
+        'mysql/session-driver.js',
+        'const [readOnly] = await connection.ask(showLife)',
+        'const readOnly = (await connection.ask(showLife), "0")',
+      ),
+    ],
+  ],
+  [
+    'a release on a replica says released',
+    demoted('named', 'release'),
+    [edit('mysql/session-driver.js', '=== sql.locks && isOff(readOnly)', '=== sql.locks')],
+  ],
+  [
+    'a replica grants',
+    demoted('row', 'attempt'),
+    [edit('mysql/session-driver.js', "if (got === '1')", 'if (false)')],
   ],
 ]
 

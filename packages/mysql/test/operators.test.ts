@@ -1,7 +1,7 @@
 import { isLockError } from '@locks/core'
 import type { Finding } from '@locks/core'
 import { describe, expect, test } from 'vitest'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { bare, cell, connect, contended, lossOf, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ 'log-bin': 'binlog' })
@@ -88,7 +88,8 @@ test.each(['row', 'named'])(
       expect(await operator.inspect('seen')).toMatchObject({ held: true })
       await expect(operator.inspect('elsewhere')).rejects.toMatchObject(unknown)
       await expect(operator.break?.('elsewhere', { owner: 'x', fence: 1n })).rejects.toMatchObject(unknown)
-      await lease.release()
+      // Its primary may have granted it to another client since.
+      await expect(lease.release()).rejects.toMatchObject({ code: 'LOCK_LOST' })
       await expect(operator.list?.(10)).rejects.toMatchObject(unknown)
     } finally {
       await control.query('SET GLOBAL read_only = OFF')
@@ -97,6 +98,32 @@ test.each(['row', 'named'])(
     expect(await operator.list?.(10)).toEqual([])
   },
 )
+
+test.each(['row', 'named'])('%s: nothing is held on a primary that became a replica', async (strategy) => {
+  const control = await connect(server)
+  // As a user that may write on a replica.
+  const [holder, other] = [bare({ url: server.url, strategy }), bare({ url: server.url, strategy })]
+  const [renewed, released] = [
+    await holder.take(holder.request('renewed')),
+    await holder.take(holder.request('released')),
+  ]
+  const message: unknown = expect.stringContaining('read_only is on')
+  await control.query('SET GLOBAL read_only = ON')
+  try {
+    expect(await holder.adapter.renew([{ grant: renewed, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['lost'])
+    expect(holder.lost).toEqual([renewed.attemptId])
+    expect(await holder.adapter.release(released)).toBe('not-held')
+    await expect(other.adapter.attempt(other.request('new'))).rejects.toMatchObject({
+      code: 'LOCK_UNAVAILABLE',
+      message,
+    })
+  } finally {
+    await control.query('SET GLOBAL read_only = OFF')
+  }
+  for (const name of ['renewed', 'released', 'new'])
+    await eventually('it is free', async () => !(await other.adapter.inspect(name)).held)
+  await other.adapter.release(await other.take(other.request('new')))
+})
 
 const levelOf = async (strategy: string, check: string): Promise<Finding | undefined> =>
   (await open({ url: server.url, strategy }).diagnose()).find((finding) => finding.check === check)

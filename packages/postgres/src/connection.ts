@@ -11,6 +11,8 @@ export interface OpenOptions {
   readonly named?: boolean
   /** Whether statements are sent without waiting for earlier answers. */
   readonly pipeline?: boolean
+  /** How long a statement may wait for what another session has locked. Not set where a pooler shares the session. */
+  readonly lockWaitMs?: number
   /** Stops the opening when it aborts. */
   readonly closing?: AbortSignal
 }
@@ -34,14 +36,22 @@ export class PostgresConnection extends Connection {
 
   static async open(
     target: Target,
-    { named = true, pipeline = false, closing }: OpenOptions = {},
+    { named = true, pipeline = false, lockWaitMs, closing }: OpenOptions = {},
   ): Promise<PostgresConnection> {
     const driver = await driverFor(target.library)
     const connection = new PostgresConnection(
       (ended) => driver.connectionTo(target, { pipeline, ended }),
       named,
     )
-    return connection.opened(closing, () => connection.#inner.open())
+    return connection.opened(closing, async () => {
+      await connection.#inner.open()
+      if (lockWaitMs !== undefined) await connection.#limitWaits(lockWaitMs)
+    })
+  }
+
+  async #limitWaits(ms: number): Promise<void> {
+    const text = `SELECT set_config('lock_timeout', '${ms}', false) WHERE pg_backend_pid() = ${this.announcedPid ?? 0}`
+    await this.query({ name: undefined, text })
   }
 
   /** The backend that was announced. A pooler announces another one than the one that answers. */

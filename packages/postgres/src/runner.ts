@@ -23,6 +23,12 @@ export interface Runner extends Room {
   find(statement: Statement, values: unknown[]): Promise<Row | undefined>
 }
 
+/**
+ * Below the time after which the connection of a silent statement is closed: a server process that waits for a lock
+ * does not notice that, and would keep one of the server's connections until it has the lock.
+ */
+const LOCK_WAIT_MS = 4_000
+
 /** Functions of several statements need these; the defaults of a role or a database may differ. */
 const ourDefaults = plain(
   'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE',
@@ -30,7 +36,7 @@ const ourDefaults = plain(
 
 export function runnerFor({ pool, config, listen, poolSize, errors: its }: Settings, clock: Clock): Runner {
   const open = (closing: AbortSignal): Promise<PostgresConnection> =>
-    PostgresConnection.open(config, { named: listen, closing })
+    PostgresConnection.open(config, { named: listen, lockWaitMs: LOCK_WAIT_MS, closing })
   const { send: run, ...sender } =
     pool === undefined
       ? onOwnConnections({ open, max: poolSize, clock, errors }, runOn)

@@ -113,3 +113,19 @@ test('prune skips rows that another session has locked, and deletes them the nex
   expect(await prune(config, 0)).toBeGreaterThan(0)
   expect((await stranger.query(names)).rows).toEqual([])
 })
+
+test('clients that try a row which stays locked do not use up the connections of the server', async () => {
+  const [control, stranger] = [await connect(server), await rowLocker()]
+  const locks = open({ url: `${server.url}?application_name=patient`, poolSize: 1 })
+  await locks.with('stays locked', () => undefined)
+  await stranger.query('BEGIN')
+  await stranger.query("SELECT FROM locks WHERE name = 'stays locked' FOR UPDATE")
+  const sessions = "SELECT FROM pg_stat_activity WHERE application_name = 'patient'"
+  for (let n = 0; n < 3; n += 1) {
+    const tried = locks.lock('stays locked').tryAcquire()
+    await expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    expect((await control.query(sessions)).rowCount).toBe(1)
+  }
+  await stranger.query('ROLLBACK')
+  await locks.with('stays locked', { waitMs: scaled(20_000) }, () => undefined)
+})
