@@ -72,7 +72,7 @@ if (isSelected('cas-redis'))
       await dead.take(dead.request({ name: lock, ttlMs: 1_000 }))
       let version = 9_000_000_000_000_000
       let said: Promise<unknown> = Promise.resolve()
-      const timer = setInterval(() => (said = say(`locks:${++version} not a record`)), 50)
+      const timer = setInterval(() => void (said = say(`locks:${++version} not a record`)), 50)
       // Before its connection ends.
       onTestFinished(async () => {
         clearInterval(timer)
