@@ -9,15 +9,16 @@ import './report/outcome.ts'
  * worker serves several files, and each has hooks of its own.
  */
 export function judgeVoidRuns(): void {
-  let startedAt = performance.now()
+  /** By test, since some run beside each other. */
+  const began = new Map<string, number>()
 
-  beforeEach(() => {
-    startedAt = performance.now()
-  })
+  beforeEach(({ task }) => void began.set(task.id, performance.now()))
 
   afterEach(async ({ task }) => {
     const errors = task.result?.state === 'fail' ? (task.result.errors ?? []) : []
     const error = errors.at(-1)
+    const startedAt = began.get(task.id) ?? performance.now()
+    began.delete(task.id)
     if (error !== undefined) {
       const stalls = await stallMeter.since(performance.now() - startedAt)
       task.meta.evidence = await keepEvidence({ id: task.id, name: task.fullName, errors, stalls })

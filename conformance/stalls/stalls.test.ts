@@ -1,4 +1,4 @@
-import { conformance } from '@locks/core/conformance'
+import { conformance, isVoidRun } from '@locks/core/conformance'
 import type { ConformanceCase, Subject } from '@locks/core/conformance'
 import { setTimeout as pass } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -79,6 +79,8 @@ test('a store that frees 300 ms late fails beside a busy machine, and is not exc
   const rule = cases.find(({ id }) => id === late.rule)
   keepBusy(8)
   const error: unknown = await rule?.run().catch((reason: unknown) => reason)
+  // No attempt fell into those 300 ms, in three runs: neither failed nor excused, and this test runs again.
+  if (isVoidRun(error)) throw error
   expect(error).toMatchObject({ name: 'LateError' })
   expect(String(error)).toMatch(/1,250 ms \(ttlMs \+ 250 ms\)/)
 })

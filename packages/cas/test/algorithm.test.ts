@@ -2,6 +2,7 @@ import { createLocks } from '@locks/core'
 import { cas, memoryStore } from '@locks/cas'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/cas'
 import { describe, expect, test } from 'vitest'
+import { openClient } from '../../../conformance/test-support/clients.ts'
 import { HandClock } from '../../../conformance/test-support/hand-clock.ts'
 import { bare, isBusy, troubled } from './support/bed.ts'
 
@@ -161,7 +162,7 @@ describe('what the store is asked, counted', () => {
     expect(await cycle('new')).toBe(2)
     // Another client, that has never seen it.
     expect(await cycle('new')).toBe(3)
-    const locks = createLocks(cas(open))
+    const locks = openClient(cas(open))
     await locks.with('warm', () => undefined)
     const before = asked.get + asked.put
     for (let n = 0; n < 100; n += 1) await locks.with('warm', () => undefined)

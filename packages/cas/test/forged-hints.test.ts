@@ -71,8 +71,13 @@ if (isSelected('cas-redis'))
       const [dead, waiter, say] = [bare(redisStore({ url: service.url })), connect(), stranger(lock)]
       await dead.take(dead.request({ name: lock, ttlMs: 1_000 }))
       let version = 9_000_000_000_000_000
-      const timer = setInterval(() => void say(`locks:${++version} not a record`), 50)
-      onTestFinished(() => clearInterval(timer))
+      let said: Promise<unknown> = Promise.resolve()
+      const timer = setInterval(() => void (said = say(`locks:${++version} not a record`)), 50)
+      // Before its connection ends.
+      onTestFinished(async () => {
+        clearInterval(timer)
+        await said
+      })
       await waiter.lock(lock).acquire({ waitMs: scaled(60_000) })
     })
 

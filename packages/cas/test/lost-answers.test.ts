@@ -49,7 +49,7 @@ describe('an own write whose answer was lost', () => {
       const { open, trouble } = troubled(memoryStore())
       const client = bare(open)
       const grant = await client.take(client.request())
-      const renewal = { grant, ttlMs: 500, lockDelayMs: 0 }
+      const renewal = { grant, ttlMs: 90_000, lockDelayMs: 0 }
       trouble.push(lost)
       if (lost !== 'twice') await expect(client.adapter.renew([renewal])).rejects.toThrow('lost')
       expect(await client.adapter.renew([renewal])).toEqual(['renewed'])

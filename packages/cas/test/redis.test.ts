@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { isSelected } from '../../../conformance/selection.ts'
 import { redisCommand, redisFields, startService } from '../../../conformance/services/index.ts'
 import type { Server, Service } from '../../../conformance/services/index.ts'
+import { openClient } from '../../../conformance/test-support/clients.ts'
 import { expectNoLeak } from '../../../conformance/test-support/listeners.ts'
 import { startProgram } from '../../../conformance/test-support/program.ts'
 import { bare } from './support/bed.ts'
@@ -78,9 +79,12 @@ if (isSelected('cas-redis'))
         await locks.with('busy', () => undefined)
         return !(await isThere('crashed'))
       })
-      for (const key of ['renewed', 'fixed', 'of others', 'of others too'])
-        expect(await isThere(key), key).toBe(true)
+      const kept = ['renewed', 'fixed', 'of others', 'of others too']
+      const there: string[] = []
+      for (const key of kept) if (await isThere(key)) there.push(key)
+      // One that was lost by a stall may be dropped.
       for (const lease of [renewed, fixed]) lease.assertHeld()
+      expect(there).toEqual(kept)
       await locks.with('crashed', (lease) => expect(lease.fence).toBeGreaterThan(fence))
     })
 
@@ -132,8 +136,7 @@ if (isSelected('cas-redis'))
     })
 
     test("costs two commands in an uncontended cycle, by the server's own count", async () => {
-      const locks = createLocks(cas(open))
-      onTestFinished(() => locks.close())
+      const locks = openClient(cas(open))
       await locks.with('warm', () => undefined)
       await redisCommand(server, 'CONFIG', 'RESETSTAT')
       for (let n = 0; n < 100; n += 1) await locks.with('warm', () => undefined)
@@ -212,7 +215,8 @@ if (isSelected('cas-redis'))
       const after = await other.take(other.request({ name: 'amnesia' }))
       expect(after.fence).toBeGreaterThan(before.fence)
       // The earlier holder has lost it, and does not touch the next one.
-      expect(await client.adapter.renew([{ grant: before, ttlMs: 100, lockDelayMs: 0 }])).toEqual(['lost'])
+      // Its connection may not be there again yet.
+      expect(await client.renew({ grant: before, ttlMs: 60_000, lockDelayMs: 0 })).toBe('lost')
       expect(await client.adapter.release(before)).toBe('not-held')
     })
 

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { LockError } from '@locks/core'
+import { stallMeter } from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
 
 interface Ended {
@@ -19,15 +21,17 @@ function run(body: string): Promise<Ended> {
     ${body}`
   const startedAt = performance.now()
   return new Promise((resolve) => {
-    execFile(
+    const child = execFile(
       process.execPath,
       ['--input-type=module', '-e', program],
       { timeout: 120_000 },
       (error, stdout, stderr) => {
+        unwatch()
         const code = error === null ? 0 : (error.code ?? error.signal ?? null)
         resolve({ code, output: stdout + stderr, tookMs: performance.now() - startedAt })
       },
     )
+    const unwatch = stallMeter.watch(() => (child.pid === undefined ? [] : [child.pid]))
   })
 }
 
@@ -44,6 +48,7 @@ describe('a process', () => {
       const lease = await locks.lock('a').acquire({ ttlMs: 1_500 })
       await new Promise((resolve) => setTimeout(resolve, 2_000))
       console.log(lease.state)`)
+    if (output === 'lost\n') throw new LockError('LOCK_LOST', 'it was lost, by a stall or without')
     expect([code, output]).toEqual([0, 'held\n'])
   })
 

@@ -73,9 +73,11 @@ async function overlapMs(
   const other = connect(options, patient)
   const granted = grantedAt(other, name, over.signal)
   await pause(5_000)
+  // What a stall cost the holder goes to the other, later than this perhaps.
+  if (lease.state === 'lost') await granted
   over.abort()
   const [heldUntil, from] = await Promise.all([held, granted])
-  if (from === undefined) expect(lease.state).toBe('held')
+  if (from === undefined) expect(lease.state).not.toBe('lost')
   // While there are servers to release it on.
   await Promise.all([holder.close(), other.close()])
   return from === undefined ? 0 : Math.max(0, heldUntil - from)
@@ -109,7 +111,7 @@ interface Met {
 }
 
 /** Has a client connect when a replica has been promoted, and no client was sent there yet. */
-async function meetFailover(factory: Factory): Promise<Met & AsyncDisposable> {
+async function meetFailover(factory: Factory, waitForReplicas = 1): Promise<Met & AsyncDisposable> {
   for (let tries = 0; tries < MOST_FAILOVERS; tries += 1) {
     const service = await startService('redis-sentinel', { count: 2, needsControl: true })
     const lock = uniqueName()
@@ -117,7 +119,7 @@ async function meetFailover(factory: Factory): Promise<Met & AsyncDisposable> {
     const { promoted } = await promotionOf(service)
     await redisCommand(service.server('sentinel-1'), 'SENTINEL', 'FAILOVER', sentinelPrimaryName)
     await promoted
-    const locks = createLocks(factory({ connection: connectionTo(service), waitForReplicas: 1 }))
+    const locks = createLocks(factory({ connection: connectionTo(service), waitForReplicas }))
     onTestFinished(() => locks.close())
     const answer = await locks
       .lock(lock)
@@ -141,7 +143,8 @@ test('a client that connects while a replica is promoted gets nothing from the o
 
 test('caught: the Sentinels are not asked about a new connection', async () => {
   const edit = { file: 'redis/failovers.js', find: 'if (trusted.length === 0)', replace: 'if (true)' }
-  await using met = await meetFailover(await mutate([edit]))
+  // Replicas leave the old primary at about this time, so a grant that waits for one may fail all the same.
+  await using met = await meetFailover(await mutate([edit]), 0)
   expect(met.answer).toMatchObject({ state: 'held' })
 })
 

@@ -21,9 +21,11 @@ async function pausedAcrossPromotion(factory: Factory): Promise<unknown> {
   const primary = await currentPrimary(service)
   const lock = uniqueName()
   const holder = bare({ connection: primary, prefix: '' })
-  const { name, attemptId } = await holder.take(holder.request(lock))
-  const { adapter: waiter, wanted } = await enqueue({ connection, prefix: '' }, lock, factory)
-  const turn = waiter.wait?.(wanted, 60_000, new AbortController().signal)
+  const { name, attemptId } = await holder.take(holder.request(lock, { ttlMs: 600_000 }))
+  // So long that the grant has not ended when it is read.
+  const options = { connection, prefix: '', claimTtlMs: 60_000 }
+  const { adapter: waiter, wanted } = await enqueue(options, lock, factory)
+  const turn = waiter.wait?.(wanted, 600_000, new AbortController().signal)
   const [client = ''] = wanted.attemptId.split(':')
   const ports = [primary, sentinel].map((server) => String(server?.port))
   const args = [fixture, ...ports, sentinelPrimaryName, `locks_grants:${client}`, name, attemptId]

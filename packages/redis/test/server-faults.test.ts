@@ -67,7 +67,7 @@ test('a connection that is accepted but never answered is given up, and the next
   const proxy = await proxied(await hungServer())
   const { request, take } = bare(at(proxy))
   const taken = take(request(uniqueName()))
-  await until(() => proxy.stats.connections === 1)
+  await until(() => proxy.stats.connections >= 1)
   proxy.retarget({ host: server.host, port: server.port })
   await taken
 })
@@ -80,7 +80,8 @@ test('a subscriber on a connection that never answers moves to another connectio
   expect(await other.lock(lock).tryAcquire()).toBeNull()
   proxy.retarget(await hungServer())
   const turn = other.lock(lock).acquire({ waitMs: 60_000 })
-  await until(() => proxy.stats.connections === 2)
+  // One that is given up is followed by another.
+  await until(() => proxy.stats.connections >= 2)
   proxy.retarget({ host: server.host, port: server.port })
   await queued(holder, lock)
   await lease.release()
@@ -155,7 +156,7 @@ test("when the server's clock jumps ahead a lock ends early, and its fence ident
   const user = new Redis({ host: server.host, port: server.port })
   onTestFinished(() => user.disconnect())
   const guard = redisGuard(user, uniqueName('guard'))
-  const stale = await holder.lock(lock).acquire({ ttlMs: 30_000 })
+  const stale = await holder.lock(lock).acquire({ ttlMs: 30_000, renew: false })
   await guard.call(stale.fence, ['SET', `${lock}:value`, 'old'])
   // What a jump of 40 s does to a ttl of 30 s.
   await redisCommand(server, 'PEXPIRE', lock, 1)

@@ -80,7 +80,7 @@ test('contenders get on with the first node hung, which all of them would ask fi
 
 test('a hold that lost its majority does not keep its minority', async () => {
   const { servers: nodes } = await servers(3)
-  const { adapter, request, take } = bare(over(nodes))
+  const { adapter, request, take } = bare(over(nodes, { nodeTimeoutMs: 20_000 }))
   const lock = uniqueName()
   const grant = await take(request(lock))
   await until(async () => (await heldOn(nodes, lock)) === 3)

@@ -29,7 +29,7 @@ test('so is a URL and an object that lead to the same server', async () => {
 test('one that leads to the server of another later on loses its vote, and nothing is granted', async () => {
   const { servers: nodes } = await servers(3)
   const proxies = await proxiesOf(nodes)
-  const { adapter, request, take } = bare(over(proxies))
+  const { adapter, request, take } = bare(over(proxies, { nodeTimeoutMs: 20_000 }))
   await adapter.release(await take(request(uniqueName())))
   const [first, second, third] = [nodes[0], proxies[1], proxies[2]]
   if (first === undefined || second === undefined || third === undefined)
@@ -46,7 +46,7 @@ test('one that leads to the server of another later on loses its vote, and nothi
 test('renewals by one server under two addresses do not count as those of a majority', async () => {
   const { servers: nodes } = await servers(3)
   const proxies = await proxiesOf(nodes)
-  const { adapter, request, take } = bare(over(proxies))
+  const { adapter, request, take } = bare(over(proxies, { nodeTimeoutMs: 20_000 }))
   const wanted = request(uniqueName())
   const grant = await take(wanted)
   const [first, second, third] = [nodes[0], proxies[1], proxies[2]]

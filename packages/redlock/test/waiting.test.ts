@@ -26,7 +26,10 @@ test('twenty clients over jittery links all make progress', async () => {
 
 test('a release wakes a waiter by the hints of the nodes, and until then it hardly asks', async () => {
   const { servers: nodes } = await servers(3)
-  const [holder, other] = [connect(over(nodes), { ttlMs: 120_000 }), connect(over(nodes))]
+  const [holder, other] = [
+    connect(over(nodes), { ttlMs: 120_000 }),
+    connect(over(nodes, { nodeTimeoutMs: 20_000 })),
+  ]
   const lock = uniqueName()
   const lease = await holder.lock(lock).acquire()
   const before = await scriptsRun(nodes)
@@ -43,7 +46,7 @@ test('a release wakes a waiter by the hints of the nodes, and until then it hard
 
 test('RedissonRedLock, another client on each node, is one holder: seen, waited for and broken', async () => {
   const { servers: nodes } = await servers(3)
-  const locks = connect(over(nodes))
+  const locks = connect(over(nodes, { nodeTimeoutMs: 20_000 }))
   const lock = uniqueName()
   for (const node of nodes) {
     await redisCommand(node, 'HSET', lock, `${randomUUID()}:42`, 1)

@@ -1,6 +1,6 @@
 import type { Clock } from '@locks/core'
 import type { AcquireRequest, Adapter, Grant } from '@locks/core/adapter'
-import { systemClock } from '@locks/core/adapter'
+import type { TestAdapter } from '@locks/core/conformance'
 import { cas } from '@locks/cas'
 import type { Put, StoreFactory, Versioned, VersionedStore } from '@locks/cas'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -8,18 +8,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { bareAdapter } from '../../../../conformance/test-support/bare-adapter.ts'
+import { calmClock } from '../../../../conformance/test-support/clients.ts'
 
 export interface Bare {
   readonly adapter: Adapter
-  /** Default: one name and a short ttl. */
+  /** Default: one name and, by a clock of the test, a short ttl. By that of the system a stall would end it. */
   request(options?: Partial<AcquireRequest>): AcquireRequest
   take(request: AcquireRequest): Promise<Grant>
+  readonly renew: TestAdapter['renew']
 }
 
 /** The adapter of an independent client, without earlier observations. */
-export function bare(open: StoreFactory, clock: Clock = systemClock): Bare {
-  const { adapter, request, take } = bareAdapter(cas(open), { clock })
-  return { adapter, take, request: (options) => request('order', { ttlMs: 100, ...options }) }
+export function bare(open: StoreFactory, clock: Clock = calmClock): Bare {
+  const { adapter, request, take, renew } = bareAdapter(cas(open), { clock })
+  const ttlMs = clock === calmClock ? 60_000 : 100
+  return { adapter, take, renew, request: (options) => request('order', { ttlMs, ...options }) }
 }
 
 export async function isBusy({ adapter }: Bare, request: AcquireRequest): Promise<boolean> {

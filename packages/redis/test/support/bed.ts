@@ -2,14 +2,14 @@ import { createLocks } from '@locks/core'
 import { systemClock } from '@locks/core/adapter'
 import type { Locks, LocksOptions } from '@locks/core'
 import type { AcquireRequest, Adapter, AdapterHost, Grant } from '@locks/core/adapter'
-import { startChild, startFaultProxy } from '@locks/core/conformance'
+import { assertInTime, startChild, startFaultProxy } from '@locks/core/conformance'
 import type { Child, FaultProxy } from '@locks/core/conformance'
 import { redis } from '@locks/redis'
 import type { RedisOptions } from '@locks/redis'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { redisCommand, redisFields } from '../../../../conformance/services/index.ts'
 import type { Address } from '../../../../conformance/services/index.ts'
 import { until } from '../../../../conformance/test-support/until.ts'
@@ -70,6 +70,22 @@ export async function enqueue(options: RedisOptions, lock: string, factory = red
   await client.adapter.wait?.(wanted, 600_000, new AbortController().signal)
   await client.adapter.attempt(wanted)
   return { ...client, wanted }
+}
+
+/** What a release since `releasedAt` pushed to a waiter. Void if it was read after its claim because of a stall. */
+export async function pushedTo(
+  { adapter, wanted }: Waiting,
+  releasedAt: number,
+  claimTtlMs = 3_000,
+): Promise<Grant> {
+  const pushed = await adapter.wait?.(wanted, 600_000, new AbortController().signal)
+  if (pushed === undefined)
+    await assertInTime(
+      'the grant is read',
+      { ms: claimTtlMs, from: 'claimTtlMs' },
+      performance.now() - releasedAt,
+    )
+  return pushed ?? expect.fail('no grant was pushed')
 }
 
 export async function proxied(target: Address): Promise<FaultProxy> {

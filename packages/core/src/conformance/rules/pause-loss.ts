@@ -7,7 +7,7 @@ import type { Harness } from '../harness.ts'
 import type { Rule } from '../rule.ts'
 import { block } from '../time/heartbeat.ts'
 import type { Stalled, StallOptions } from '../stall.ts'
-import { assertHolder, lossOf, wired } from './observe.ts'
+import { assertHolder, assertInTime, lossOf, wired } from './observe.ts'
 import { assertRising, assertSoleHolder } from './steps.ts'
 
 /** Breaks the current hold of `lock`, like an operator. */
@@ -110,7 +110,11 @@ export const pausedLosses: readonly Rule[] = [
       await assert.rejects(guard.register(lease.fence), { code: 'LOCK_LOST' })
       const { at } = await lost
       const overlapMs = at - grantedAt
-      assert.ok(overlapMs <= h.ttlMs, `relied on for ${overlapMs} ms after its successor was granted`)
+      await assertInTime(
+        'no longer relied on, after a successor was granted',
+        { ms: h.ttlMs, from: 'ttlMs' },
+        overlapMs,
+      )
       assertRising(h, [lease.fence, successor.fence])
       await assertSoleHolder(h, successor)
       await h.rejects(lease.release(), 'LOCK_LOST')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Rule } from '../rule.ts'
-import { pass } from './observe.ts'
+import { assertInTime, pass } from './observe.ts'
 import { takeWhenOver } from './steps.ts'
 
 /** How long the store keeps a hold whose renewals change the length. */
@@ -17,12 +17,20 @@ export const lengths: readonly Rule[] = [
       const renew = (length: number): Promise<readonly string[]> =>
         holder.adapter.renew([{ grant, ttlMs: length, lockDelayMs: 0 }])
       const grant = await holder.take(holder.request(lock, { ttlMs }))
-      assert.deepEqual(await renew(ttlMs * 4), ['renewed'])
+      const grantedAt = performance.now()
+      const [first] = await renew(ttlMs * 4)
+      if (first !== 'renewed') await assertInTime('a renewal', ttlMs, performance.now() - grantedAt)
+      assert.equal(first, 'renewed')
       // From then on the longer promise ends before a shorter one made now. A timer may fire early.
       const until = performance.now() + ttlMs * 3
       while (performance.now() < until) await pass(until - performance.now())
-      assert.deepEqual(await renew(ttlMs), ['renewed'])
+      const [second] = await renew(ttlMs)
+      // What is left of the longer promise.
+      if (second !== 'renewed') await assertInTime('a renewal', ttlMs * 4, performance.now() - grantedAt)
+      assert.equal(second, 'renewed')
+      const renewedAt = performance.now()
       const { held, remainingMs } = await other.adapter.inspect(lock)
+      if (!held) await assertInTime('a look', ttlMs, performance.now() - renewedAt)
       assert.ok(held, 'expired before its ttl')
       // A store may round up.
       if (remainingMs !== undefined)

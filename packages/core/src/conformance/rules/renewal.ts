@@ -72,14 +72,20 @@ export const renewal: readonly Rule[] = [
       const [holder, other] = [await h.client({ ttlMs: h.ttlMs * 3 }), await h.client()]
       const lock = h.name()
       const lease = await holder.locks.lock(lock).acquire()
+      const [since, { remainingMs }] = [performance.now(), lease]
       holder.faults.inject('renew', 'hang')
       // A lease ends at the store by itself. A session does not: the holder has to end it.
       if (h.capabilities.kind === 'lease') holder.faults.inject('release', 'hang')
-      const inJeopardy = eventOf(holder, 'jeopardy', lock).then(() => [lease.state, lease.signal.aborted])
+      const inJeopardy = eventOf(holder, 'jeopardy', lock).then(() => ({
+        seen: [lease.state, lease.signal.aborted],
+        at: performance.now(),
+      }))
       const lost = lossOf(lease)
       const waitMs = h.ttlMs * 5 + h.ms(3_000)
       const next = acquireAfter(other, lease, waitMs)
-      assert.deepEqual(await inTime('a jeopardy event', waitMs, inJeopardy), ['jeopardy', false])
+      const { seen, at } = await inTime('a jeopardy event', waitMs, inJeopardy)
+      await assertInTime('in jeopardy before the deadline', { ms: remainingMs, from: 'ttlMs' }, at - since)
+      assert.deepEqual(seen, ['jeopardy', false])
       const [, grant] = await Promise.all([inTime('the abort', waitMs, lost), next])
       await assertHolder(h, grant)
     },
