@@ -102,9 +102,11 @@ class ByProject extends BaseSequencer {
   }
 }
 
+const reporter = new ConformanceReporter()
+
 export default defineConfig({
   test: {
-    reporters: ['default', new ConformanceReporter()],
+    reporters: ['default', reporter],
     // Of a void run, which `conformance/void-runs.ts` tells from a failure. No failure is tried again.
     retry: { count: 2, condition: /^void: / },
     // Cases of the suite that run beside each other in one process.
@@ -112,6 +114,7 @@ export default defineConfig({
     // For what hangs. Promises about time are judged by the tests.
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    onUnhandledError: (error) => reporter.isFailure(error),
     // A narrowed run leaves some files without a test; one without any fails all the same, by `npm test`.
     passWithNoTests: true,
     // What is built is loaded by Node as it is: to transform it again in every worker takes longer than most tests.

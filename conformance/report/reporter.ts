@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import type { Reporter, TestCase, TestModule, TestSuite, Vitest } from 'vitest/node'
+import type { InlineConfig, Reporter, TestCase, TestModule, TestSuite, Vitest } from 'vitest/node'
 import type { SerializedError } from 'vitest'
 import { count, rulesOf, type Outcome } from './outcome.ts'
 import { renderTimes } from './times.ts'
@@ -13,6 +13,7 @@ import { renderFailures, renderReport } from './table.ts'
 export class ConformanceReporter implements Reporter {
   #vitest: Vitest | undefined
   readonly #shown = new Map<string, number>()
+  readonly #leftBehind: UnhandledError[] = []
 
   onInit(vitest: Vitest): void {
     this.#vitest = vitest
@@ -31,12 +32,23 @@ export class ConformanceReporter implements Reporter {
     process.stderr.write(`locks: ${rule.backend} ${rule.rule}, ${done} of ${all.length} rules\n`)
   }
 
+  /**
+   * Whether an unhandled error is a failure by itself. A test that failed, or was void and runs again, does not await
+   * what it began, which ends with its clients: only a run without such a test must not leave any.
+   */
+  isFailure(error: UnhandledError): boolean {
+    if (!('code' in error) || error.code !== 'LOCK_CLOSED') return true
+    this.#leftBehind.push(error)
+    return false
+  }
+
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
     const filtered = this.#vitest?.getGlobalTestNamePattern() !== undefined
-    const outcomes = [
-      ...modules.flatMap((module) => outcomesOf(module, filtered)),
-      ...unhandledErrors.map((error) => failure('unhandled error', error)),
-    ]
+    const tests = modules.flatMap((module) => outcomesOf(module, filtered))
+    const isExplained = tests.some(({ state, voids }) => state === 'failed' || voids !== undefined)
+    const unhandled = isExplained ? unhandledErrors : [...unhandledErrors, ...this.#leftBehind]
+    if (unhandled.length > 0) process.exitCode = 1
+    const outcomes = [...tests, ...unhandled.map((error) => failure('unhandled error', error))]
     const table = [renderReport(outcomes), ...renderTimes(outcomes), ...renderFailures(outcomes)].join('\n\n')
     const summaryFile = process.env['LOCKS_TEST_SUMMARY']
     if (summaryFile) writeFileSync(summaryFile, JSON.stringify({ ...count(outcomes), table }))
@@ -47,6 +59,8 @@ export class ConformanceReporter implements Reporter {
     if (rulesFile && rules.length > 0) writeFileSync(rulesFile, JSON.stringify(rules))
   }
 }
+
+type UnhandledError = Parameters<NonNullable<InlineConfig['onUnhandledError']>>[0]
 
 function outcomesOf(module: TestModule, filtered: boolean): Outcome[] {
   const suites: (TestModule | TestSuite)[] = [module, ...module.children.allSuites()]

@@ -1,8 +1,7 @@
-import { startChild, startFaultProxy } from '@locks/core/conformance'
+import { eventually, startChild, startFaultProxy } from '@locks/core/conformance'
 import type { Child, FaultProxy, TestAdapter } from '@locks/core/conformance'
 import { reference, startReferenceServer } from '@locks/reference'
 import type { ReferenceServer } from '@locks/reference'
-import { setImmediate as turn } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
 import { bareAdapter } from '../../test-support/bare-adapter.ts'
 
@@ -35,7 +34,7 @@ export function bare({ host, port }: { readonly host: string; readonly port: num
   return bareAdapter(reference({ url: `tcp://${host}:${port}` }))
 }
 
-/** Asks until it is so; the test's time-out is the bound. */
-export async function until(probe: () => Promise<boolean>): Promise<void> {
-  while (!(await probe())) await turn()
+/** Asks until it is so. What is asked for here comes about by itself, or never. */
+export async function until(what: string, probe: () => Promise<boolean>): Promise<void> {
+  await eventually(what, 10_000, probe)
 }

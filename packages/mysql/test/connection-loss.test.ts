@@ -1,6 +1,6 @@
 import { assertInTime } from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import {
   bare,
   cell,
@@ -46,7 +46,8 @@ describe.each(['row', 'named'])('%s', (strategy) => {
       await silent.take(silent.request('idle:silent'))
       const next = open({ ...config, sessionTtlMs: aliveMs })
       await next.with('idle:silent', { waitMs: scaled(20_000) }, () => undefined)
-      await expect.poll(() => silent.lost, { timeout: scaled(5_000) }).toHaveLength(1)
+      await eventually('the loss is reported', () => silent.lost.length > 0)
+      expect(silent.lost).toHaveLength(1)
       // Longer than it was allowed at first.
       await new Promise((resolve) => setTimeout(resolve, endAt + 500 - performance.now()))
       await lease.extend()
@@ -74,16 +75,16 @@ describe.each(['row', 'named'])('%s', (strategy) => {
       const rejected = expect(tried).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
       const of = "FROM information_schema.processlist WHERE user = 'doomed' AND"
       const minting = `SELECT COUNT(*) ${of} info LIKE 'INSERT INTO%'`
-      await expect.poll(() => cell(hand, minting), { timeout: scaled(10_000) }).toBe('1')
+      await eventually('it mints', async () => (await cell(hand, minting)) === '1')
       // The one that holds was opened before the one that mints.
       const holding = Number(await cell(hand, `SELECT MIN(id) ${of} id > 0`))
       await hand.query(`KILL CONNECTION ${holding}`)
       const left = `SELECT COUNT(*) ${of} id = ${holding}`
-      await expect.poll(() => cell(hand, left), { timeout: scaled(10_000) }).toBe('0')
+      await eventually('it is gone', async () => (await cell(hand, left)) === '0')
       const turn = next.take(next.request('unminted'))
-      await expect
-        .poll(() => cell(hand, minting.replace('doomed', 'locks')), { timeout: scaled(10_000) })
-        .toBe('1')
+      turn.catch(() => undefined)
+      const mintingNext = minting.replace('doomed', 'locks')
+      await eventually('the next one mints', async () => (await cell(hand, mintingNext)) === '1')
       await control.commit()
       await rejected
       expect((await turn).fence).toBeGreaterThan(before.fence)

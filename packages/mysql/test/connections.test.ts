@@ -23,7 +23,8 @@ test('a silent connection is probed within ten seconds', async () => {
   const keepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
   onTestFinished(() => keepAlive.mockRestore())
   await open({ url: server.url }).with('silent', () => undefined)
-  expect(keepAlive.mock.calls).toEqual([[true, 10_000]])
+  // More than one, if the first was too slow.
+  expect(new Set(keepAlive.mock.calls.map(String))).toEqual(new Set(['true,10000']))
 })
 
 for (const strategy of ['unique-key', 'row'])

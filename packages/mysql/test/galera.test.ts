@@ -4,6 +4,7 @@ import { mariadbQuery, startService } from '../../../conformance/services/index.
 import type { Server } from '../../../conformance/services/index.ts'
 import { freePorts, returnPorts } from '../../../conformance/services/ports.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { findingsOf } from '../../sql/test/support/findings.ts'
 import { galeraSettings, whyNoGalera, whyNoSecondNode } from './support/galera.ts'
 import { bare, open } from './support/setup.ts'
 
@@ -38,7 +39,7 @@ test.for([
   ['named', 'danger', 'exist on one node only'],
 ] as const)('%s: diagnose sees a node of a cluster', async ([strategy, level, told], { skip }) => {
   if (node === undefined) return skip(missing)
-  const findings = await open({ url: node.url, strategy }).diagnose()
+  const findings = await findingsOf(open({ url: node.url, strategy }))
   expect(findings.filter((finding) => finding.level !== 'ok').map(({ check }) => check)).toEqual(
     level === 'ok' ? [] : ['single-writer'],
   )

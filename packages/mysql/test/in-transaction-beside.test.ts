@@ -7,7 +7,7 @@ import { createConnection } from 'mysql2/promise'
 import type { Connection } from 'mysql2/promise'
 import { expect, onTestFinished, test } from 'vitest'
 import { startService } from '../../../conformance/services/index.ts'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { cell, connect, open, startServer } from './support/setup.ts'
 
 // A lock in a transaction, beside clients of the strategies and beside other locks of it.
@@ -256,12 +256,15 @@ test.for(['REPEATABLE READ', 'READ COMMITTED'])(
   'under %s the waiter for a new name that is rolled back keeps other new names waiting, and no others',
   async (level) => {
     const [first, waiter, other] = [await begun(level), await begun(level), await begun('READ COMMITTED')]
+    const control = await connect(server)
     const name = (letter: string): string => `${letter}, ${level}`
     await lockInTransaction(other, name('used'))
     await other.query('COMMIT')
     await lockInTransaction(first, name('rolled back'))
     const turn = lockInTransaction(waiter, name('rolled back'), { waitMs })
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    turn.catch(() => undefined)
+    const waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+    await eventually('it waits', async () => (await cell(control, waits)) === '1')
     await first.query('ROLLBACK')
     await turn
     await other.query('BEGIN')

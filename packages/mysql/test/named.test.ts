@@ -1,6 +1,6 @@
 import { isLockError } from '@locks/core'
 import { expect, test } from 'vitest'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { bare, cell, commonDefaults, connect, never, startServer } from './support/setup.ts'
 
 const server = await startServer(commonDefaults)
@@ -45,7 +45,7 @@ test('a wait for a named lock that ends with NULL is neither a grant nor "busy"'
   const control = await connect(server)
   const waiting = waiter.adapter.wait?.(request, scaled(60_000), never).catch((error: unknown) => error)
   const waits = "SELECT id FROM information_schema.processlist WHERE state = 'User lock' LIMIT 1"
-  await expect.poll(() => cell(control, waits), { timeout: scaled(10_000) }).not.toBe('')
+  await eventually('it waits', async () => (await cell(control, waits)) !== '')
   await control.query(`KILL QUERY ${Number(await cell(control, waits))}`)
   const outcome = await waiting
   expect(outcome === undefined || isLockError(outcome, 'LOCK_UNAVAILABLE')).toBe(true)

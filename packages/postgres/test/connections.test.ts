@@ -49,7 +49,8 @@ test.each([
   onTestFinished(() => pool.end())
   const client = bare({ pool, strategy: 'row' })
   await client.take(client.request(`silent:${delayMs}`))
-  expect(keepAlive.mock.calls).toEqual([[true, delayMs]])
+  // More than one, if the first was too slow.
+  expect(new Set(keepAlive.mock.calls.map(String))).toEqual(new Set([`true,${delayMs}`]))
 })
 
 for (const strategy of ['unique-key', 'row'])

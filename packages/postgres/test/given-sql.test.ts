@@ -84,7 +84,7 @@ test('a function of the program gives the password, and its failure is an outage
   const locks = createLocks(postgres({ pool: good ?? expect.fail() }))
   await locks.with('asked', ({ fence }) => expect(fence).toBeTypeOf('bigint'))
   await locks.close()
-  const without = createLocks(postgres({ pool: bad ?? expect.fail() }), { storeTimeoutMs: 200 })
+  const without = createLocks(postgres({ pool: bad ?? expect.fail() }), { retry: { attempts: 1 } })
   await expect(without.lock('asked').tryAcquire()).rejects.toMatchObject({
     code: 'LOCK_UNAVAILABLE',
     message: expect.stringContaining('no vault') as unknown,

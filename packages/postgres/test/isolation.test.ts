@@ -3,6 +3,7 @@ import { fromConfig } from '@locks/postgres'
 import { Pool } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { findingsOf } from '../../sql/test/support/findings.ts'
 import { bare, connect, never, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
@@ -40,8 +41,10 @@ test.each(['repeatable read', 'serializable'])(
     await blocking.query('BEGIN')
     await blocking.query('SELECT FROM locks WHERE name = $1 FOR UPDATE', [Buffer.from(role)])
     const asked = second.adapter.attempt(next)
+    asked.catch(() => undefined)
     await eventually('it asks', async () => (await waiting()) === 1)
     const released = holder.adapter.release(held)
+    released.catch(() => undefined)
     await eventually('the other releases', async () => (await waiting()) === 2)
     await blocking.query('ROLLBACK')
     expect(await asked).toMatchObject({ busy: true })
@@ -72,7 +75,7 @@ test('connections of the adapter set both, and the role keeps its defaults', asy
   await control.query("ALTER ROLE reporting SET default_transaction_isolation = 'serializable'")
   const locks = open({ url })
   for (let n = 0; n < 3; n += 1) await locks.with('reporting', () => undefined)
-  const wrong = (await locks.diagnose()).filter(
+  const wrong = (await findingsOf(locks)).filter(
     ({ level, check }) => level !== 'ok' && check !== 'keepalives',
   )
   expect(wrong).toEqual([])

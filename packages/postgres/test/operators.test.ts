@@ -1,7 +1,8 @@
 import type { Finding } from '@locks/core'
 import { migrate } from '@locks/postgres'
 import { expect, test } from 'vitest'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { findingsOf } from '../../sql/test/support/findings.ts'
 import { bare, connect, contended, lossOf, open, startServer } from './support/setup.ts'
 
 const server = await startServer({ max_connections: 60 })
@@ -20,7 +21,7 @@ const useTables = (role: string): string[] => [
 ]
 
 async function findings(config: Record<string, unknown>): Promise<Map<string, Finding>> {
-  return new Map((await open(config).diagnose()).map((finding) => [finding.check, finding]))
+  return new Map((await findingsOf(open(config))).map((finding) => [finding.check, finding]))
 }
 
 test.each([...strategies, 'advisory'])(
@@ -140,9 +141,11 @@ test('diagnose finds what is wrong with a server, a role or its tables', async (
   }
   await control.query('ALTER SYSTEM SET fsync = off')
   await control.query('SELECT pg_reload_conf()')
-  const settled = async (level: string): Promise<void> => {
-    while ((await findings({ url: server.url })).get('durability')?.level !== level);
-  }
+  const locks = open({ url: server.url })
+  const settled = (level: string): Promise<unknown> =>
+    eventually(`durability is ${level}`, async () =>
+      (await locks.diagnose()).some((one) => one.check === 'durability' && one.level === level),
+    )
   await settled('danger')
   await control.query('ALTER SYSTEM RESET fsync')
   await control.query('SELECT pg_reload_conf()')

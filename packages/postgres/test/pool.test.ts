@@ -8,7 +8,7 @@ import { createServer } from 'node:net'
 import { Pool } from 'pg'
 import type { PoolConfig } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { scaled } from '../../../conformance/services/timing.ts'
+import { eventually, scaled } from '../../../conformance/services/timing.ts'
 import { bare, connect, contended, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
@@ -40,7 +40,7 @@ test.each(['BEGIN', 'BEGIN; SELECT 1 / 0'])(
     const { proxy, pool } = await proxied()
     const client = await pool.connect()
     await client.query(left).catch(() => undefined)
-    await expect.poll(() => client.getTransactionStatus()).toMatch(/^[TE]$/)
+    await eventually('it is in a transaction', () => /^[TE]$/.test(client.getTransactionStatus() ?? ''))
     client.release()
     // The state of the transaction arrives after the error.
     proxy.slice()
@@ -60,7 +60,7 @@ test.each(['unique-key', 'row'])('%s: a pool that reads binary is refused', (str
 })
 
 test("row: a wait outlasts the pool's query_timeout, and keeps its place", async () => {
-  const pool = poolOf({ query_timeout: 300 })
+  const pool = poolOf({ query_timeout: 1_000 })
   const [holder, first, second] = [1, 2, 3].map(() => openOn(pool, 'row'))
   if (holder === undefined || first === undefined || second === undefined) throw new Error('no clients')
   const lease = await holder.lock('patient').acquire()
@@ -74,9 +74,9 @@ test("row: a wait outlasts the pool's query_timeout, and keeps its place", async
   const all: Promise<unknown>[] = []
   await wait(first, 'first')
   // Longer than the time-out of the first one: without its place it would stand behind the second.
-  await new Promise((resolve) => setTimeout(resolve, 200))
+  await new Promise((resolve) => setTimeout(resolve, 700))
   await wait(second, 'second')
-  await new Promise((resolve) => setTimeout(resolve, 200))
+  await new Promise((resolve) => setTimeout(resolve, 700))
   await lease.release()
   await Promise.all(all)
   expect(turns).toEqual(['first', 'second'])

@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'vitest'
 import { postgresQuery, startService } from '../../../conformance/services/index.ts'
 import type { Server } from '../../../conformance/services/index.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { findingsOf } from '../../sql/test/support/findings.ts'
 import { open } from './support/setup.ts'
 import type { Config } from './support/setup.ts'
 
@@ -27,7 +28,7 @@ const configOf = ({ url }: Server, strategy: string): Config =>
 test.each(['unique-key', 'row'])('%s: diagnose reports a standby, and nothing else', async (strategy) => {
   await caughtUp()
   const maxConnections = strategy === 'row' ? { maxConnections: 5 } : {}
-  const findings = await open({ ...configOf(standby, strategy), ...maxConnections }).diagnose()
+  const findings = await findingsOf(open({ ...configOf(standby, strategy), ...maxConnections }))
   const wrong = findings.filter(({ level, check }) => level !== 'ok' && check !== 'keepalives')
   expect(wrong).toEqual([
     {

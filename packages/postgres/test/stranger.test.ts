@@ -139,8 +139,9 @@ test('a flood of messages does not cause a flood of statements', async () => {
   while (performance.now() - startedAt < 3_000)
     for (const payload of [...forgeries(id, 99n), `next ${id} 0`, `next ${tagOf(id)} 0`])
       await tell(stranger, payload)
+  const more = (await attempts()) - before
   // Once a second at most.
-  expect((await attempts()) - before).toBeLessThanOrEqual(5)
+  expect(more).toBeLessThanOrEqual((performance.now() - startedAt) / 1_000 + 2)
   await lease.release()
   expect((await turn).fence).toBe(lease.fence + 1n)
 })
@@ -194,7 +195,9 @@ test.each([
     const own = { url: server.url, schema: 'vault', table, strategy }
     await migrate(own)
     const stranger = await strangerOf(`locker_${strategy}`)
-    const [holder, other] = [open(own, { storeTimeoutMs: 1_000 }), open(own, { storeTimeoutMs: 1_000 })]
+    // With `advisory` a name that a stranger has is an outage for as long as that.
+    const options = strategy === 'row' ? {} : { storeTimeoutMs: 1_000 }
+    const [holder, other] = [open(own, options), open(own, options)]
     const key = keyOf({ schema: 'vault', table }, 'name')
 
     const lease = await holder.lock('name').acquire()

@@ -101,7 +101,7 @@ test('postgres: a sql whose ssl cannot be used is refused', async () => {
     user: 'postgres',
     ssl: { key: 'no', cert: 'no' },
   })
-  const locks = open({ pool: sql }, { storeTimeoutMs: scaled(300) })
+  const locks = open({ pool: sql })
   await expect(locks.lock('a').tryAcquire()).rejects.toMatchObject({
     code: 'LOCK_INVALID_ARGUMENT',
     message: expect.stringContaining('ssl of your sql') as unknown,

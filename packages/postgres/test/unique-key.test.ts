@@ -4,6 +4,7 @@ import { Pool } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { atLength } from '../../../conformance/selection.ts'
 import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { seen } from '../../../conformance/test-support/seen.ts'
 import { withdrawalTests } from '../../sql/test/support/withdrawal-tests.ts'
 import { bare, connect, contended, open, startServer } from './support/setup.ts'
 
@@ -131,9 +132,15 @@ CREATE TRIGGER dawdle BEFORE UPDATE ON locks FOR EACH ROW
   )
   const locks = open(uniqueKey, { storeTimeoutMs })
   const controller = new AbortController()
+  // Not part of the time that the acquire has.
+  await eventually('a connection', () => locks.inspect('slow'))
   const tried = locks.lock('slow').acquire({ signal: controller.signal })
+  tried.catch(() => undefined)
   const asleep = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-  await eventually('it is being granted', async () => (await control.query(asleep)).rows.length > 0)
+  const isAsleep = async (): Promise<boolean> => (await control.query(asleep)).rows.length > 0
+  const raised = 'SELECT 1 FROM locks WHERE name = $1 AND fence = 2'
+  const over = eventually('it is granted', async () => (await control.query(raised, [name])).rows.length > 0)
+  await seen('it is being granted', { lastsMs: 1_000, over }, isAsleep)
   controller.abort('enough')
   await expect(tried).rejects.toBeDefined()
   // The grant raises the fence. Its ttl is far longer than this waits, so only a withdrawal frees the name.

@@ -1,10 +1,15 @@
 import { inTime } from '@locks/core/conformance'
 import { migrate } from '@locks/postgres'
 import { expect, test } from 'vitest'
-import { eventually, scaled } from '../../../conformance/services/timing.ts'
+import { scaled } from '../../../conformance/services/timing.ts'
+import { seen } from '../../../conformance/test-support/seen.ts'
+import { findingsOf } from '../../sql/test/support/findings.ts'
 import { connect, contended, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
+
+/** For so long a migration waits for a table before it asks again or gives up. */
+const LOCK_WAIT_MS = 1_000
 
 /** The schema of the first version: an identity column, no secrets, functions with fewer parameters. */
 const firstVersion = `ALTER TABLE locks_waiters DROP COLUMN secret, DROP COLUMN since,
@@ -34,7 +39,7 @@ test('tables of an earlier version are refused with advice, and migrate updates 
 
   for (let twice = 0; twice < 2; twice += 1) await migrate({ url: server.url })
   const [holder, waiter] = [open({ url }), open({ url })]
-  const wrong = (await holder.diagnose()).filter(
+  const wrong = (await findingsOf(holder)).filter(
     ({ level, check }) => level !== 'ok' && check !== 'keepalives',
   )
   expect(wrong).toEqual([])
@@ -110,7 +115,7 @@ test('a migration does not make waiters wait behind a backup, and says why it fa
 
   const message: unknown = expect.stringMatching(/"dumped_waiters", as a backup does, .*nothing was changed/)
   const refused = migrate({ url: server.url, table }).catch((error: unknown) => error)
-  await eventually('it waits for the table', queued)
+  await seen('it waits for the table', { lastsMs: LOCK_WAIT_MS, over: refused }, queued)
   await control.query('DELETE FROM dumped_waiters')
   expect(await inTime('a refusal', scaled(30_000), refused)).toMatchObject({
     code: 'LOCK_UNAVAILABLE',
@@ -118,7 +123,7 @@ test('a migration does not make waiters wait behind a backup, and says why it fa
   })
 
   const migrated = migrate({ url: server.url, table })
-  await eventually('it waits for the table', queued)
+  await seen('it waits for the table', { lastsMs: LOCK_WAIT_MS, over: migrated }, queued)
   await backup.query('COMMIT')
   await migrated
   await control.query('SELECT since FROM dumped_waiters')

@@ -41,6 +41,8 @@ async function hangingPort(): Promise<number> {
     const socket = connect(port, '127.0.0.1').on('error', () => undefined)
     waiting.push(socket)
     await pass(100)
+    // What happened while this process stood still is read before the next turn.
+    await new Promise((resolve) => setImmediate(resolve))
     return socket.connecting
   })
   return port
@@ -118,6 +120,8 @@ test('after close, the adapter no longer reconnects a session that it gave up', 
   proxy.refuse()
   await until('the session is given up', 10_000, () => reports.includes('lost'))
   await adapter.close()
+  // What was on its way arrives with the next turn.
+  await new Promise((resolve) => setImmediate(resolve))
   const { connections } = proxy.stats
   // The library reconnects at least five times in this time.
   await pass(1_000)

@@ -45,7 +45,7 @@ test('a client that repeats requests creates no second node for an attempt', asy
 
 test('a node that is granted stays, even if the library sent its creation late', async () => {
   const [proxy, raw] = [await bed.proxy(), await bed.raw()]
-  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { retries: 5, sessionTimeout: ms(6_000) })
+  await using own = await rawClient(`${proxy.host}:${proxy.port}`, { retries: 5, sessionTimeout: ms(12_000) })
   const { adapter, request, take } = bed.adapter({ client: own.client })
   const name = lockName()
   await adapter.inspect(name)

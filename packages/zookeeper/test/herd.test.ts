@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { atLength } from '../../../conformance/selection.ts'
 import { fourLetterWord } from '../../../conformance/services/index.ts'
 import { directory, lockName, testBed } from './support/bed.ts'
-import { ms, until } from './support/raw-client.ts'
+import { ms, rawClient, until } from './support/raw-client.ts'
 
 const bed = testBed('zookeeper', { maxSessionTimeout: 900_000 })
 
@@ -42,7 +42,8 @@ test(
           .then((turn) => granted.push(turn))
     }
     const next = (): Promise<Lease> => until('the next holder', 20_000, () => granted.shift())
-    const raw = await bed.raw()
+    // As long as theirs, for the same reason.
+    await using raw = await rawClient(bed.servers, { sessionTimeout: options.sessionTimeoutMs })
     await until('all wait', 60_000, async () => (await raw.children(directory(name)))?.length === count + 1)
     await until('all watch', 60_000, async () => (await counters()).get('zk_watch_count') === count)
     const deletions = async (): Promise<number> =>

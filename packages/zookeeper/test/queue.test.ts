@@ -1,8 +1,13 @@
+import { assertInTime } from '@locks/core/conformance'
 import { expect, test } from 'vitest'
+import { lossOf } from '../../../conformance/test-support/clients.ts'
 import { directory, lockName, testBed } from './support/bed.ts'
 import { ms, pass, rawClient, until } from './support/raw-client.ts'
 
 const bed = testBed()
+
+/** For so long the directory of a free lock stays. */
+const LINGER_MS = 1_000
 
 test('a predecessor that vanished before it could be watched is not waited for', async () => {
   const [holder, waiter] = [bed.adapter(), bed.adapter()]
@@ -43,7 +48,8 @@ test('a directory that was removed between two acquires is created again', async
   for (let round = 0; round < 5; round += 1) {
     // The client has just used the directory and relies on it.
     await locks.with(name, ({ fence }) => void fences.push(fence))
-    await raw.remove(directory(name))
+    // After a second the client has removed it itself.
+    await raw.remove(directory(name)).catch((error: unknown) => expect(String(error)).toContain('NO_NODE'))
   }
   expect(fences.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(fences)
   expect(new Set(fences).size).toBe(5)
@@ -70,7 +76,8 @@ test('acquires succeed while another client removes every empty directory', asyn
   }
   // One client waits and one only tries, so that the directory is empty, and removed, from time to time.
   try {
-    for (let n = 0; n < 100; n += 1) {
+    // More often where the janitor hardly ever has a turn.
+    for (let n = 0; n < 100 || (removed <= 10 && n < 2_000); n += 1) {
       const trying = other.lock(name).tryAcquire()
       const tried = trying.then((lease) => lease?.release())
       await locks.with(name, { waitMs: ms(20_000) }, enter)
@@ -120,8 +127,12 @@ test('the directory of a free lock is removed soon, that of a held lock stays', 
   const [locks, raw] = [bed.open(), await bed.raw()]
   const [free, held] = [lockName('free'), lockName('held')]
   const lease = await locks.lock(held).acquire()
+  const usedAt = performance.now()
   await locks.with(free, () => undefined)
-  expect(await raw.children(directory(free))).toEqual([])
+  const left = await raw.children(directory(free))
+  // Unless this was a late look.
+  if (left === undefined) await assertInTime('the look', LINGER_MS, performance.now() - usedAt)
+  expect(left).toEqual([])
   await until('removed', 5_000, async () => (await raw.children(directory(free))) === undefined)
   expect(await raw.children(directory(held))).toHaveLength(1)
   await lease.release()
@@ -150,7 +161,7 @@ test('a lease whose node was removed by hand is lost at the next renewal', async
   const [broken, kept] = [lockName('broken'), lockName('kept')]
   const [lease, other] = [await locks.lock(broken).acquire(), await locks.lock(kept).acquire()]
   const children = await raw.children(directory(broken))
-  const lost = new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+  const lost = lossOf(lease)
   await raw.remove(`${directory(broken)}/${children?.[0]}`)
   await lost
   expect(lease.signal.reason).toMatchObject({ code: 'LOCK_LOST' })

@@ -40,9 +40,9 @@ export function bare(config: Config, host?: Partial<AdapterHost>): TestAdapter {
   return bareAdapter(fromConfig(withLibrary(config)), host)
 }
 
-/** A connection of the test, past the adapter. */
-export async function connect(server: Server): Promise<Client> {
-  const client = new Client({ connectionString: server.url })
+/** A connection of the test, past the adapter; `options` as the server takes them: `-c name=value`. */
+export async function connect(server: Server, options?: string): Promise<Client> {
+  const client = new Client({ connectionString: server.url, ...(options !== undefined && { options }) })
   client.on('error', () => undefined)
   await client.connect()
   onTestFinished(() => client.end())

@@ -1,6 +1,7 @@
 import { isLockError } from '@locks/core'
 import type { Locks } from '@locks/core'
 import type { Grant } from '@locks/core/adapter'
+import { eventually } from '@locks/core/conformance'
 import type { TestAdapter } from '@locks/core/conformance'
 import { describe, expect, test } from 'vitest'
 import type { Server } from '../../../../conformance/services/index.ts'
@@ -56,7 +57,8 @@ export function replyTests(
     const others = [1, 2].map(() => adapter.inspect('nothing').catch(() => undefined))
     await expect(outcome).rejects.toMatchObject(unknown)
     await Promise.all(others)
-    await expect.poll(ended).toBe(1)
+    await eventually('its connection ends', 5_000, () => ended() > 0)
+    expect(ended()).toBe(1)
   }
 
   describe(`by ${by}`, () => {
@@ -68,7 +70,8 @@ export function replyTests(
       await take(request(`${name}, free`))
       lag()
       await expect(adapter.attempt(request(name))).rejects.toMatchObject(unknown)
-      await expect.poll(ended).toBe(1)
+      await eventually('its connection ends', 5_000, () => ended() > 0)
+      expect(ended()).toBe(1)
       expect(await holder.adapter.inspect(name)).toMatchObject({ held: true })
     })
 
@@ -83,7 +86,8 @@ export function replyTests(
       await run(first)
       lag()
       await expect(run(second)).rejects.toMatchObject(unknown)
-      await expect.poll(ended).toBe(1)
+      await eventually('its connection ends', 5_000, () => ended() > 0)
+      expect(ended()).toBe(1)
     })
 
     test.each(['renew', 'release', 'adopt', 'break', 'inspect', 'list'])(

@@ -1,6 +1,6 @@
 import { createLocks } from '@locks/core'
 import type { Locks, LocksOptions } from '@locks/core'
-import { openTestAdapter, startFaultProxy } from '@locks/core/conformance'
+import { eventually, openTestAdapter, startFaultProxy } from '@locks/core/conformance'
 import type { FaultProxy, TestAdapter } from '@locks/core/conformance'
 import { zookeeper } from '@locks/zookeeper'
 import type { ZookeeperCapabilities, ZookeeperOptions } from '@locks/zookeeper'
@@ -83,7 +83,13 @@ export function testBed(kind: ServiceKind = 'zookeeper', settings?: Settings): B
       const proxy = await bed.proxy()
       const locks = bed.open({ servers: `${proxy.host}:${proxy.port}`, ...options }, core)
       cleanups.push(async () => proxy.pass())
-      const warmUp = await locks.lock(lockName('warm-up')).acquire()
+      // Not bound by the store timeout of the test: a first connection takes longer than a call.
+      const warmUp = await eventually('a connection', ms(30_000), () =>
+        locks
+          .lock(lockName('warm-up'))
+          .acquire()
+          .catch(() => undefined),
+      )
       await warmUp.release()
       return { locks, proxy }
     },

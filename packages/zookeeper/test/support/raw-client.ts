@@ -1,6 +1,6 @@
 import { ACL, createClient, CreateMode, State } from 'node-zookeeper-client'
 import type { Client, Exception, Stat } from 'node-zookeeper-client'
-import { eventually } from '@locks/core/conformance'
+import { eventually, judgeFailure } from '@locks/core/conformance'
 import { expect } from 'vitest'
 
 const noNode = -101
@@ -19,8 +19,10 @@ export function pass(duration: number): Promise<void> {
 
 export { eventually as until } from '@locks/core/conformance'
 
-/** Jeopardy, more than once if a connection came and went, and then lost. */
-export function expectLoss(states: readonly string[]): void {
+/** Jeopardy, more than once if a connection came and went, and then lost: of a hold that lasts `ttlMs` without a sign. */
+export async function expectLoss(states: readonly string[], since: number, ttlMs: number): Promise<void> {
+  // A process that stood still from before the one until after the other learns of the loss alone.
+  if (states.join(' ') === 'lost') throw await judgeFailure(new Error('lost without jeopardy'), since, ttlMs)
   expect(states.join(' ')).toMatch(/^(jeopardy )+lost$/)
 }
 
