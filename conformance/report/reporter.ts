@@ -105,8 +105,8 @@ function reasonOf(errors: readonly { readonly message: string }[], voids: readon
   return error?.message ?? 'it does not say why'
 }
 
-function failure(name: string, error: SerializedError): Outcome {
-  return { state: 'failed', name, reason: error.message }
+function failure(name: string, { message }: { readonly message: string }): Outcome {
+  return { state: 'failed', name, reason: message }
 }
 
 function nameOf(suite: TestModule | TestSuite): string {

@@ -126,7 +126,7 @@ test('behind the default prefix the hash tag of a name decides its slot, and all
 test('a key is in the slot that the server says, also where ioredis is wrong', async () => {
   const client = new Redis({ ...nodes[0] })
   onTestFinished(() => client.disconnect())
-  const odd = fc.oneof(name, fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' }))
+  const odd = fc.oneof(name, fc.string({ unit: 'binary' }))
   const keys = ['', '{}', '{}{a}', '{a', '\ud800', ...fc.sample(odd, 10_000)]
   const answers = await client.pipeline(keys.map((key) => ['cluster', 'KEYSLOT', key])).exec()
   expect(keys.map(slotOf)).toEqual(answers?.map(([, slot]) => slot))

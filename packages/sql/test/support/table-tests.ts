@@ -114,7 +114,7 @@ export function sqlTableTests({
     async (strategy) => {
       const place = { schema: 'hammered', table: strategy.slice(0, 3) }
       await migrate({ url, ...place })
-      const hammering = { tries: 100, atLeast: 10 }
+      const hammering = { tries: atLength(50, 100), atLeast: 10 }
       await hammerPrune(() => open({ url, strategy, ...place }), 'again', hammering)
     },
   )
