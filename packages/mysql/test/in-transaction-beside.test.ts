@@ -263,7 +263,8 @@ test.for(['REPEATABLE READ', 'READ COMMITTED'])(
     await lockInTransaction(first, name('rolled back'))
     const turn = lockInTransaction(waiter, name('rolled back'), { waitMs })
     turn.catch(() => undefined)
-    const waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+    const status = "information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Innodb_row_lock_current_waits'"
+    const waits = `SELECT VARIABLE_VALUE FROM ${status}`
     await eventually('it waits', async () => (await cell(control, waits)) === '1')
     await first.query('ROLLBACK')
     await turn
