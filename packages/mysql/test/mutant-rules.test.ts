@@ -48,5 +48,5 @@ test('PAUSE-8 catches: a holder that is cut off relies on its lock for longer th
   const caught: unknown = await mutant.run().catch((error: unknown) => error)
   // Neither caught nor not.
   if (isVoidRun(caught)) throw caught
-  expect(String(caught)).toMatch(/relied on for/)
+  expect(String(caught)).toMatch(/no longer relied on, after/)
 })
