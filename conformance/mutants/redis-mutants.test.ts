@@ -1,6 +1,9 @@
 import type { AdapterFactory } from '@locks/core'
 import type { Adapter } from '@locks/core/adapter'
 import { eventually, isOverdue, isVoidRun, openTestAdapter } from '@locks/core/conformance'
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -10,7 +13,8 @@ import { startShiftingProxy } from '../test-support/shifting-proxy.ts'
 import { copyOf } from './mutant.ts'
 import type { Edit } from './mutant.ts'
 
-// Bugs of the Redis adapters that show only on a real server, each with the check that must notice it.
+// Bugs of the Redis adapters, and of locks in a directory, that show only on a real store, each with the check that must
+// notice it.
 
 interface RedisMutant {
   readonly bug: string
@@ -34,6 +38,11 @@ const mutants: readonly RedisMutant[] = [
     edit: { file: 'redlock/identities.js', find: 'throw this.#sameServer(node, other);', replace: ';' },
   },
   {
+    bug: 'an attempt votes again under an id that it has withdrawn',
+    caught: noVoteReleasedLate,
+    edit: { file: 'redlock/votes.js', find: 'id: another(attemptId)', replace: 'id: attemptId' },
+  },
+  {
     bug: 'a database that the server refuses is replaced by database 0',
     caught: noOtherDatabase,
     edit: { file: 'redis/drivers/ioredis.js', find: '!refusesDatabase(error)', replace: 'true' },
@@ -42,6 +51,15 @@ const mutants: readonly RedisMutant[] = [
     bug: 'a published record counts as one of the store',
     caught: noGrantByHearsay,
     edit: { file: 'cas/waiters.js', find: 'this.#seen.hint(', replace: 'this.#seen.note(' },
+  },
+  {
+    bug: 'the folder of a key that is being made is emptied in its place',
+    caught: noEmptyKey,
+    edit: {
+      file: 'cas/stores/file-floor.js',
+      find: 'const away = newFolder(this.pathOf(floor), folderOfNew(entry));',
+      replace: 'const away = join(this.pathOf(floor), entry);',
+    },
   },
   {
     bug: 'clients drop a record that was not renewed for long, without watching it',
@@ -72,6 +90,29 @@ async function oneServerIsRefused(edits: readonly Edit[]): Promise<void> {
   const nodes = [`redis://127.0.0.1:${one?.port}`, `redis://localhost:${one?.port}`, other?.url]
   const { adapter, request } = open(await make({ nodes }))
   expect(await outcome(adapter, request('name'))).not.toHaveProperty('fence')
+}
+
+/** What the script of a release does: the network may repeat it. */
+const RELEASE = "return redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.call('DEL', KEYS[1]) or 0"
+
+async function noVoteReleasedLate(edits: readonly Edit[]): Promise<void> {
+  await using service = await startService('redis-independent', { count: 3 })
+  const [first, second, third] = service.servers
+  if (first === undefined || second === undefined || third === undefined) throw new Error('too few nodes')
+  const make = await factoryOf('redlock', edits)
+  const factory = await make({ nodes: service.servers.map(({ url }) => url) })
+  const [holder, other] = [open(factory), open(factory)]
+  const wanted = holder.request('name', { willWait: true })
+  for (const node of [first, third]) {
+    await redisCommand(node, 'HSET', 'locks:name', `${randomUUID()}:1`, 1)
+    await redisCommand(node, 'PEXPIRE', 'locks:name', 600_000)
+  }
+  expect(await outcome(holder.adapter, wanted)).not.toHaveProperty('fence')
+  await redisCommand(first, 'DEL', 'locks:name')
+  await holder.take(wanted)
+  await redisCommand(second, 'EVAL', RELEASE, 1, 'locks:name', wanted.attemptId)
+  await redisCommand(third, 'DEL', 'locks:name')
+  expect(await outcome(other.adapter, other.request('name'))).not.toHaveProperty('fence')
 }
 
 async function noOtherDatabase(edits: readonly Edit[]): Promise<void> {
@@ -118,6 +159,31 @@ async function noDropOfTheLiving(edits: readonly Edit[]): Promise<void> {
   // Longer where it stood still meanwhile.
   while (!isOverdue(RELEASING_MS, from)) await other.adapter.release(await other.take(other.request('busy')))
   expect(await outcome(other.adapter, other.request('held'))).not.toHaveProperty('fence')
+}
+
+/** Several clients take new names while another removes what processes that died were making. */
+async function noEmptyKey(edits: readonly Edit[]): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'locks-mutant-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  const factory = await (await factoryOf('cas', edits))({ store: 'file', directory })
+  const other = open(factory)
+  let users = 4
+  const use = async (user: number): Promise<void> => {
+    const { adapter, request, take } = open(factory)
+    for (let n = 0; n < 100 && users === 4; n += 1) {
+      const grant = await take(request(`${user} ${n}`, { ttlMs: 600_000 }))
+      expect(await outcome(other.adapter, other.request(grant.name))).not.toHaveProperty('fence')
+      await adapter.release(grant)
+      await adapter.prune?.(0, [grant.name])
+    }
+  }
+  const prune = async (): Promise<void> => {
+    while (users > 0) await other.adapter.prune?.(1)
+  }
+  const all = [1, 2, 3, 4].map((user) => use(user).finally(() => (users -= 1)))
+  // All of them end before the directory goes.
+  const ends = await Promise.allSettled([...all, prune()])
+  for (const end of ends) if (end.status === 'rejected') throw end.reason
 }
 
 function open(factory: AdapterFactory): ReturnType<typeof openTestAdapter> {

@@ -3,7 +3,7 @@ import { createLocks } from '@locks/core'
 import type { Locks } from '@locks/core'
 import { systemClock } from '@locks/core/adapter'
 import { eventually } from '@locks/core/conformance'
-import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { setTimeout as pass } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
@@ -208,6 +208,30 @@ test('what a process that died left of a key, or of dropping one, is removed', a
 test('a name that is dropped while others acquire it has one holder, and its fences rise', async () => {
   const directory = await temporaryDirectory()
   await hammerPrune(() => open(directory), 'again', { tries: 300, atLeast: 50 })
+})
+
+test('a key that is being created is not removed as one of a process that died', async () => {
+  const directory = await temporaryDirectory()
+  const [idleMs, lost]: [number, string[]] = [1, []]
+  let users = 4
+  const create = async (user: number): Promise<void> => {
+    const store = fileStore({ directory })()
+    for (let n = 0; n < 80; n += 1) {
+      const key = `order ${user} ${n}`
+      const put = await store.put(key, 'held', undefined, true)
+      const current = await store.get(key)
+      if (!('version' in put) || current?.version !== put.version) lost.push(key)
+      await rm(join(directory, folderOf(key)), { recursive: true, force: true })
+    }
+    users -= 1
+  }
+  const prune = async (): Promise<void> => {
+    const store = fileStore({ directory })()
+    while (users > 0)
+      for await (const dropped of store.prune?.(idleMs, () => false, false) ?? []) expect(dropped).toBe(0)
+  }
+  await Promise.all([create(1), create(2), create(3), create(4), prune(), prune()])
+  expect(lost).toEqual([])
 })
 
 test('the store in memory keeps as little', async () => {

@@ -8,6 +8,7 @@ import type {
   Grant,
   RenewOutcome,
 } from '@locks/core/adapter'
+import type { RedisNode } from '@locks/redis/node'
 import { attemptAll, whoIsAhead } from './attempt.ts'
 import type { Refused } from './attempt.ts'
 import { diagnose } from './diagnose.ts'
@@ -16,6 +17,7 @@ import { Fences } from './fences.ts'
 import type { Nodes } from './nodes.ts'
 import { answerOf, count, valuesOf } from './nodes.ts'
 import { breakHold, inspect, listHeld, pruneAll } from './operators.ts'
+import { Votes } from './votes.ts'
 import { Waiters } from './waiters.ts'
 
 const given = { wait: 'notify', lockDelay: true, minHold: true, list: true, break: true } as const
@@ -34,6 +36,7 @@ export function redlockAdapter(
 ): Adapter<RedlockCapabilities> {
   const waiters = new Waiters(nodes, clock)
   const fences = new Fences(clock)
+  const votes = new Votes()
   const pruning = new PruneSteps(clock, (idleMs, names) => pruneAll(nodes, idleMs, names))
   const { quorum, all } = nodes
   const minority = all.length - quorum
@@ -50,12 +53,14 @@ export function redlockAdapter(
         throw errors.unavailable(
           'too few nodes answered to confirm the hold, so it is unknown whether the lock is held; check the nodes',
         )
+      // It was never answered, or it would not be repeated: nobody acts under it, and its lock-delay may end.
+      votes.withdraw(attemptId, all)
     }
     for (let round = 0; ; round += 1) {
       const last = round === SPLIT_ROUNDS
       const woken = waiters.trying(attemptId)
       // Other clients were woken too, or have just split the votes.
-      const ahead = woken || round > 0 ? await whoIsAhead(nodes, request, fencing) : undefined
+      const ahead = woken || round > 0 ? await whoIsAhead(nodes, request, { votes, fencing }) : undefined
       if (ahead === undefined) {
         const outcome = await vote(request)
         if ('fence' in outcome) return outcome
@@ -71,7 +76,7 @@ export function redlockAdapter(
     const sentAt = clock.now()
     // A grant that comes later is over already.
     const inTime = (): boolean => clock.now() < sentAt + safeTtlMs(ttlMs)
-    const outcome = await attemptAll(nodes, request, { fencing, inTime })
+    const outcome = await attemptAll(nodes, request, { votes, fencing, inTime })
     if ('busy' in outcome) return outcome
     const { fence } = outcome
     waiters.over(attemptId)
@@ -85,7 +90,8 @@ export function redlockAdapter(
       return of('renewed') >= quorum ? 'renewed' : of('lost') > minority ? 'lost' : 'unknown'
     }
     const sentAt = clock.now()
-    const answers = await nodes.ask((node) => node.renew(renewals), {
+    const asked = votes.inVotes(renewals)
+    const answers = await nodes.ask((node) => node.renew(asked), {
       enough: (soFar) => renewals.every((_, index) => verdict(valuesOf(soFar), index) !== 'unknown'),
     })
     const outcomes = valuesOf(answers)
@@ -102,8 +108,9 @@ export function redlockAdapter(
   /** Otherwise a minority that was just renewed would block a majority for another ttl. */
   function releaseRest({ name, attemptId }: Grant, hasLost: (node: number) => boolean): void {
     fences.delete(attemptId)
+    const id = votes.idOf(attemptId)
     all.forEach((node, index) => {
-      if (!hasLost(index)) nodes.track(node.release(name, attemptId))
+      if (!hasLost(index)) nodes.track(node.release(name, id))
     })
   }
 
@@ -113,30 +120,47 @@ export function redlockAdapter(
    */
   async function release(name: string, attemptId: string, keepMs: number): Promise<'released' | 'not-held'> {
     fences.delete(attemptId)
-    const answers = await nodes.ask((node) => node.release(name, attemptId, keepMs), {
+    votes.close(attemptId)
+    const id = votes.idOf(attemptId)
+    const call = (node: RedisNode): Promise<'released' | 'not-held'> => {
+      const answer = node.release(name, id, keepMs)
+      if (id !== attemptId) nodes.track(votes.settle(node, name, attemptId))
+      return answer
+    }
+    const answers = await nodes.ask(call, {
       enough: (soFar) =>
         count(soFar, (one) => one === 'released') >= quorum ||
         count(soFar, (one) => one === 'not-held') > minority,
     })
-    if (count(answers, (one) => one === 'released') >= quorum) return 'released'
-    if (count(answers, (one) => one === 'not-held') > minority) return 'not-held'
+    const released = count(answers, (one) => one === 'released') >= quorum
+    if (released || count(answers, (one) => one === 'not-held') > minority) {
+      votes.delete(attemptId)
+      return released ? 'released' : 'not-held'
+    }
     throw nodes.outage('the release is not confirmed', answers)
   }
 
   /** As `release`, for an attempt that may hold any number of nodes. */
   async function withdraw(name: string, attemptId: string): Promise<void> {
     fences.delete(attemptId)
-    const answers = await nodes.ask((node) => node.release(name, attemptId), {
+    votes.withdraw(attemptId, all)
+    const answers = await nodes.ask((node) => votes.settle(node, name, attemptId), {
       enough: (soFar) => valuesOf(soFar).length >= quorum,
     })
     if (valuesOf(answers).length < quorum) throw nodes.outage('the withdrawal is not confirmed', answers)
+    votes.delete(attemptId)
   }
 
   return {
     name: '@locks/redlock',
     capabilities: capabilities({ ...given, fencing: fencing ? 'clock-assisted' : 'none' }),
 
-    attempt,
+    async attempt(request) {
+      const answer = await attempt(request)
+      // Core asks no more for it, and does not withdraw it.
+      if ('busy' in answer && !request.willWait) votes.delete(request.attemptId)
+      return answer
+    },
 
     async wait(request, maxMs, signal) {
       await waiters.wait(request, maxMs, signal)

@@ -4,6 +4,7 @@ import { errors } from './errors.ts'
 import { holdsIn } from './hold.ts'
 import type { Answers, Nodes } from './nodes.ts'
 import { answerOf, count, misconfigured, valuesOf } from './nodes.ts'
+import type { Votes } from './votes.ts'
 
 export interface Refused {
   readonly busy: true
@@ -17,6 +18,7 @@ export interface Refused {
 }
 
 interface Rules {
+  readonly votes: Votes
   readonly fencing: boolean
   readonly inTime: () => boolean
 }
@@ -29,9 +31,10 @@ const isGrant = (ballot: Ballot | undefined): ballot is bigint => typeof ballot 
 export async function attemptAll(
   nodes: Nodes,
   request: AcquireRequest,
-  { fencing, inTime }: Rules,
+  { votes: ids, fencing, inTime }: Rules,
 ): Promise<{ readonly fence: bigint } | Refused> {
-  const { name, attemptId } = request
+  const { name } = request
+  const attemptId = ids.idOf(request.attemptId)
   const { quorum } = nodes
   const minority = nodes.all.length - quorum
   let verdict: bigint | 'open' | 'withdrawn' = 'open'
@@ -45,7 +48,7 @@ export async function attemptAll(
   }
   const failed = (answers: Answers<Ballot>): number =>
     answers.filter((answer) => answer !== undefined && 'failure' in answer).length
-  const answers = await nodes.ask((node) => node.attempt(request), {
+  const answers = await nodes.ask((node) => voteOn(node, request, ids), {
     enough: (soFar) =>
       count(soFar, isGrant) >= quorum ||
       count(soFar, (one) => !isGrant(one)) > minority ||
@@ -62,7 +65,7 @@ export async function attemptAll(
   let failure = misconfigured(answers)
   if (failure !== undefined) {
     verdict = 'withdrawn'
-    await withdrawVotes(nodes, request, votes)
+    await withdrawVotes(nodes, request, votes, ids)
     throw failure
   }
   if (votes.filter(isGrant).length >= quorum) {
@@ -70,14 +73,14 @@ export async function attemptAll(
     // The fence is settled now, even if the grant is not.
     verdict = fence
     settleLate()
-    failure = fencing ? await writeBack(nodes, request, votes, fence) : undefined
+    failure = fencing ? await writeBack(nodes, { name, attemptId }, votes, fence) : undefined
     if (failure === undefined && inTime()) return { fence }
     failure ??= errors.unavailable(
       `${JSON.stringify(name)} was granted after its lease was over; it was withdrawn`,
     )
   }
   verdict = 'withdrawn'
-  await withdrawVotes(nodes, request, votes)
+  await withdrawVotes(nodes, request, votes, ids)
   const refusals = votes.filter((vote) => typeof vote === 'object')
   // Out of reach because other attempts hold it: busy. Because nodes do not answer: an outage.
   if (refusals.length > minority) return refusedBy(refusals, nodes, fencing)
@@ -85,6 +88,10 @@ export async function attemptAll(
     throw nodes.outage(`no majority for ${JSON.stringify(name)}`, answers)
   if (failure !== undefined && refusals.length === 0) throw failure
   return refusedBy(refusals, nodes, fencing)
+}
+
+function voteOn(node: RedisNode, request: AcquireRequest, votes: Votes): Promise<Ballot> {
+  return votes.on(node, request, (attemptId) => node.attempt({ ...request, attemptId }))
 }
 
 /** Another attempt was first at the node that is asked first. */
@@ -98,9 +105,9 @@ export interface Ahead {
 export async function whoIsAhead(
   nodes: Nodes,
   request: AcquireRequest,
-  fencing: boolean,
+  { votes, fencing }: Pick<Rules, 'votes' | 'fencing'>,
 ): Promise<Ahead | undefined> {
-  const ballot = await nodes.askFirst((node) => node.attempt(request))
+  const ballot = await nodes.askFirst((node) => voteOn(node, request, votes))
   if (typeof ballot !== 'object') return undefined
   const [hold] = holdsIn([ballot], fencing)
   return { busy: true, attempt: ballot.attempt, holder: hold?.holder }
@@ -112,7 +119,7 @@ export async function whoIsAhead(
  */
 async function writeBack(
   nodes: Nodes,
-  { name, attemptId }: AcquireRequest,
+  { name, attemptId }: Pick<AcquireRequest, 'name' | 'attemptId'>,
   votes: readonly (Ballot | undefined)[],
   fence: bigint,
 ): Promise<LockError | undefined> {
@@ -135,10 +142,14 @@ async function withdrawVotes(
   nodes: Nodes,
   { name, attemptId }: AcquireRequest,
   votes: readonly (Ballot | undefined)[],
+  ids: Votes,
 ): Promise<void> {
-  const refused = votes.map((vote) => typeof vote === 'object')
+  ids.withdraw(
+    attemptId,
+    nodes.all.filter((_, index) => typeof votes[index] !== 'object'),
+  )
   const released = nodes.ask(
-    async (node, index) => (refused[index] === true ? 'released' : node.release(name, attemptId)),
+    (node) => ids.settle(node, name, attemptId),
     // Nodes that granted it must release it before others try again; the rest may take their time.
     { enough: (soFar) => votes.every((vote, index) => !isGrant(vote) || soFar[index] !== undefined) },
   )

@@ -3,7 +3,7 @@ import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf, errors } from '../errors.ts'
 import { ifThere, syncDirectory } from './file-io.ts'
-import { FLOOR } from './file-paths.ts'
+import { FLOOR, folderOfNew, newFolder } from './file-paths.ts'
 
 /** How often the floor is looked for again while it is being raised. */
 const MAX_LOOKS = 100
@@ -51,6 +51,16 @@ export class Floor {
 
   pathOf(floor: bigint): string {
     return join(this.#parent, String(floor))
+  }
+
+  /**
+   * Removes a key that was never created. Away first, as a whole: if its process is alive after all, it must not put a
+   * folder into place that is empty by now.
+   */
+  async remove(floor: bigint, entry: string): Promise<void> {
+    const away = newFolder(this.pathOf(floor), folderOfNew(entry))
+    const moved = await ifThere(rename(join(this.pathOf(floor), entry), away).then(() => true))
+    if (moved === true) await rm(away, { recursive: true, force: true })
   }
 
   /** Call when it may have been raised. */

@@ -105,11 +105,11 @@ async function dropAll(floor: Floor, idle: readonly Idle[], swept: boolean): Pro
 
 /** Prepared keys of processes that died. One that is alive tries again. */
 async function removeDead(floor: Floor, idleMs: number): Promise<void> {
-  const path = floor.pathOf(await floor.current())
+  const at = await floor.current()
+  const path = floor.pathOf(at)
   for (const entry of (await ifThere(readdir(path))) ?? []) {
     const age = await ageMs(join(path, entry))
-    if (idleMs > 0 && age !== undefined && age >= idleMs)
-      await rm(join(path, entry), { recursive: true, force: true })
+    if (idleMs > 0 && age !== undefined && age >= idleMs) await floor.remove(at, entry)
   }
 }
 

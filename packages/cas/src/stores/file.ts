@@ -223,8 +223,7 @@ async function sweepNew(directory: string, floor: Floor, at: bigint): Promise<vo
     for (const entry of (await ifThere(readdir(floor.pathOf(at)))) ?? []) {
       if (floor.making.has(entry)) continue
       const there = await list(join(directory, folderOfNew(entry)))
-      if (there?.some(({ state }) => state === 'present') === true)
-        await rm(join(floor.pathOf(at), entry), { recursive: true, force: true })
+      if (there?.some(({ state }) => state === 'present') === true) await floor.remove(at, entry)
     }
   } finally {
     floor.sweeping = false
