@@ -98,7 +98,9 @@ export class QueueNode {
         if (!isRequestError(error, code.noNode) || tries >= MAX_TRIES) throw error
         // The directory is created with the node, so its parent is missing, or it was removed in between.
         const parent = parentOf(this.directory)
-        if (tries > 0 && parent !== '') await makeDirectory(this.session.requests, parent)
+        if (tries === 0) continue
+        if (parent !== '') await makeDirectory(this.session.requests, parent)
+        else if ((await this.session.requests.exists('/')) === null) throw missingChroot()
       }
     }
     return true

@@ -17,6 +17,8 @@ export interface Refusal {
 }
 
 export interface RequestListener {
+  /** Returns whether a request may be sent on this connection. */
+  sendable(now: number): boolean
   sent(): void
   /** A request was answered; `written` when the answer came from the leader. */
   answered(sentAt: number, written: boolean): void
@@ -175,9 +177,11 @@ export class Requests {
   }
 
   #send<T>(written: boolean, send: (done: Settle<T>) => void, late?: () => void): Promise<T> {
-    if (!this.#connected) return Promise.reject(requestError(code.connectionLoss))
+    const sentAt = this.#clock.now()
+    if (!this.#connected || !this.#listener.sendable(sentAt))
+      return Promise.reject(requestError(code.connectionLoss))
     return new Promise((resolve, reject) => {
-      const pending = { sentAt: this.#clock.now(), fail: reject }
+      const pending = { sentAt, fail: reject }
       this.#pending.add(pending)
       const settle: Settle<T> = (error, value) => {
         if (!this.#pending.delete(pending)) {

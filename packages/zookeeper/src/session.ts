@@ -34,7 +34,6 @@ export class Session {
   readonly #signs: SignsOfLife
   #connected = false
   #endedBy: number | undefined
-  #attended = 0
   #timer: Timer | undefined
   #dueAt = 0
 
@@ -45,6 +44,7 @@ export class Session {
     this.#listener = listener
     this.#signs = new SignsOfLife(client.getSessionTimeout(), clock.now())
     this.requests = new Requests(client, clock, acl, {
+      sendable: (now) => this.#isFresh(now),
       sent: () => this.#arm(),
       answered: (sentAt, written) => this.#signs.answered(sentAt, written, clock.now()),
     })
@@ -96,13 +96,6 @@ export class Session {
     return () => void this.#waiting.delete(listener)
   }
 
-  /** Until the returned function is called, a silent connection is detected even if no request is pending. */
-  attend(): () => void {
-    this.#attended += 1
-    this.#arm()
-    return () => void (this.#attended -= 1)
-  }
-
   end(reason: number = code.sessionExpired): void {
     if (this.#over) return
     this.#endedBy = reason
@@ -150,13 +143,26 @@ export class Session {
     return this.#endedBy !== undefined
   }
 
-  /** One timer, and only while there is something to check. */
+  /**
+   * After a pause of this process the leader may be about to end the session, and learns of new requests too late if
+   * our server is cut off from it. It learns of a new connection at once.
+   */
+  #isFresh(now: number): boolean {
+    if (!this.#signs.hasLapsed(now)) return true
+    dropConnection(this.client)
+    return false
+  }
+
+  /** One timer, which fires rarely while there is nothing to check. */
   #arm(): void {
-    if (this.#over || this.#timer !== undefined) return
-    const idle = this.#connected && this.#attended === 0 && !this.chores.pending
-    if (idle && this.requests.oldest === undefined) return
-    const delayMs = Math.min(Math.max(this.timeoutMs / 12, 10), 500)
-    this.#dueAt = this.#clock.now() + delayMs
+    if (this.#over) return
+    const now = this.#clock.now()
+    const idle = this.#connected && !this.chores.pending && this.requests.oldest === undefined
+    const checkMs = Math.min(Math.max(this.timeoutMs / 12, 10), 500)
+    const delayMs = idle ? Math.max(this.#signs.staleAt - now, 10) : checkMs
+    if (this.#timer !== undefined && this.#dueAt <= now + delayMs) return
+    this.#timer?.cancel()
+    this.#dueAt = now + delayMs
     this.#timer = this.#clock.timer(delayMs, () => this.#look())
   }
 
@@ -169,7 +175,7 @@ export class Session {
       const { oldest } = this.requests
       this.chores.run(this.requests)
       if (oldest === undefined) {
-        if (this.#attended > 0 && this.#signs.isStale(now)) void this.#ask()
+        if (now >= this.#signs.staleAt) void this.#ask()
       } else if (this.#signs.isSilent(oldest, now) && !late) dropConnection(this.client)
     } else if (now >= this.#signs.lostAt(this.#listener.holding())) return this.end()
     else if (this.#signs.isUnreachable(now) && !late) {

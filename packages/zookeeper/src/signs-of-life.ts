@@ -32,8 +32,8 @@ export class SignsOfLife {
   /**
    * How long a hold can be relied on after the leader answered. The answer shows that the leader knew the session, not
    * from when it counts the timeout: signs of life reach it through the client's server, up to half a tick late, and
-   * never if that server is cut off just then. So it may count from the library's ping before, up to a third of the
-   * timeout earlier. Half of the timeout leaves a sixth for the half tick and a late ping.
+   * never if that server is cut off just then. So it may count from the sign before, up to two fifths of the timeout
+   * earlier; see `hasLapsed`. Half of the timeout leaves a tenth for the half tick.
    */
   get reliableMs(): number {
     return Math.floor(this.#timeoutMs / 2)
@@ -75,9 +75,14 @@ export class SignsOfLife {
     if (written) this.#provenAt = Math.max(this.#provenAt, sentAt)
   }
 
-  /** Whether the last sign of life is so old that an idle connection must be tried. */
-  isStale(now: number): boolean {
-    return now - this.#aliveAt >= this.#timeoutMs / 3
+  /** When an idle connection must be tried, well before the last sign of life has lapsed. */
+  get staleAt(): number {
+    return this.#aliveAt + this.#timeoutMs / 4
+  }
+
+  /** Whether the last sign of life is so old that an answer of the leader would prove less than `reliableMs`. */
+  hasLapsed(now: number): boolean {
+    return now - this.#aliveAt > (this.#timeoutMs * 2) / 5
   }
 
   /** Whether the connected server is silent; `oldest` is when the oldest pending request was sent. */

@@ -16,7 +16,7 @@ export async function waitForTurn(
   const until = clock.now() + maxMs
   const wake = new Wake(clock)
   const changed = (): void => wake.wake()
-  const stops = [session.attend(), session.onChange(changed)]
+  const stop = session.onChange(changed)
   try {
     while (!signal.aborted && session.connected && clock.now() < until) {
       const { predecessor } = node
@@ -32,7 +32,7 @@ export async function waitForTurn(
     }
     return undefined
   } finally {
-    for (const stop of stops) stop()
+    stop()
   }
 }
 

@@ -10,6 +10,7 @@ test('a missing chroot is refused at once', async () => {
   const servers = `${bed.servers}/no-such-chroot`
   const missing = /chroot of the url is missing.*create it/
   await expectRefusedAtOnce(zookeeper({ servers }), missing)
+  await expectRefusedAtOnce(zookeeper({ servers, rawPath: true }), missing, '/job')
   const locks = createLocks(zookeeper({ servers }))
   onTestFinished(() => locks.close())
   await expect(locks.inspect(lockName())).rejects.toThrow(missing)
