@@ -170,7 +170,8 @@ class NamedLock implements Lock {
     try {
       lease = await this.#acquire(settings, 'throw')
     } catch (error) {
-      if (!isLockError(error, 'LOCK_TIMEOUT')) throw error
+      // Not held by another: the signal was aborted with the time-out of another lock.
+      if (!isLockError(error, 'LOCK_TIMEOUT') || error === settings.signal?.reason) throw error
       return { ran: false, holder: error.holder }
     }
     if (lease === null) return { ran: false, holder: undefined }

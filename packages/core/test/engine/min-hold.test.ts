@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createLocks } from '../../src/index.ts'
+import { createLocks, LockError } from '../../src/index.ts'
 import { codeOf, harness, reasonOf, thrownCode, watch } from '../support/harness.ts'
 import { fail, loseReply, slow } from '../support/steps.ts'
 import { ScriptedStore } from '../support/scripted-adapter.ts'
@@ -131,6 +131,9 @@ describe('once', () => {
     expect(codeOf(await reasonOf(locks.once('a', once, () => 1)))).toBe('LOCK_UNAVAILABLE')
     const signal = AbortSignal.abort(new Error('enough'))
     await expect(locks.once('a', { ...job, signal }, () => 1)).rejects.toThrow('enough')
+    const other = new LockError('LOCK_TIMEOUT', 'another lock is held')
+    const ended = AbortSignal.abort(other)
+    expect(await reasonOf(locks.once('a', { ...job, signal: ended }, () => 1))).toBe(other)
     await expect(locks.once('a', job, () => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
     store.seize('b')
     const inner = locks.once('c', job, () => locks.lock('b').acquire({ waitMs: 0 }))
