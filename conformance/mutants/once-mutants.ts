@@ -98,11 +98,6 @@ export const onceMutants: readonly Mutant[] = [
   {
     bug: 'once is a try, and no more',
     rule: 'ONCE-12',
-    edits: [
-      core('api/locks')(
-        "this.#acquire(settings, 'throw');\n        }\n        catch",
-        "this.#acquire({ ...settings, minHoldMs: 0 }, 'throw');\n        }\n        catch",
-      ),
-    ],
+    edits: [core('api/locks')('...settings, reenters: false', '...settings, reenters: false, minHoldMs: 0')],
   },
 ]

@@ -6,6 +6,8 @@ import { types } from 'node:util'
  * added where a value goes to the program, not to each answer of the store.
  */
 export function withJson<T extends object>(value: T): T {
+  // A holder goes to the program many times, and the program may have frozen it meanwhile.
+  if (Object.hasOwn(value, 'toJSON')) return value
   return Object.defineProperty(value, 'toJSON', { value: toJson, configurable: true })
 }
 

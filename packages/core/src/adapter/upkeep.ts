@@ -78,7 +78,8 @@ type Look = (idleMs: number, names?: readonly string[]) => AsyncGenerator<number
 export class PruneSteps {
   readonly #clock: Clock
   readonly #look: Look
-  #under: { readonly key: string; readonly pass: AsyncGenerator<number, void> } | undefined
+  /** Those that are not complete, by what they were asked for: one must not make another begin anew. */
+  readonly #passes = new Map<string, AsyncGenerator<number, void>>()
 
   /** `look` yields now and then the number of names it has dropped since its last yield. */
   constructor(clock: Clock, look: Look) {
@@ -88,33 +89,34 @@ export class PruneSteps {
 
   async step(idleMs: number, names?: readonly string[]): Promise<Pruned> {
     const key = JSON.stringify([idleMs, names])
-    const under = this.#under?.key === key ? this.#under : { key, pass: this.#look(idleMs, names) }
-    this.#under = under
+    const pass = this.#passes.get(key) ?? this.#look(idleMs, names)
+    this.#passes.set(key, pass)
     const until = this.#clock.now() + STEP_MS
     let pruned = 0
     try {
       do {
-        const next = await under.pass.next()
+        const next = await pass.next()
         if (next.done === true) {
-          this.#forget(under)
+          this.#forget(key, pass)
           return { pruned, more: false }
         }
         pruned += next.value
       } while (this.#clock.now() < until)
     } catch (error) {
-      this.#forget(under)
+      this.#forget(key, pass)
       throw error
     }
     return { pruned, more: true }
   }
 
-  /** Ends a scan that is not complete, so that another client may begin one. */
+  /** Ends the scans that are not complete, so that another client may begin one. */
   async close(): Promise<void> {
-    await this.#under?.pass.return()
-    this.#under = undefined
+    const passes = [...this.#passes.values()]
+    this.#passes.clear()
+    await Promise.all(passes.map((pass) => pass.return()))
   }
 
-  #forget(under: unknown): void {
-    if (this.#under === under) this.#under = undefined
+  #forget(key: string, pass: unknown): void {
+    if (this.#passes.get(key) === pass) this.#passes.delete(key)
   }
 }

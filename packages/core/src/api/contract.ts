@@ -19,7 +19,7 @@ export interface Locks<C extends Capabilities = Capabilities> extends AsyncDispo
   /**
    * Runs `fn` at most once per period, however many hosts call it. `fn` runs while holding the lock, which then stays
    * held until `minHoldMs` after the grant. If the lock is held, it returns the holder instead; it waits only if
-   * `waitMs` is given. Failures throw, as in `with`.
+   * `waitMs` is given. It never re-enters, not even with an `owner`. Failures throw, as in `with`.
    */
   once<T>(
     this: C['minHold'] extends false ? never : Locks<C>,

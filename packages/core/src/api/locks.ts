@@ -168,9 +168,11 @@ class NamedLock implements Lock {
       throw invalid('once needs a minHoldMs above 0: the time until it may run again')
     let lease: LeaseHandle | null
     try {
-      lease = await this.#acquire(settings, 'throw')
+      // A hold of this client means that the job has run in this period, or runs now.
+      lease = await this.#acquire({ ...settings, reenters: false }, 'throw')
     } catch (error) {
-      if (!isLockError(error, 'LOCK_TIMEOUT')) throw error
+      // Not held by another: the signal was aborted with the time-out of another lock.
+      if (!isLockError(error, 'LOCK_TIMEOUT') || error === settings.signal?.reason) throw error
       return { ran: false, holder: error.holder }
     }
     if (lease === null) return { ran: false, holder: undefined }
@@ -222,6 +224,8 @@ class NamedLock implements Lock {
     if (held !== undefined) {
       held.check()
       if (held.ended !== undefined) throw this.#ended(settings, 'lost', held.ended)
+    }
+    if (held !== undefined && settings.reenters) {
       held.keepFor(settings.minHoldMs)
       return Promise.resolve(LeaseHandle.join(context, held, context.clock.now(), 0))
     }

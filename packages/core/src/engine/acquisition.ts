@@ -55,8 +55,9 @@ export class Acquisition<L> implements AlarmTarget, Contender, QueuedAcquire {
     this.#alarm = context.timers.alarm(this, 'ref')
   }
 
+  /** By which it may join a hold that begins meanwhile. */
   get owner(): string | undefined {
-    return this.#settings.owner
+    return this.#settings.reenters ? this.#settings.owner : undefined
   }
 
   get once(): boolean {

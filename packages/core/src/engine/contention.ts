@@ -129,8 +129,10 @@ export class Contention {
     if (clock.now() < startedAt + maxMs) this.outage.settled()
     waiting.abort()
     const drop = (): void => {
+      // After an attempt under way its request is withdrawn anyway.
+      const asking = this.#askedAt !== undefined && this.#request === request
       const wanted = !this.#over || this.#context.holds.has(request.attemptId)
-      if (!wanted) void withdraw(this.#context, request)
+      if (!wanted && !asking) void withdraw(this.#context, request)
     }
     // A wait that fails this late may have been a grant that could not be read.
     woken.then((late) => late && drop(), drop)

@@ -189,7 +189,10 @@ export class Events {
     if ('holder' in payload) withJson(payload.holder)
     this.outside(() => {
       if (channels[event].hasSubscribers) channels[event].publish(payload)
-      for (const listener of this.#listeners[event]) callListener(() => listener(payload))
+      const listeners = this.#listeners[event]
+      // A copy: a listener that subscribes again in its call would be called forever.
+      for (const listener of [...listeners])
+        if (listeners.has(listener)) callListener(() => listener(payload))
     })
   }
 }

@@ -138,9 +138,11 @@ export class NameQueue implements HoldOwner {
 
   /** A hold began: of `acquire`, or one that was resumed. */
   occupy(hold: Hold, acquire?: QueuedAcquire): void {
-    this.#hold = hold
-    this.#failure = undefined
     if (acquire !== undefined) this.#remove(acquire)
+    this.#failure = undefined
+    // It may have ended while listeners were called.
+    if (!hold.live) return this.#advance()
+    this.#hold = hold
     if (this.#head === undefined && this.#passing === undefined && this.#waiting === undefined) return
     for (const other of [this.#head, ...this.#besideHead, ...this.#inLine])
       if (other?.owner === hold.owner) other.reenter(hold)

@@ -16,6 +16,8 @@ export interface Settings {
   readonly maxDelayMs: number
   readonly signal: AbortSignal | undefined
   readonly owner: string | undefined
+  /** Whether it may re-enter a hold of its owner or of an enclosing callback. */
+  readonly reenters: boolean
 }
 
 export const defaultSettings: Settings = {
@@ -32,6 +34,7 @@ export const defaultSettings: Settings = {
   maxDelayMs: 1_000,
   signal: undefined,
   owner: undefined,
+  reenters: true,
 }
 
 export type RangeKey =

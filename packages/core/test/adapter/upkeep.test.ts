@@ -140,3 +140,27 @@ test('a long look is made in steps, each from where the last one stopped, and be
   await expect(steps.step(13)).rejects.toThrow('out of reach')
   expect(looks).toEqual([7, 13, 13])
 })
+
+test('looks with other idle times or names go on beside each other, and close ends all of them', async () => {
+  const clock = new HandClock()
+  const begun: number[] = []
+  const ended: number[] = []
+  const steps = new PruneSteps(clock, async function* (idleMs) {
+    begun.push(idleMs)
+    try {
+      for (let page = 1; page <= 2; page += 1) {
+        clock.move(200)
+        yield page
+      }
+    } finally {
+      ended.push(idleMs)
+    }
+  })
+  for (const pruned of [1, 2])
+    for (const idleMs of [7, 13]) expect(await steps.step(idleMs)).toEqual({ pruned, more: true })
+  expect(await steps.step(7)).toEqual({ pruned: 0, more: false })
+  expect([begun, ended]).toEqual([[7, 13], [7]])
+  await steps.step(19)
+  await steps.close()
+  expect(ended.toSorted((a, b) => a - b)).toEqual([7, 13, 19])
+})

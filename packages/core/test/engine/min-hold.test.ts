@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createLocks } from '../../src/index.ts'
+import { createLocks, LockError } from '../../src/index.ts'
 import { codeOf, harness, reasonOf, thrownCode, watch } from '../support/harness.ts'
 import { fail, loseReply, slow } from '../support/steps.ts'
 import { ScriptedStore } from '../support/scripted-adapter.ts'
@@ -112,6 +112,32 @@ describe('once', () => {
     expect(store.keeps).toEqual([1_000])
   })
 
+  test('does not re-enter: neither with the same owner nor inside its own callback', async () => {
+    const { clock, locks } = harness()
+    const job = { minHoldMs: 1_000, owner: 'me' }
+    let inner: unknown
+    const all = Promise.all([1, 2].map(() => locks.once('a', job, () => 1)))
+    await clock.advance(100)
+    expect((await all).map(({ ran }) => ran)).toEqual([true, false])
+    await locks.once('b', { minHoldMs: 1_000 }, async ({ owner }) => {
+      const again = await locks.once('b', { minHoldMs: 1_000 }, () => 1)
+      inner = !again.ran && again.holder?.owner === owner
+    })
+    expect(inner).toBe(true)
+    await locks.with('c', { owner: 'me' }, async () => {
+      expect(await locks.once('c', job, () => 1)).toMatchObject({ ran: false, holder: { owner: 'me' } })
+    })
+  })
+
+  test('inside a callback whose hold is lost does not run', async () => {
+    const { clock, locks } = harness()
+    const outer = locks.once('a', { minHoldMs: 1_000, ttlMs: 900, renew: false }, () => {
+      clock.block(900)
+      return locks.once('a', { minHoldMs: 1_000 }, () => 1)
+    })
+    expect(codeOf(await reasonOf(outer))).toBe('LOCK_LOST')
+  })
+
   test('waits for waitMs, and then runs or returns the holder', async () => {
     const { clock, store, locks } = harness()
     store.seize('a', 1_000)
@@ -131,6 +157,9 @@ describe('once', () => {
     expect(codeOf(await reasonOf(locks.once('a', once, () => 1)))).toBe('LOCK_UNAVAILABLE')
     const signal = AbortSignal.abort(new Error('enough'))
     await expect(locks.once('a', { ...job, signal }, () => 1)).rejects.toThrow('enough')
+    const other = new LockError('LOCK_TIMEOUT', 'another lock is held')
+    const ended = AbortSignal.abort(other)
+    expect(await reasonOf(locks.once('a', { ...job, signal: ended }, () => 1))).toBe(other)
     await expect(locks.once('a', job, () => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
     store.seize('b')
     const inner = locks.once('c', job, () => locks.lock('b').acquire({ waitMs: 0 }))

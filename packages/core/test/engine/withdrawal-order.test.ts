@@ -70,6 +70,29 @@ describe('a withdrawal', () => {
     expect(bed.store.holder('a')).toBeUndefined()
   })
 
+  test('comes after an attempt although an earlier wait of its request fails meanwhile', async () => {
+    let failWait = (): void => undefined
+    const wait = (): Promise<never> =>
+      new Promise((_, reject) => (failWait = () => reject(new Error('reset'))))
+    const { store, clock, locks } = harness({ store: { wait, busy: { retryInMs: 100 } } })
+    store.seize('a')
+    const controller = new AbortController()
+    void watch(locks.lock('a').acquire({ signal: controller.signal }))
+    await settled()
+    const { step, open } = gate()
+    store.next('attempt', step)
+    // The wait is overdue, so core asks again without its answer.
+    await clock.advance(1_100)
+    expect(store.log).toEqual(['attempt', 'wait', 'attempt'])
+    controller.abort()
+    failWait()
+    await settled()
+    expect(store.calls.withdraw).toBe(0)
+    open()
+    await settled()
+    expect(store.log).toEqual(['attempt', 'wait', 'attempt', 'withdraw'])
+  })
+
   test('keeps the next task of the client waiting until it is over', async () => {
     const bed = harness()
     const { store } = bed
