@@ -122,6 +122,7 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 function statementsOf(tables: Tables) {
   const { locks, pruned } = namesOf(tables)
   const state = `name, fence, holder, ${epochMs('since')}, TIMESTAMPDIFF(MICROSECOND, ${now}, blocked_until) / 1000`
+  const lastPruned = `SELECT ${onPrimary('p.fence', 'p.id')} FROM ${pruned} p WHERE p.id = 1 LOCK IN SHARE MODE`
   const taken = `attempt IS NOT NULL AND blocked_until > ${now}`
   const nothing = onPrimary('0', 'name')
   const freed = 'attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL'
@@ -134,7 +135,7 @@ function statementsOf(tables: Tables) {
      */
     take: `INSERT INTO ${locks} (name, fence, verdict, attempt, holder, since, expires_at, blocked_until)
 VALUES (?, ${echoing(`IF(FIND_IN_SET('SIMULTANEOUS_ASSIGNMENT', @@sql_mode) > 0, NULL,
-  (SELECT ${onPrimary('p.fence', 'p.id')} FROM ${pruned} p WHERE p.id = 1 LOCK IN SHARE MODE) + 1)`)},
+  (${lastPruned}) + 1)`)},
   2, ?, ?, ${now}, ${after('?')}, ${after('?')})
 ON DUPLICATE KEY UPDATE
   verdict = CASE WHEN attempt IS NULL OR blocked_until <= ${now} THEN 2
