@@ -156,7 +156,8 @@ ON DUPLICATE KEY UPDATE
 WHERE name = ? AND attempt = ?`,
     keep: `UPDATE ${locks} SET fence = fence + ${echoing(nothing)}, attempt = ?, expires_at = ${now},
   blocked_until = ${after('?')} WHERE name = ? AND attempt = ? AND blocked_until > ${now}`,
-    break: `UPDATE ${locks} SET fence = fence + ${echoing(nothing)}, ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
+    break: `UPDATE ${locks} SET fence = fence + ${echoing(nothing)}, ${freed}
+WHERE name = ? AND fence = ? AND ${taken}`,
     adopt: `UPDATE ${locks} SET fence = ${echoing(onPrimary('fence', 'name'))}, holder = ?, attempt = ?,
   ${later('expires_at', after('?'))}, ${later('blocked_until', after('?'))}
 WHERE name = ? AND fence = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
