@@ -16,7 +16,7 @@ export class Replication {
     if (!this.#cancelled) return reply
     this.#cancelled = false
     throw errors.unavailable(
-      'the wait for the synchronous standby was cancelled, so a failover may undo the statement; the outcome is unknown',
+      'the wait for the synchronous standby was cancelled, and a failover may undo it: the outcome is unknown',
     )
   }
 }
