@@ -49,6 +49,8 @@ const mayPass: ReadonlyMap<number, string> = new Map([
   // Users may be allowed by the name of their host: the server forgets that name while its DNS fails.
   [1130, 'it refuses this host; allow it for the user in the url, or check the DNS of the server'],
   [1290, 'it is a replica, or in maintenance; connect to the primary'],
+  // Raised by our own statements, see `onPrimary`.
+  [1242, 'read_only is on here; connect to the primary'],
   [1836, 'it is a replica, or in maintenance; connect to the primary'],
   [1792, 'transactions are read-only by default; set transaction_read_only = 0 for this user'],
   [1047, 'this node has lost its cluster, or has not joined it; connect to a node of the cluster'],

@@ -5,7 +5,7 @@ import { errors } from './errors.ts'
 import type { Tables } from './options.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
-import { after, echoing, later, now, onItsOwn } from './sql.ts'
+import { after, echoing, later, now, onItsOwn, onPrimary } from './sql.ts'
 
 /** Few enough that a batch holds its row locks only briefly. */
 const BATCH = 500
@@ -101,7 +101,7 @@ function statementsOf(tables: Tables) {
   return {
     // Skips rows locked by another session.
     lockable: `SELECT ?, r.attempt, COALESCE(${mine}, 0) FROM ${rows} ${all} FOR UPDATE SKIP LOCKED`,
-    renew: `${onItsOwn('UPDATE')} ${rows} AND ${mine} SET l.fence = l.fence + ${echoing('0')},
+    renew: `${onItsOwn('UPDATE')} ${rows} AND ${mine} SET l.fence = l.fence + ${echoing(onPrimary('0', 'l.name'))},
   ${later('l.expires_at', after('r.ttl'))}, ${later('l.blocked_until', after('(r.ttl + r.delay)'))}`,
     renewed: `SELECT ?, r.attempt FROM ${rows} AND ${mine} ${all}`,
   }

@@ -36,7 +36,7 @@ const anyAnswer: Answers = () => true
 export function setUp(lockWaitS: number): readonly string[] {
   const mode = "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
   return [
-    `SET SESSION ${mode}, autocommit = 1, innodb_lock_wait_timeout = ${lockWaitS}
+    `SET SESSION ${mode}, autocommit = 1, completion_type = 0, innodb_lock_wait_timeout = ${lockWaitS}
 /*M! , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0,
   idle_write_transaction_timeout = 0 */
 /*!50708 , max_execution_time = 0 */`,

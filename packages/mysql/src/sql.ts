@@ -25,5 +25,13 @@ const echo = 'CAST(? AS SIGNED)'
 export const once = '(SELECT 1 AS one) o'
 /** An older request may arrive late: it must not shorten a hold. */
 export const later = (column: string, value: string): string => `${column} = GREATEST(${column}, ${value})`
+/**
+ * Evaluates to `number`, and fails the statement where `read_only` is on, also for a user that may write there: another
+ * server grants the same names. The column keeps a server from evaluating it once for all executions. A replica may
+ * repeat statements of its primary, without a user.
+ */
+export const onPrimary = (number: string, column: string): string =>
+  `IF(CONCAT(LEFT(${column}, 0), @@GLOBAL.read_only) NOT IN ('0', 'OFF') AND CURRENT_USER() LIKE '%@_%',
+    (SELECT 1 UNION SELECT 2), ${number})`
 /** Evaluates to `number`, which must be below 2^52, and returns it with the echo as the insert id. */
 export const echoing = (number: string): string => `(LAST_INSERT_ID(${number} + ${echo}) - ${echo})`

@@ -10,7 +10,7 @@ import { renewer } from './renewals.ts'
 import { bytesOf, runnerFor } from './runner.ts'
 import type { Runner } from './runner.ts'
 import { namesOf } from './schema.ts'
-import { after, echoing, epochMs, later, now, once } from './sql.ts'
+import { after, echoing, epochMs, later, now, once, onPrimary } from './sql.ts'
 import { strategyRecord } from './strategy.ts'
 import { tableCreation } from './tables.ts'
 
@@ -122,7 +122,9 @@ export function uniqueKeyAdapter(settings: Settings, { clock }: AdapterHost): Ad
 function statementsOf(tables: Tables) {
   const { locks, pruned } = namesOf(tables)
   const state = `name, fence, holder, ${epochMs('since')}, TIMESTAMPDIFF(MICROSECOND, ${now}, blocked_until) / 1000`
+  const lastPruned = `SELECT ${onPrimary('p.fence', 'p.id')} FROM ${pruned} p WHERE p.id = 1 LOCK IN SHARE MODE`
   const taken = `attempt IS NOT NULL AND blocked_until > ${now}`
+  const nothing = onPrimary('0', 'name')
   const freed = 'attempt = NULL, holder = NULL, expires_at = NULL, blocked_until = NULL'
   return {
     /*
@@ -133,7 +135,7 @@ function statementsOf(tables: Tables) {
      */
     take: `INSERT INTO ${locks} (name, fence, verdict, attempt, holder, since, expires_at, blocked_until)
 VALUES (?, ${echoing(`IF(FIND_IN_SET('SIMULTANEOUS_ASSIGNMENT', @@sql_mode) > 0, NULL,
-  (SELECT p.fence FROM ${pruned} p WHERE p.id = 1 LOCK IN SHARE MODE) + 1)`)},
+  (${lastPruned}) + 1)`)},
   2, ?, ?, ${now}, ${after('?')}, ${after('?')})
 ON DUPLICATE KEY UPDATE
   verdict = CASE WHEN attempt IS NULL OR blocked_until <= ${now} THEN 2
@@ -150,12 +152,13 @@ ON DUPLICATE KEY UPDATE
     look: `SELECT ?, ${state} FROM ${once} LEFT JOIN ${locks} ON name = ? AND ${taken}`,
     list: `SELECT ?, ${state} FROM ${once} LEFT JOIN ${locks} ON ${taken} LIMIT `,
     // The echo carries whether it had not expired; evaluated first, since assignments go from left to right.
-    free: `UPDATE ${locks} SET fence = fence + ${echoing(`(blocked_until > ${now})`)} * 0, ${freed}
+    free: `UPDATE ${locks} SET fence = fence + ${echoing(onPrimary(`(blocked_until > ${now})`, 'name'))} * 0, ${freed}
 WHERE name = ? AND attempt = ?`,
-    keep: `UPDATE ${locks} SET fence = fence + ${echoing('0')}, attempt = ?, expires_at = ${now},
+    keep: `UPDATE ${locks} SET fence = fence + ${echoing(nothing)}, attempt = ?, expires_at = ${now},
   blocked_until = ${after('?')} WHERE name = ? AND attempt = ? AND blocked_until > ${now}`,
-    break: `UPDATE ${locks} SET fence = fence + ${echoing('0')}, ${freed} WHERE name = ? AND fence = ? AND ${taken}`,
-    adopt: `UPDATE ${locks} SET fence = ${echoing('fence')}, holder = ?, attempt = ?,
+    break: `UPDATE ${locks} SET fence = fence + ${echoing(nothing)}, ${freed}
+WHERE name = ? AND fence = ? AND ${taken}`,
+    adopt: `UPDATE ${locks} SET fence = ${echoing(onPrimary('fence', 'name'))}, holder = ?, attempt = ?,
   ${later('expires_at', after('?'))}, ${later('blocked_until', after('?'))}
 WHERE name = ? AND fence = ? AND attempt IN (?, ?) AND expires_at > ${now}`,
   }

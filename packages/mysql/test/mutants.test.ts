@@ -14,7 +14,7 @@ const edit = (file: string, find: string, replace: string): Edit => ({ file, fin
 
 /** A server that became a replica kept its connections. */
 const demoted =
-  (strategy: string, act: 'renew' | 'release' | 'attempt'): Probe =>
+  (strategy: 'row' | 'named', act: 'renew' | 'release' | 'attempt'): Probe =>
   async ({ adapter: { fromConfig }, config }) => {
     const control = await connect(server)
     const { adapter, take, request } = bareAdapter(fromConfig({ ...config, strategy }))
@@ -25,6 +25,25 @@ const demoted =
         expect(await adapter.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])).toEqual(['lost'])
       else if (act === 'release') expect(await adapter.release(grant)).toBe('not-held')
       else await expect(adapter.attempt(request('new'))).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    } finally {
+      await control.query('SET GLOBAL read_only = OFF')
+    }
+  }
+
+/** The same for leases, which stay in the table. */
+const leased =
+  (act: 'renew' | 'attempt'): Probe =>
+  async ({ adapter: { fromConfig }, config }) => {
+    const control = await connect(server)
+    const { adapter, take, request } = bareAdapter(fromConfig(config))
+    const grant = await take(request('leased'))
+    await control.query('SET GLOBAL read_only = ON')
+    try {
+      const asked =
+        act === 'attempt'
+          ? adapter.attempt(request('new'))
+          : adapter.renew([{ grant, ttlMs: 30_000, lockDelayMs: 0 }])
+      await expect(asked).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
     } finally {
       await control.query('SET GLOBAL read_only = OFF')
     }
@@ -89,6 +108,16 @@ const mutants: readonly (readonly [bug: string, probe: Probe, edits: readonly Ed
     'a replica grants',
     demoted('row', 'attempt'),
     [edit('mysql/session-driver.js', "if (got === '1')", 'if (false)')],
+  ],
+  [
+    'a replica grants leases',
+    leased('attempt'),
+    [edit('mysql/unique-key.js', "SELECT ${onPrimary('p.fence', 'p.id')}", 'SELECT p.fence')],
+  ],
+  [
+    'a replica renews leases',
+    leased('renew'),
+    [edit('mysql/renewals.js', "echoing(onPrimary('0', 'l.name'))", "echoing('0')")],
   ],
 ]
 

@@ -127,6 +127,54 @@ test.each(['row', 'named'])('%s: nothing is held on a primary that became a repl
   await other.adapter.release(await other.take(other.request('new')))
 })
 
+test('unique-key: nothing is granted or renewed on a primary that became a replica', async () => {
+  const control = await connect(server)
+  // As a user that may write on a replica.
+  const { adapter, request, take } = bare({ url: server.url, strategy: 'unique-key' })
+  const grant = await take(request('leased'))
+  const renewal = { grant, ttlMs: 30_000, lockDelayMs: 0 }
+  const refused = { code: 'LOCK_UNAVAILABLE', message: expect.stringContaining('read_only is on') as unknown }
+  await control.query('SET GLOBAL read_only = ON')
+  try {
+    for (const name of ['leased', 'new'])
+      await expect(adapter.attempt(request(name))).rejects.toMatchObject(refused)
+    await expect(adapter.renew([renewal])).rejects.toMatchObject(refused)
+    await expect(adapter.adopt?.(grant, request('leased'))).rejects.toMatchObject(refused)
+    await expect(adapter.release(grant)).rejects.toMatchObject(refused)
+    await expect(adapter.release(grant, 300)).rejects.toMatchObject(refused)
+    await expect(adapter.break?.('leased', { owner: 'x', fence: grant.fence })).rejects.toMatchObject(refused)
+  } finally {
+    await control.query('SET GLOBAL read_only = OFF')
+  }
+  expect(await cell(control, "SELECT COUNT(*) FROM locks WHERE name = 'new'")).toBe('0')
+  expect(await adapter.renew([renewal])).toEqual(['renewed'])
+  expect(await adapter.release(grant)).toBe('released')
+})
+
+test('unique-key: an attempt that waits for its row while the server becomes a replica is refused', async () => {
+  const [control, stranger] = [await connect(server), await connect(server)]
+  const { adapter, request, take } = bare({ url: server.url, strategy: 'unique-key' })
+  await adapter.release(await take(request('waited')))
+  const status = "information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Innodb_row_lock_current_waits'"
+  await stranger.beginTransaction()
+  await stranger.query("SELECT * FROM locks WHERE name = 'waited' FOR UPDATE")
+  const asked = adapter.attempt(request('waited'))
+  asked.catch(() => undefined)
+  await eventually(
+    'it waits',
+    async () => (await cell(control, `SELECT VARIABLE_VALUE FROM ${status}`)) === '1',
+  )
+  // The server itself waits until no statement that writes is under way.
+  await control.query('SET GLOBAL read_only = ON')
+  try {
+    await stranger.rollback()
+    await expect(asked).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' })
+    expect(await adapter.inspect('waited')).toEqual({ name: 'waited', held: false })
+  } finally {
+    await control.query('SET GLOBAL read_only = OFF')
+  }
+})
+
 const levelOf = async (strategy: string, check: string): Promise<Finding | undefined> =>
   (await open({ url: server.url, strategy }).diagnose()).find((finding) => finding.check === check)
 

@@ -64,6 +64,19 @@ describe.each(strategies)('%s', (strategy) => {
   })
 })
 
+test.each(['RELEASE', 'CHAIN'])('row: completion_type %s of the server does not matter', async (type) => {
+  const control = await connect(server)
+  const { adapter, request, take } = bare({ ...configOf('row'), maxConnections: 1 })
+  await control.query(`SET GLOBAL completion_type = '${type}'`)
+  try {
+    for (let n = 0; n < 3; n += 1)
+      expect(await adapter.release(await take(request('ended')))).toBe('released')
+    expect(await adapter.prune?.(0)).toEqual({ pruned: 1, more: false })
+  } finally {
+    await control.query("SET GLOBAL completion_type = 'NO_CHAIN'")
+  }
+})
+
 test('a value that does not fit is an error, and is not cut', async () => {
   const control = await connect(server)
   await migrate({ url: server.url, table: 'narrow' })

@@ -29,16 +29,17 @@ export const old = (when: string): string => `${when} < clock_timestamp() - ${ms
 
 /**
  * Deletes a batch and stores its highest fence in one transaction: a row that is made again starts above it. `find`
- * locks the names of the batch, `remove` deletes them and leaves the fences of what it deleted in `pruned`.
+ * locks the names of the batch, `remove` deletes them and leaves the fences of what it deleted in `pruned`. `check`
+ * runs before.
  */
-export const pruning = (name: string, counters: string, find: string, remove: string): string =>
+export const pruning = (name: string, counters: string, find: string, remove: string, check = ''): string =>
   plpgsql(`${name}(p_older_ms bigint, p_most int, p_names bytea[] DEFAULT NULL) RETURNS bigint AS $locks$
 DECLARE
   v_names bytea[];
   v_pruned bigint;
   v_highest bigint;
 BEGIN
-  ${fresh}
+  ${check}
   ${durable}
   v_names := ARRAY(
     ${find}

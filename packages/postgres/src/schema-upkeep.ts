@@ -1,5 +1,5 @@
 import type { Tables } from './options.ts'
-import { old, plpgsql, pruning } from './schema-parts.ts'
+import { fresh, old, plpgsql, pruning } from './schema-parts.ts'
 import { living, namesOf } from './sql.ts'
 
 /** Short: attempts that wait for locks wait for the table meanwhile. */
@@ -26,6 +26,7 @@ export function pruneFunctions(tables: Tables): readonly string[] {
     WHERE name = ANY (v_names) AND NOT EXISTS (SELECT FROM ${to.waiters} w WHERE w.name = l.name)
     RETURNING fence
   )`,
+      fresh,
     ),
     // Waiters whose listener is gone, of names that nobody asked for since.
     plpgsql(`${to.pruneWaiters}() RETURNS void AS $locks$

@@ -3,7 +3,7 @@ import type { Tables } from './options.ts'
 import { holdFunctions } from './schema-holds.ts'
 import { durable, fresh, later, ms, plpgsql } from './schema-parts.ts'
 import { pruneFunctions, upgrade } from './schema-upkeep.ts'
-import { epochMs, namesOf } from './sql.ts'
+import { epochMs, living, namesOf } from './sql.ts'
 
 /** The schema of strategy `unique-key`. Can be run again, also over the schema of an earlier version. */
 export function uniqueKeySchema(tables: Tables): readonly string[] {
@@ -50,11 +50,12 @@ DECLARE
 BEGIN
   LOOP
     SELECT * INTO v_waiter FROM ${to.waiters} WHERE name = p_name ORDER BY position LIMIT 1;
-    -- A key that can be locked belongs to a listener that is gone; its waiter is gone too.
+    -- A key that can be locked belongs to a listener that is gone; its waiter is gone too. All of these go at once:
+    -- each key locked here would take an entry of the server's lock table.
     IF NOT FOUND OR NOT pg_try_advisory_xact_lock_shared(v_waiter.listener) THEN
       RETURN v_waiter;
     END IF;
-    DELETE FROM ${to.waiters} WHERE name = p_name AND position = v_waiter.position;
+    WITH ${living} DELETE FROM ${to.waiters} WHERE name = p_name AND listener NOT IN (SELECT key FROM living);
   END LOOP;
 END`),
     plpgsql(`${to.passOn}(p_name bytea, p_self text, p_tell boolean) RETURNS void AS $locks$

@@ -69,6 +69,20 @@ test('a pool of the program under another isolation level is refused, and the er
   expect(found).toMatchObject({ level: 'warning' })
 })
 
+test.each(['row', 'advisory'])(
+  '%s prunes in a pool of the program that is serializable',
+  async (strategy) => {
+    const url = await urlOf(`pruning_${strategy}`, "default_transaction_isolation = 'serializable'")
+    const pool = new Pool({ connectionString: url })
+    onTestFinished(() => pool.end())
+    const { adapter, request, take } = bare({ pool, strategy })
+    const held = await take(request('held'))
+    await adapter.release(await take(request('idle')))
+    expect(await adapter.prune?.(0, ['held', 'idle'])).toEqual({ pruned: 1, more: false })
+    expect(await adapter.release(held)).toBe('released')
+  },
+)
+
 test('connections of the adapter set both, and the role keeps its defaults', async () => {
   const control = await connect(server)
   const url = await urlOf('reporting', 'default_transaction_read_only = on')

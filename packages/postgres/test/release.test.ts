@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { scaled } from '../../../conformance/services/timing.ts'
 import { releaseTests } from '../../sql/test/support/release-tests.ts'
-import { bare, connect, contended, open, startServer } from './support/setup.ts'
+import { bare, connect, contended, never, open, startServer } from './support/setup.ts'
 
 const server = await startServer()
 const config = { url: server.url }
@@ -60,4 +60,27 @@ test('a break and a withdrawal end a hold although no waiter can be notified', a
     expect(await holder.adapter.inspect(name)).toMatchObject({ held: false })
   }
   await control.query('DROP FUNCTION full_queue CASCADE')
+})
+
+test('thousands of waiters whose connections are gone do not stop a hand-off', async () => {
+  const control = await connect(server)
+  const [holder, waiter] = [bare({ url: server.url }), bare({ url: server.url })]
+  const held = await holder.take(holder.request('crash'))
+  const request = waiter.request('crash', { willWait: true })
+  expect(await waiter.adapter.attempt(request)).toMatchObject({ busy: true })
+  // Each from another process, and all before the one that lives.
+  const { rows } = await control.query<{ room: number }>(
+    `SELECT current_setting('max_locks_per_transaction')::int * current_setting('max_connections')::int AS room`,
+  )
+  const dead = 2 * (rows[0]?.room ?? NaN)
+  await control.query(
+    `INSERT INTO locks_waiters (name, position, attempt, holder, ttl_ms, delay_ms, claim_ms, listener, secret)
+    SELECT 'crash', -n, 'gone:' || n, holder, ttl_ms, delay_ms, claim_ms, n, 'secret'
+    FROM locks_waiters, generate_series(1, $1::int) n WHERE name = 'crash'`,
+    [dead],
+  )
+  expect(await holder.adapter.release(held)).toBe('released')
+  expect(await waiter.adapter.wait?.(request, scaled(10_000), never)).toMatchObject({
+    fence: held.fence + 1n,
+  })
 })

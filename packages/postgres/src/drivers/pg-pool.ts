@@ -3,6 +3,7 @@ import type { Pool, PoolClient } from 'pg'
 import { errors, isOfFailedTransaction } from '../errors.ts'
 import type { GivenPool, LentConnection, Row, Statement } from './driver.ts'
 import { send } from './pg-send.ts'
+import { Replication } from './replication.ts'
 
 export function isPgPool(value: unknown): value is Pool {
   if (!isRecord(value)) return false
@@ -32,6 +33,7 @@ export function givenPgPool(pool: Pool): GivenPool {
 class LentClient implements LentConnection {
   readonly #client: PoolClient
   readonly #connection: PoolClient['connection']
+  readonly #replication = new Replication()
   #committed = true
 
   constructor(client: PoolClient) {
@@ -43,6 +45,7 @@ class LentClient implements LentConnection {
     this.#client = client
     this.#connection = connection
     client.on('error', ignore)
+    client.on('notice', this.#replication.noticed)
     connection.on('readyForQuery', this.#ready)
   }
 
@@ -51,7 +54,7 @@ class LentClient implements LentConnection {
 
   async query(statement: Statement, values: unknown[], named: boolean): Promise<readonly Row[]> {
     try {
-      return await send(this.#client, statement, values, named)
+      return this.#replication.checked(await send(this.#client, statement, values, named))
     } catch (error) {
       // The server reports the state of the transaction after the error, and pg does not wait for that.
       if (isOfFailedTransaction(error)) this.#committed = false
@@ -66,6 +69,7 @@ class LentClient implements LentConnection {
   giveBack(useless: boolean): void {
     this.#connection.off('readyForQuery', this.#ready)
     this.#client.off('error', ignore)
+    this.#client.off('notice', this.#replication.noticed)
     this.#client.release(useless)
   }
 }

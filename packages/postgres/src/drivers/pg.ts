@@ -3,6 +3,7 @@ import { Client } from 'pg'
 import type { ConnectOptions, Driver, DriverConnection, Row, Statement, Target } from './driver.ts'
 import { connectTimeoutS } from './connect-timeout.ts'
 import { send } from './pg-send.ts'
+import { Replication } from './replication.ts'
 
 /** Overrides the settings of the program's pool: no wait for a lock is cut short. */
 const ours = { query_timeout: 0 } as const
@@ -12,6 +13,7 @@ const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 } as co
 
 class PgConnection implements DriverConnection {
   readonly #client: Client
+  readonly #replication = new Replication()
 
   constructor(target: Target, { pipeline, ended }: ConnectOptions) {
     const config = 'url' in target ? { connectionString: target.url } : target.like
@@ -24,6 +26,7 @@ class PgConnection implements DriverConnection {
       ended()
     })
     this.#client.on('end', ended)
+    this.#client.on('notice', this.#replication.noticed)
   }
 
   open(): Promise<unknown> {
@@ -36,8 +39,8 @@ class PgConnection implements DriverConnection {
       : undefined
   }
 
-  query(statement: Statement, values: unknown[], named: boolean): Promise<readonly Row[]> {
-    return send(this.#client, statement, values, named)
+  async query(statement: Statement, values: unknown[], named: boolean): Promise<readonly Row[]> {
+    return this.#replication.checked(await send(this.#client, statement, values, named))
   }
 
   together<T>(sends: () => T): T {

@@ -6,6 +6,7 @@ import type { ConnectOptions, Driver, DriverConnection, Row, Statement, Target }
 import { placesOf } from './postgres-js-places.ts'
 import type { Place } from './postgres-js-places.ts'
 import { textOf, textTypes } from './postgres-js-values.ts'
+import { Replication } from './replication.ts'
 
 /** Where the library connects to, as it read its options. */
 interface Parsed {
@@ -25,6 +26,7 @@ class PostgresJsConnection implements DriverConnection {
   readonly #ended: () => void
   /** Fail the statements under way. The library leaves those that it has not sent yet unanswered. */
   readonly #pending = new Set<(error: Error) => void>()
+  readonly #replication = new Replication()
   #sql: postgres.Sql | undefined
   #socket: Duplex | undefined
   #received: (payload: string) => void = ignore
@@ -68,7 +70,7 @@ class PostgresJsConnection implements DriverConnection {
       transform: {},
       // Without it the library keeps something of every statement that failed, for as long as the process lives.
       debug: true,
-      onnotice: ignore,
+      onnotice: this.#replication.noticed,
       onnotify: (_channel: string, payload: string) => this.#received(payload),
       onclose: () => {
         // Not of the server tried before, whose socket closes when the next one is tried.
@@ -102,7 +104,7 @@ class PostgresJsConnection implements DriverConnection {
       sql.unsafe(text, values.map(textOf), options).raw(),
     )
     // After a statement that failed, the library leaves a hole in the next reply for each row that had arrived.
-    return rows.flatMap((row) => [row.map((cell) => cell?.toString() ?? null)])
+    return this.#replication.checked(rows).flatMap((row) => [row.map((cell) => cell?.toString() ?? null)])
   }
 
   /** Anything but a refusal by the server ends the connection: the library may be out of step with the replies. */
