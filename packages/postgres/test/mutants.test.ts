@@ -198,8 +198,8 @@ test('a reply with holes, which a client library makes after a failed statement,
   // The driver leaves them out, so the check of replies shows only without that.
   const holes = edit(
     'postgres/drivers/postgres-js.js',
-    'rows.flatMap((row) => [row.map((cell) => cell?.toString() ?? null)])',
-    'rows.map((row) => row.map((cell) => cell?.toString() ?? null))',
+    '.flatMap((row) => [row.map((cell) => cell?.toString() ?? null)])',
+    '.map((row) => row.map((cell) => cell?.toString() ?? null))',
   )
   const control = await connect(server)
   const outcomes = []
