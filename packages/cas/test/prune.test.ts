@@ -224,11 +224,13 @@ test('a key that is being created is not removed as one of a process that died',
       await rm(join(directory, folderOf(key)), { recursive: true, force: true })
     }
     users -= 1
+    await store.close()
   }
   const prune = async (): Promise<void> => {
     const store = fileStore({ directory })()
     while (users > 0)
       for await (const dropped of store.prune?.(idleMs, () => false, false) ?? []) expect(dropped).toBe(0)
+    await store.close()
   }
   await Promise.all([create(1), create(2), create(3), create(4), prune(), prune()])
   expect(lost).toEqual([])
